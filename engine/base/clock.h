@@ -1,0 +1,8 @@
+/* Time. Monotonic for durations, wall for timestamps; both thread-safe. */
+#pragma once
+#include <stdint.h>
+
+uint64_t clock_ns(void);     /* monotonic */
+double clock_ms(void);       /* monotonic, with fraction */
+int64_t clock_wall_ms(void); /* Unix time in milliseconds */
+int64_t clock_wall_s(void);  /* Unix time in seconds */

@@ -1,0 +1,79 @@
+/* err.h: codes and texts. */
+#include "engine/base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void set_text(struct err *e, enum err_code code, const char *field, const char *fmt,
+                     va_list ap)
+{
+    if (!e)
+        return;
+    e->code = code;
+    snprintf(e->field, sizeof e->field, "%s", field);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+}
+
+bool err_set(struct err *e, enum err_code code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    set_text(e, code, "", fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool err_field(struct err *e, enum err_code code, const char *field, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    set_text(e, code, field, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool err_prefix(struct err *e, const char *fmt, ...)
+{
+    if (!e)
+        return false;
+    char old[sizeof e->text];
+    memcpy(old, e->text, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(e->text);
+    snprintf(e->text + n, sizeof e->text - n, ": %s", old);
+    return false;
+}
+
+bool err_errno(struct err *e, const char *fmt, ...)
+{
+    int saved = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    set_text(e, saved == ENOENT ? ERR_NOTFOUND : saved == ENOMEM ? ERR_NOMEM : ERR_IO, "", fmt, ap);
+    va_end(ap);
+    if (e) {
+        size_t n = strlen(e->text);
+        snprintf(e->text + n, sizeof e->text - n, ": %s", strerror(saved));
+    }
+    return false;
+}
+
+const char *err_code_name(enum err_code code)
+{
+    static const char *const names[ERR__N] = {
+        [ERR_NONE] = "none",           [ERR_NOMEM] = "nomem",
+        [ERR_FORMAT] = "format",       [ERR_IO] = "io",
+        [ERR_DEVICE] = "device",       [ERR_BUSY] = "busy",
+        [ERR_LIMIT] = "limit",         [ERR_AUTH] = "auth",
+        [ERR_FORBIDDEN] = "forbidden", [ERR_NOTFOUND] = "notfound",
+        [ERR_CONFLICT] = "conflict",   [ERR_INPUT] = "input",
+        [ERR_CANCELLED] = "cancelled", [ERR_UNAVAILABLE] = "unavailable",
+        [ERR_UNSUPPORTED] = "unsupported", [ERR_INTERNAL] = "internal",
+    };
+    return code < ERR__N ? names[code] : "unknown";
+}

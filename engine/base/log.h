@@ -1,0 +1,18 @@
+/* Log lines on stderr: time, level, module, text of the form "job=42 tokens=17 ms=9.3".
+ * Never prompts, answers, keys, passwords or cookies. Thread-safe (one write per line).
+ * Each file that logs defines LOG_MODULE before this include. */
+#pragma once
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* The level above which lines are dropped; LOG_INFO at start. Set once, before threads start. */
+void log_set_level(enum log_level level);
+/* error, warn, info, debug; returns -1 for anything else. */
+int log_level_from_name(const char *name);
+void log_write(enum log_level level, const char *module, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define log_error(...) log_write(LOG_ERROR, LOG_MODULE, __VA_ARGS__)
+#define log_warn(...) log_write(LOG_WARN, LOG_MODULE, __VA_ARGS__)
+#define log_info(...) log_write(LOG_INFO, LOG_MODULE, __VA_ARGS__)
+#define log_debug(...) log_write(LOG_DEBUG, LOG_MODULE, __VA_ARGS__)

@@ -1,0 +1,118 @@
+/* The engine as its clients see it. Two nouns: a job (one prompt, one answer) and the status page.
+ *
+ * The engine is another process behind a unix socket (0660; peers checked by SO_PEERCRED). One connection is one
+ * job; closing it cancels the job, unless it was submitted detached: then it goes on, keeps its events, and
+ * engine_attach reads them from the first one on. Beside engine/base and engine/text this is the only engine
+ * header that fcgi/ includes.
+ *
+ * A struct engine_job belongs to one thread. engine_status_* is thread-safe. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+#define ENGINE_PROTOCOL_VERSION 1
+#define ENGINE_MAX_STOP 16
+#define ENGINE_MAX_STOP_BYTES 512
+#define ENGINE_MAX_TOP_LOGPROBS 20
+#define ENGINE_MAX_BIAS 1024
+#define ENGINE_KEY_SIZE 48
+
+struct engine_bias {
+    int32_t id;
+    float bias;
+};
+
+struct engine_sampling {
+    float temperature;        /* 0: greedy */
+    float top_p;              /* (0, 1]; 1: off */
+    float min_p;              /* [0, 1]; 0: off */
+    int32_t top_k;            /* 0: off */
+    float repetition_penalty; /* 1: off; over prompt and answer */
+    float presence_penalty;   /* 0: off; over the answer, as OpenAI defines it */
+    float frequency_penalty;  /* 0: off */
+    uint64_t seed;            /* the same job with the same seed gives the same answer */
+    const struct engine_bias *bias;
+    int32_t n_bias;
+};
+
+struct engine_job_params {
+    const int32_t *prompt; /* [n_prompt], n_prompt >= 1 */
+    int32_t n_prompt;
+    int32_t max_tokens;    /* 0: read the prompt only; the engine cuts it to what the context leaves */
+    struct engine_sampling sampling;
+    const char *const *stop; /* [n_stop] strings */
+    int32_t n_stop;
+    int32_t top_logprobs;  /* -1: no logprobs; 0..ENGINE_MAX_TOP_LOGPROBS alternatives per token */
+    bool ignore_eos;
+    bool special_text;     /* spell out special tokens in the text (harmony needs them) */
+    bool detached;
+    char key[ENGINE_KEY_SIZE];  /* detached: name chosen by the submitter, unique, at most 47 characters */
+    uint64_t user;         /* for fair shares; 0: nobody in particular */
+    char scope[64];        /* prompt cache's scope: jobs of another scope never share blocks */
+    char request_id[48];   /* for the log */
+    int32_t priority;      /* 0 normal, 1 background (runs only when nothing else wants the device) */
+};
+
+struct engine_token {
+    int32_t id;
+    float logprob;          /* natural log; of the model's distribution at temperature 1 */
+    int32_t n_top;
+    struct { int32_t id; float logprob; } top[ENGINE_MAX_TOP_LOGPROBS];
+};
+
+enum engine_event_type {
+    ENGINE_ACCEPTED, /* queued: position in `queue_position` */
+    ENGINE_PROGRESS, /* prefill: done, total, cached tokens */
+    ENGINE_TOKENS,   /* new tokens and the text that may now be shown (either may be empty) */
+    ENGINE_DONE,     /* finish reason, usage, timings; the last event */
+    ENGINE_FAILED,   /* error; the last event */
+};
+
+enum engine_finish { ENGINE_STOP_EOS, ENGINE_STOP_STRING, ENGINE_LENGTH, ENGINE_CANCELLED, ENGINE_FINISH__N };
+
+struct engine_usage {
+    int32_t prompt_tokens, cached_tokens, completion_tokens;
+    double queue_ms, prefill_ms, decode_ms; /* waiting; first row in to first token; first token to last */
+    double prefill_tokens_per_s, decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
+};
+
+struct engine_event {
+    enum engine_event_type type;
+    uint64_t job;
+    int32_t queue_position;
+    int32_t done, total, cached;       /* PROGRESS */
+    const struct engine_token *tokens; /* TOKENS; valid until the next call on this job */
+    int32_t n_tokens;
+    const char *text; /* whole UTF-8, not NUL-terminated */
+    size_t text_len;
+    enum engine_finish finish; /* DONE */
+    const char *stop_string;   /* DONE by STOP_STRING: which one */
+    struct engine_usage usage; /* DONE */
+    struct err error;          /* FAILED */
+};
+
+struct engine_job;
+
+/* Connects, says HELLO, submits. ERR_UNAVAILABLE: nobody listens; ERR_BUSY: the queue is full (text says how long);
+ * ERR_LIMIT: prompt over the context (text has both numbers); ERR_INPUT names the field. */
+struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e);
+/* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
+struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
+/* Waits up to timeout_ms (-1: for ever) for the next event: 1 = *ev is filled, 0 = none yet, -1 = *e (the
+ * connection broke: ERR_UNAVAILABLE). After DONE or FAILED nothing more comes. */
+int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, struct err *e);
+/* True when an event is complete in memory: call engine_next before polling the descriptor. */
+bool engine_pending(const struct engine_job *j);
+int engine_job_fd(const struct engine_job *j); /* for poll: POLLIN */
+uint64_t engine_job_id(const struct engine_job *j);
+/* Asks the engine to stop the job after the running step; events go on until DONE (ENGINE_CANCELLED). */
+bool engine_cancel(struct engine_job *j, struct err *e);
+/* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). */
+bool engine_cancel_key(const char *socket_path, const char *key, struct err *e);
+/* Closes; cancels when the job is not detached and not finished. Accepts NULL, nulls *j. */
+void engine_close(struct engine_job **j);
+
+const char *engine_finish_name(enum engine_finish f); /* "stop", "stop", "length", "cancelled" */

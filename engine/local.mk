@@ -1,0 +1,1 @@
+ENGINE_INCLUDE_NOTE = # programs of engine/ are listed here

@@ -1,0 +1,97 @@
+/* The seam between scheduling and arithmetic: a backend runs one step of a plan over a batch of rows that
+ * belong to several sequences. Two implementations with the same operations by the same names:
+ * engine/cpu (the specification, and fast versions) and engine/vulkan.
+ *
+ * One thread (the engine's loop) owns a backend and calls it. KV lives in the backend, in blocks of
+ * BACKEND_BLOCK_TOKENS tokens; who uses which block is the caller's business (engine/cache).
+ *
+ * Numerics: a row's result must not depend on which other rows are in the step (same order of additions for
+ * every batch size) wherever the backend can do that at full speed; the cpu backend always does. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/model/plan.h"
+
+#define BACKEND_BLOCK_TOKENS 32
+#define BACKEND_MAX_TOP 128 /* candidates per row at most */
+
+struct backend;
+
+struct backend_params {
+    int32_t n_blocks;        /* KV blocks to allocate, each for BACKEND_BLOCK_TOKENS tokens of every attention layer */
+    int32_t n_states;        /* recurrent states to allocate (sequences + checkpoints) */
+    int32_t max_rows;        /* rows of a step at most (prefill chunk + decodes) */
+    int32_t max_sequences;   /* sequences of a step at most */
+    int32_t n_threads;       /* cpu: 0 = one per core */
+    bool exact;              /* f32 activations everywhere, however slow */
+    const char *cache_dir;   /* pipeline cache; NULL: none */
+    /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values are
+     * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
+    void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);
+    void *dump_context;
+};
+
+struct step_sequence {
+    const int32_t *tokens;  /* [n_tokens] input ids */
+    int32_t n_tokens;
+    int32_t start;          /* position of tokens[0]; positions before it are in KV (and state) already */
+    const int32_t *blocks;  /* block ids that hold positions 0 .. start + n_tokens - 1, in order */
+    int32_t state;          /* recurrent state's index, or -1; start == 0 begins from zeros */
+    int32_t n_out;          /* logits are wanted for the last n_out tokens (0: none) */
+    bool want_logits;       /* whole rows, beside the candidates */
+};
+
+struct step_row { /* one wanted row, in the order of sequences and tokens; memory owned by the backend, valid until the next step */
+    const int32_t *top_ids;    /* [n_top] by descending logit; equal logits: lower id first */
+    const float *top_logits;   /* [n_top] */
+    float log_sum_exp;         /* natural log of sum of exp(logit) over the vocabulary, unscaled */
+    const float *logits;       /* [n_vocab] or NULL */
+};
+
+struct step {
+    const struct step_sequence *sequences;
+    int32_t n_sequences;
+    int32_t n_top; /* candidates per wanted row, 1 .. BACKEND_MAX_TOP */
+};
+
+struct backend_memory { /* bytes as really allocated */
+    uint64_t weights, kv, state, work; /* by part */
+    uint64_t device, host;             /* where */
+};
+
+struct backend_counters { /* since open; written by the owner thread only */
+    uint64_t steps, rows;
+    uint64_t weight_bytes_read; /* packed bytes that the steps had to read: dense once, distinct experts once per step */
+    uint64_t kv_bytes_read;
+    uint64_t step_ns;           /* time inside step() */
+};
+
+struct backend_ops {
+    const char *name; /* "cpu", "vulkan" */
+    struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p, struct err *e);
+    void (*close)(struct backend **b);
+    /* rows: at least the sum of n_out entries. On failure nothing of the step counts; ERR_DEVICE means that the
+     * device is lost and every later step will fail as well. */
+    bool (*step)(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);
+    /* Copies a recurrent state, or KV blocks whole (pairs from, to). */
+    bool (*copy_state)(struct backend *b, int32_t from, int32_t to, struct err *e);
+    bool (*copy_blocks)(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e);
+    void (*memory)(const struct backend *b, struct backend_memory *m);
+    void (*counters)(const struct backend *b, struct backend_counters *c);
+    const char *(*device_name)(const struct backend *b);
+    /* Measured read bandwidth of the memory that holds the weights, bytes/s (a short probe). 0: unknown. */
+    double (*read_bandwidth)(struct backend *b);
+    /* Bytes that `open` would take, without opening: what `sluice info` prints. */
+    bool (*estimate)(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e);
+    /* Can it run here at all? False with the reason. */
+    bool (*probe)(struct err *e);
+};
+
+extern const struct backend_ops cpu_backend;
+extern const struct backend_ops vulkan_backend; /* in a build without Vulkan: probe and open say so */
+
+/* "auto": vulkan where a real GPU answers (not a software rasteriser), else cpu. "vulkan", "cpu". */
+const struct backend_ops *backend_select(const char *name, struct err *e);

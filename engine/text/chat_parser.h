@@ -1,0 +1,42 @@
+/* A model's text to reasoning, content and tool calls, as a stream. Fed with any split of the text it gives
+ * the same joined results. Malformed calls come back as content: nothing is lost.
+ * One parser belongs to one answer; not thread-safe. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/base/err.h"
+
+struct chat_parser;
+
+enum chat_delta_type {
+    CHAT_REASONING, /* text */
+    CHAT_CONTENT,   /* text */
+    CHAT_CALL,      /* a tool call begins: index, name */
+    CHAT_ARGUMENTS, /* a piece of the arguments' JSON text of call `index` */
+    CHAT_CALL_END,  /* the call is complete and its arguments are whole JSON */
+};
+
+struct chat_delta {
+    enum chat_delta_type type;
+    int index;        /* of the call, from 0 */
+    const char *name; /* CHAT_CALL only */
+    const char *text; /* valid during the callback */
+    size_t len;
+};
+typedef void (*chat_delta_fn)(void *context, const struct chat_delta *d);
+
+struct chat_parser_params {
+    const char *format;     /* chat_traits.format */
+    bool opens_reasoning;   /* the prompt ended inside a reasoning block */
+    const cJSON *tools;     /* the request's tools or NULL: then nothing is read as a call */
+    chat_delta_fn on_delta;
+    void *context;
+};
+
+struct chat_parser *chat_parser_create(const struct chat_parser_params *p, struct err *e);
+bool chat_parser_push(struct chat_parser *p, const char *text, size_t len, struct err *e);
+/* End of the answer; gives out what was held back. */
+bool chat_parser_finish(struct chat_parser *p, struct err *e);
+void chat_parser_destroy(struct chat_parser **p);

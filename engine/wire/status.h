@@ -1,0 +1,76 @@
+/* The engine's status page: one small file, mapped by the engine for writing and by everyone else for reading,
+ * under a seqlock. It answers at once and still answers when the engine is down: then the heartbeat is old or
+ * the process is gone, and status_read says so.
+ *
+ * Writer: the engine's loop thread only. Readers: any thread, any process. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+#define STATUS_MAGIC 0x53544c53u
+#define STATUS_VERSION 1
+#define STATUS_BUCKETS 20
+#define STATUS_JOBS 64
+
+enum engine_state { ENGINE_DOWN, ENGINE_LOADING, ENGINE_READY, ENGINE_LOST_DEVICE, ENGINE_STOPPING };
+
+struct status_histogram { /* Prometheus style: count[i] holds values <= bound[i], not cumulative; the last bound is infinite */
+    double bound[STATUS_BUCKETS];
+    uint64_t count[STATUS_BUCKETS];
+    double sum;
+    uint64_t total;
+};
+
+struct status_job {
+    uint64_t id, user;
+    int32_t state; /* 1 queued, 2 prefill, 3 decode */
+    int32_t prompt_tokens, done_tokens, completion_tokens;
+    double started_s; /* Unix time */
+    char request_id[48];
+};
+
+struct status_page { /* only fixed-size fields; sizes in bytes, rates per second, times in seconds unless named */
+    uint32_t magic, version;
+    uint64_t size;
+    int64_t pid;
+    double heartbeat; /* Unix time of the last update; at least every second while alive */
+    double started;   /* Unix time */
+    int32_t state;    /* enum engine_state */
+    char error[256];  /* why it is not ready */
+    /* what runs */
+    char model_path[512], model_name[128], family[32], backend[16], device[128], strategy[32];
+    int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows, n_threads;
+    uint64_t model_fingerprint;
+    uint64_t file_bytes, weight_bytes, dense_bytes, expert_bytes, active_bytes, parameters, active_parameters;
+    uint64_t kv_bytes, state_bytes, work_bytes, device_bytes, host_bytes;
+    uint64_t resident_bytes, resident_weight_bytes; /* from /proc/self/smaps_rollup and mincore, refreshed every few seconds */
+    /* now */
+    int32_t jobs_running, jobs_waiting, blocks_used, blocks_cached, connections;
+    double decode_tokens_per_s, prefill_tokens_per_s; /* over the last 10 s of work */
+    /* since start */
+    uint64_t jobs_accepted, jobs_refused, jobs_done[8]; /* by enum engine_finish; [7]: failed */
+    uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
+    uint64_t steps, rows, weight_bytes_read, kv_bytes_read;
+    double step_seconds, idle_seconds;
+    uint64_t prefix_queries, prefix_hits; /* in tokens asked for and tokens found */
+    struct status_histogram time_to_first_token, time_per_output_token, queue_time, job_time;
+    int32_t n_jobs;
+    struct status_job jobs[STATUS_JOBS];
+};
+
+/* Writer */
+struct status_writer;
+struct status_writer *status_create(const char *path, struct err *e); /* file mode 0644; an old file is replaced */
+struct status_page *status_begin(struct status_writer *w); /* readers now retry */
+void status_end(struct status_writer *w);
+void status_close(struct status_writer **w); /* state becomes ENGINE_DOWN */
+void status_histogram_init(struct status_histogram *h, double first, double factor);
+void status_histogram_add(struct status_histogram *h, double value);
+
+/* Reader: copies a consistent page. False: there is none (never started). When the process is gone or its
+ * heartbeat is older than 5 s, *out is the last page with state ENGINE_DOWN and `error` saying so. */
+bool status_read(const char *path, struct status_page *out, struct err *e);
+const char *engine_state_name(int32_t state);
