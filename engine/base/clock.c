@@ -1,0 +1,31 @@
+/* clock.h */
+#include "engine/base/clock.h"
+
+#include <time.h>
+
+static uint64_t read_ns(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t clock_ns(void)
+{
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+double clock_ms(void)
+{
+    return (double)read_ns(CLOCK_MONOTONIC) / 1e6;
+}
+
+int64_t clock_wall_ms(void)
+{
+    return (int64_t)(read_ns(CLOCK_REALTIME) / 1000000u);
+}
+
+int64_t clock_wall_s(void)
+{
+    return (int64_t)(read_ns(CLOCK_REALTIME) / 1000000000u);
+}
