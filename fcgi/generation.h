@@ -1,0 +1,64 @@
+/* One answer while it is made: engine events in; reasoning, content and tool calls out, as deltas and as sums.
+ * Shared by the OpenAI API (deltas go to the client) and the recorder (sums go to SQLite). One thread owns it. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+#include "engine/engine.h"
+#include "engine/text/chat_parser.h"
+
+#define GENERATION_MAX_CALLS 64
+#define GENERATION_CALL_ID 32
+
+struct generation_call {
+    char id[GENERATION_CALL_ID]; /* "call_..." */
+    struct buf name, arguments;  /* arguments: JSON text */
+    bool whole;
+};
+
+enum generation_state { GENERATION_QUEUED, GENERATION_PREFILL, GENERATION_RUNNING, GENERATION_DONE, GENERATION_FAILED };
+
+struct generation;
+/* Called during generation_event for each delta, after the sums have grown. */
+typedef void (*generation_delta_fn)(void *context, const struct generation *g, const struct chat_delta *d);
+
+struct generation_params {
+    const char *format;       /* prompt.format; NULL: plain text, no parser */
+    bool opens_reasoning;
+    const cJSON *tools;       /* NULL: nothing is read as a call */
+    generation_delta_fn on_delta; /* may be NULL */
+    void *context;
+};
+
+struct generation {
+    struct chat_parser *parser;
+    generation_delta_fn on_delta;
+    void *context;
+    enum generation_state state;
+    struct buf reasoning, content;
+    struct generation_call *calls[GENERATION_MAX_CALLS];
+    int n_calls;
+    int queue_position;       /* QUEUED */
+    int done, total, cached;  /* prefill, in tokens */
+    int n_tokens;             /* generated so far */
+    double first_ms, last_ms; /* clock_ms of the first and the newest token; 0: none */
+    enum engine_finish finish;  /* DONE */
+    struct engine_usage usage;  /* DONE */
+    struct err error;           /* FAILED */
+};
+
+bool generation_init(struct generation *g, const struct generation_params *p, struct err *e);
+/* Takes one event. False only for our own failures (memory). After DONE or FAILED the parser has been finished. */
+bool generation_event(struct generation *g, const struct engine_event *ev, struct err *e);
+/* The engine vanished without DONE: what was held back is given out, state becomes FAILED with *why. */
+void generation_break(struct generation *g, const struct err *why);
+void generation_fini(struct generation *g);
+
+double generation_rate(const struct generation *g); /* tokens/s over the answer so far; 0 before two tokens */
+/* "stop", "length", "tool_calls"; NULL while it runs or when it failed. */
+const char *generation_finish_reason(const struct generation *g);
+/* The calls as OpenAI's array [{id, type, function:{name, arguments}}]; NULL when there are none. Caller owns it. */
+cJSON *generation_calls_json(const struct generation *g);

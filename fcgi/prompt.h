@@ -1,0 +1,27 @@
+/* Messages to the prompt's token ids: normalise, render the model's template, tokenize; special tokens are recognised
+ * only in what the template itself wrote. Shared by the OpenAI API and by conversations. Thread-safe over one text
+ * model; a struct prompt belongs to one thread. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "engine/base/err.h"
+#include "engine/text/text_model.h"
+
+struct prompt_input {
+    cJSON *messages;     /* array; changed in place by chat_messages_normalize */
+    const cJSON *tools;  /* array or NULL */
+    const cJSON *kwargs; /* template variables (enable_thinking ...), or NULL */
+    bool continue_last;  /* no generation prompt: the last assistant message is gone on with */
+};
+
+struct prompt { /* owner calls prompt_fini; zeroed = empty */
+    struct rendered rendered;
+    struct ids ids;
+    bool opens_reasoning; /* for the chat parser */
+    const char *format;   /* of the template, for the chat parser */
+};
+
+/* ERR_INPUT: messages that the template refuses (its own words); ERR_UNSUPPORTED: the model has no chat template. */
+bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e);
+void prompt_fini(struct prompt *p);

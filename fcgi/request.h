@@ -1,0 +1,83 @@
+/* One HTTP request inside a worker. It lives from accept to the end of the reply; everything that hangs on it is in
+ * its arena or is freed by request_end. One thread owns it. Only fcgi/ knows FastCGI, and only request.c, reply.c
+ * and sse.c touch the FCGX handle. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "fcgi/auth.h"
+#include "fcgi/route.h"
+
+struct FCGX_Request;
+struct store;
+struct worker;
+
+#define REQUEST_ARENA_BYTES ((size_t)64 << 20) /* over it: 413 */
+#define REQUEST_MAX_PARAMS 4
+#define REQUEST_ID_SIZE 48
+
+struct request_pair {
+    const char *name, *value;
+};
+
+struct request {
+    struct arena *arena;
+    const struct worker *worker; /* this process: paths, text model, counters */
+    struct store *store;         /* this thread's connection to SQLite */
+    struct FCGX_Request *fcgx;
+    char id[REQUEST_ID_SIZE];    /* "req_..." */
+
+    enum http_method method;
+    const char *path;  /* decoded, without the query */
+    const char *query; /* raw, "" when there is none */
+    const struct route *route;
+    int route_index;
+    struct request_pair params[REQUEST_MAX_PARAMS]; /* {name} of the route's path */
+    int n_params;
+    const char *body; /* NUL-terminated copy in the arena; NULL: none */
+    size_t body_len;
+    cJSON *json;        /* parsed by request_json; freed by request_end */
+    struct identity who; /* who.user_id 0: nobody */
+
+    /* What the error reply says beyond the table of reply.c; set before returning false. */
+    struct {
+        int status;       /* 0: by err_code */
+        const char *code; /* "context_length_exceeded"; NULL: by err_code */
+        int retry_after_s;
+    } hint;
+
+    /* Reply, for the log */
+    bool replied;      /* headers were sent: an error can no longer change the status */
+    bool client_gone;
+    int status;
+    uint64_t bytes_out;
+    uint64_t begin_ns, engine_ns; /* monotonic; time spent waiting for the engine */
+    int32_t prompt_tokens, completion_tokens;
+    uint64_t job;
+};
+
+/* Around FCGX_Accept_r: fills method, path, query, id. False: the request can't be served (reply was sent). */
+bool request_begin(struct request *r, struct FCGX_Request *fcgx, const struct worker *w, struct store *store);
+void request_end(struct request *r); /* finishes FastCGI; the arena is kept for the next request */
+void request_fini(struct request *r);
+
+/* Reads the body up to the route's limit (413, 411, 400 are set as hints). */
+bool request_read_body(struct request *r, struct err *e);
+/* The body as a JSON object: content type checked (415), parsed once, owned by the request. NULL: *e. */
+cJSON *request_json(struct request *r, struct err *e);
+
+/* NULL when absent. Values live as long as the request. */
+const char *request_param(const struct request *r, const char *name);  /* of the path */
+const char *request_query(struct request *r, const char *name);        /* of the query, percent-decoded */
+const char *request_header(const struct request *r, const char *name); /* "X-CSRF-Token" */
+const char *request_cookie(struct request *r, const char *name);
+const char *request_remote(const struct request *r); /* client's address, "" when unknown */
+bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out, struct err *e);
+
+/* Has the client closed its connection? Costs one poll; nginx never tells in any other way. */
+bool request_client_gone(struct request *r);
+int request_client_fd(const struct request *r); /* for poll with POLLRDHUP */

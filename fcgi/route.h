@@ -1,0 +1,56 @@
+/* The route table: which handler answers a method and a path, who may call it, how large its body may be.
+ *
+ * A resource is one file api_<noun>.c that holds its handlers and one table `api_<noun>_routes`, ended by a
+ * zeroed row; route.c lists the tables, and that list is the whole map of the API. Tables are constant. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/base/err.h"
+
+struct request;
+
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER };
+
+enum route_auth {
+    ROUTE_OPEN,  /* anyone */
+    ROUTE_USER,  /* session cookie (with the CSRF token when the method changes something) or API key */
+    ROUTE_ADMIN, /* the same, and the user is an admin */
+};
+
+/* The pool whose socket nginx sends the path to: a stream may hold its thread for minutes. */
+enum route_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
+
+/* True: a reply was sent (or a stream was begun and ended). False: *e says why; the dispatcher sends it as the error
+ * object, unless a reply was begun already. */
+typedef bool (*route_handler)(struct request *r, struct err *e);
+
+struct route {
+    enum http_method method;
+    const char *path; /* "/api/conversations/{id}/messages": a {name} takes one segment; request_param gives it */
+    enum route_auth auth;
+    enum route_pool pool;
+    size_t body_limit; /* bytes; 0: no body is read (and a sent one is refused) */
+    route_handler handler;
+};
+
+#define ROUTE_JSON_BODY ((size_t)256 << 10) /* a small JSON object */
+#define ROUTE_CHAT_BODY ((size_t)16 << 20)  /* messages; nginx has the same limit for these paths */
+
+struct route_match {
+    const struct route *route; /* NULL: no such path, or not with this method */
+    int index;                 /* of the route over all tables, for counters; -1: none */
+    unsigned allowed;          /* bit per enum http_method that the path has; 0: no such path */
+};
+
+/* Finds the route; *r's params are filled from the path. HEAD matches GET's row. */
+struct route_match route_find(struct request *r, enum http_method method, const char *path);
+/* All routes in order, for counters and descriptions; NULL past the end. */
+const struct route *route_at(int index);
+int route_count(void);
+enum http_method http_method_from_name(const char *name);
+const char *http_method_name(enum http_method m);
+const char *route_pool_name(enum route_pool p);
+
+/* Reads, authorises, dispatches, answers errors, counts and logs one accepted request. */
+void route_serve(struct request *r);
