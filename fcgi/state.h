@@ -1,0 +1,9 @@
+/* Names inside the state folder. One place, so that the server's programs and the operator's commands agree. */
+#pragma once
+
+#define STATE_DATABASE "sluice.db"     /* sql/store.h */
+#define STATE_ENGINE_SOCKET "engine.sock"
+#define STATE_STATUS "status"          /* engine/wire/status.h */
+#define STATE_CACHE "cache"            /* folder: vocabularies, pipelines */
+#define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
+#define STATE_RECORD_LOCK "record.lock"   /* flock: at most one recorder */

@@ -1,0 +1,106 @@
+/* Conversations and their messages, as their owner sees them. Every function takes the user's id, and the SQL
+ * itself compares it: a row of someone else is ERR_NOTFOUND. Rules as in sql/store.h; the rows of a running
+ * answer are written through sql/store_record.h by the recorder alone. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+struct arena;
+struct store;
+
+#define STORE_TITLE_BYTES 512
+#define STORE_SETTINGS_BYTES 65536
+#define STORE_CONTENT_BYTES (4 << 20) /* of one message that is posted */
+#define STORE_PAGE_MAX 200
+
+struct store_conversation {
+    int64_t id, user_id;
+    const char *title;    /* "" until it has one */
+    const char *settings; /* JSON object */
+    int64_t leaf_id;      /* last message of the branch that is shown; 0: none */
+    int64_t created_at, updated_at;
+    bool running; /* an answer is being written */
+};
+
+enum store_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL, ROLE__N };
+enum store_status { MESSAGE_DONE, MESSAGE_RUNNING, MESSAGE_STOPPED, MESSAGE_LENGTH, MESSAGE_ERROR, MESSAGE__N };
+const char *store_role_name(enum store_role r);     /* "user", ... */
+const char *store_status_name(enum store_status s); /* "running", ... */
+
+struct store_message {
+    int64_t id, conversation_id;
+    int64_t parent_id; /* 0: a root */
+    enum store_role role;
+    enum store_status status;
+    const char *content, *reasoning;
+    const char *tool_calls; /* JSON array in OpenAI's shape, or NULL */
+    const char *error;      /* why, in words; NULL when nothing failed */
+    const char *model;      /* NULL for a user's message */
+    const char *job_key;    /* the engine's detached job; NULL for a user's message */
+    const char *parser;     /* JSON for fcgi/answer.h: how the model's text is to be read; or NULL */
+    const char *timings;    /* JSON object, or NULL until done */
+    bool has_usage;
+    int64_t prompt_tokens, cached_tokens, completion_tokens;
+    int64_t created_at, finished_at; /* finished_at 0: not yet */
+};
+
+/* title, settings: NULL for none. settings must be a JSON object. */
+bool store_conversation_add(struct store *s, int64_t user_id, const char *title, const char *settings,
+                            int64_t *id, struct err *e);
+bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
+                            struct store_conversation *out, struct err *e);
+
+struct store_page {
+    int limit;                        /* 1..STORE_PAGE_MAX */
+    int64_t before_updated, before_id; /* the last row of the page before; both 0: the first page */
+    const char *text; /* only those with it in the title or a message (ASCII case ignored); NULL: all */
+};
+/* Newest first by (updated_at, id): paging by key, so rows that come or go between pages shift nothing. */
+typedef bool (*store_conversation_fn)(void *context, const struct store_conversation *c); /* false: enough */
+bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
+                             store_conversation_fn fn, void *context, struct err *e);
+
+struct store_conversation_change { /* NULL / 0: left as it is */
+    const char *title, *settings;
+    int64_t leaf_id; /* must be a message of this conversation: else ERR_INPUT */
+};
+bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
+                               const struct store_conversation_change *c, struct err *e);
+/* Gone for every function here at once; its rows are removed by the recorder in small steps, which also cancels
+ * an answer that is still running. */
+bool store_conversation_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);
+
+bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
+                       struct store_message *out, struct err *e);
+/* The messages with id > after in order of their ids (parents come before children), at most `limit` (0: all). */
+typedef bool (*store_message_fn)(void *context, const struct store_message *m); /* false: enough */
+bool store_message_list(struct store *s, int64_t user_id, int64_t conversation_id, int64_t after,
+                        int limit, store_message_fn fn, void *context, struct err *e);
+/* From the root down to `leaf_id`. */
+bool store_message_branch(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id,
+                          store_message_fn fn, void *context, struct err *e);
+/* The answers of a conversation that are being written. */
+bool store_message_running(struct store *s, int64_t user_id, int64_t conversation_id,
+                           store_message_fn fn, void *context, struct err *e);
+
+struct store_post {
+    int64_t user_id, conversation_id;
+    int64_t parent_id;   /* content given: the message that it follows, 0 for a new root; must not be running.
+                            else (another answer): the user's message to answer */
+    const char *content; /* the user's text; NULL: only an answer to parent_id */
+    const char *title;   /* given to a conversation that has none; NULL: none */
+    const char *model, *job_key, *parser; /* of the answer; job_key is unique */
+};
+struct store_posted {
+    int64_t user_message_id; /* 0 when content was NULL */
+    int64_t message_id;      /* the answer: status running, empty */
+};
+/* One transaction: the user's message, the answer's row, the conversation's leaf and time. On the disk when it
+ * returns. ERR_NOTFOUND: conversation; ERR_INPUT "parent_id": not in it, or of the wrong role;
+ * ERR_CONFLICT: the parent is still running. */
+bool store_message_post(struct store *s, const struct store_post *p, struct store_posted *out,
+                        struct err *e);
+/* A running answer whose job never began ends as `error` with this text; one that has ended is left alone. */
+bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text, struct err *e);
