@@ -93,5 +93,9 @@ struct backend_ops {
 extern const struct backend_ops cpu_backend;
 extern const struct backend_ops vulkan_backend; /* in a build without Vulkan: probe and open say so */
 
+/* True when the Vulkan devices that answer are software rasterisers only: usable when asked for by name (tests),
+ * never picked by "auto". */
+bool vulkan_is_software(void);
+
 /* "auto": vulkan where a real GPU answers (not a software rasteriser), else cpu. "vulkan", "cpu". */
 const struct backend_ops *backend_select(const char *name, struct err *e);

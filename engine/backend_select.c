@@ -1,0 +1,29 @@
+/* Which backend runs: by name, or the best that this machine has. Declared in engine/model/backend.h. */
+#include "engine/model/backend.h"
+
+#include <string.h>
+
+#define LOG_MODULE "backend"
+#include "engine/base/log.h"
+
+const struct backend_ops *backend_select(const char *name, struct err *e)
+{
+    if (!name || !strcmp(name, "auto")) {
+        struct err why = {0};
+        if (!vulkan_backend.probe(&why)) {
+            log_info("no GPU in use: %s", why.text);
+            return &cpu_backend;
+        }
+        if (vulkan_is_software()) {
+            log_info("no GPU in use: Vulkan has only a software device; --backend vulkan takes it");
+            return &cpu_backend;
+        }
+        return &vulkan_backend;
+    }
+    const struct backend_ops *const all[] = {&cpu_backend, &vulkan_backend};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!strcmp(all[i]->name, name))
+            return all[i]->probe(e) ? all[i] : NULL;
+    err_field(e, ERR_INPUT, "backend", "'%s' is none of auto, vulkan, cpu", name);
+    return NULL;
+}
