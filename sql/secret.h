@@ -10,8 +10,8 @@
 
 #define SECRET_HASH_BYTES 32
 #define SECRET_TOKEN_SIZE 44          /* 43 characters of base64url and a NUL */
-#define SECRET_KEY_SIZE 47            /* "sk-" and 43 characters and a NUL */
-#define SECRET_PREFIX_SIZE 12         /* "sk-" and 8 characters and a NUL */
+#define SECRET_KEY_SIZE 54            /* "sk-sluice-" and 43 characters and a NUL */
+#define SECRET_PREFIX_SIZE 17         /* "sk-sluice-" and 6 characters and a NUL */
 #define SECRET_PASSWORD_SIZE 24       /* made passwords: "abcde-fghjk-mnpqr-stuvw" and a NUL */
 #define SECRET_PASSWORD_HASH_SIZE 128 /* argon2id string with parameters and salt */
 #define SECRET_PASSWORD_MIN 8         /* bytes of a password that people choose */
@@ -26,9 +26,9 @@ void secret_api_key(char out[SECRET_KEY_SIZE], char prefix[SECRET_PREFIX_SIZE]);
 void secret_password(char out[SECRET_PASSWORD_SIZE]); /* 92 bits, no characters that look alike */
 /* BLAKE2b-256 of a token's or key's text. */
 void secret_hash(const char *text, unsigned char out[SECRET_HASH_BYTES]);
-/* The CSRF token of a session: derived from the session's token (BLAKE2b keyed by it), so that it is stored
- * nowhere and dies with the session. */
-void secret_csrf(const char *token, char out[SECRET_TOKEN_SIZE]);
+/* The CSRF token of a session: derived from the hash of the session's token (BLAKE2b keyed by it), so that it is
+ * stored nowhere and dies with the session. */
+void secret_csrf(const unsigned char token_hash[SECRET_HASH_BYTES], char out[SECRET_TOKEN_SIZE]);
 /* Compares two strings in a time that depends on their lengths only. */
 bool secret_equal(const char *a, const char *b);
 
