@@ -8,7 +8,8 @@
 #include "engine/base/err.h"
 
 /* one row per command, in the order of --help */
-#define COMMANDS(X)
+#define COMMANDS(X) \
+    X(up)
 
 #define DECLARE(name) extern const struct command cmd_##name;
 COMMANDS(DECLARE)

@@ -1,0 +1,311 @@
+/* sluice up: nginx, workers and engine in the foreground, from one state folder. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/file.h"
+#define LOG_MODULE "up"
+#include "engine/base/log.h"
+#include "engine/base/option.h"
+#include "engine/wire/status.h"
+#include "fcgi/cli/command.h"
+#include "fcgi/cli/nginx_conf.h"
+#include "fcgi/cli/supervisor.h"
+#include "fcgi/state.h"
+#include "sql/secret.h"
+#include "sql/store.h"
+#include "sql/store_users.h"
+
+#define MAX_ENV_FILE 65536
+#define STOP_MS 15000.0 /* what running answers get to end */
+
+struct up {
+    /* options */
+    const char *state, *model, *backend, *host, *env_file, *bin_dir, *share_dir, *log_level;
+    int64_t port, ctx, slots, threads, max_queue;
+    bool exact;
+    /* worked out */
+    struct arena *arena;
+    char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
+    char *web, *url, *nginx_run;
+    bool announced;
+    double waiting_since;
+};
+
+extern const struct command cmd_up;
+
+#define FIELD(name) offsetof(struct up, name)
+static const struct option options[] = {
+    {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR",
+     "where everything is kept (default ~/.local/state/sluice)"},
+    {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH",
+     "model folder or GGUF file (default: the demo model)"},
+    {"backend", OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
+     "where the model runs"},
+    {"host", OPTION_STRING, FIELD(host), "127.0.0.1", 0, 0, NULL, "ADDRESS",
+     "address to listen on; another one than loopback should have TLS in front"},
+    {"port", OPTION_INT, FIELD(port), "8080", 1, 65535, NULL, "N", "TCP port"},
+    {"ctx", OPTION_INT, FIELD(ctx), "0", 0, 1 << 24, NULL, "N",
+     "context per conversation in tokens; 0: the model's own"},
+    {"slots", OPTION_INT, FIELD(slots), "16", 1, 1024, NULL, "N",
+     "answers that are generated at the same time"},
+    {"max-queue", OPTION_INT, FIELD(max_queue), "256", 0, 100000, NULL, "N",
+     "requests that may wait; more are refused with 503"},
+    {"threads", OPTION_INT, FIELD(threads), "0", 0, 1024, NULL, "N",
+     "threads of the cpu backend; 0: one per core"},
+    {"exact", OPTION_BOOL, FIELD(exact), "false", 0, 0, NULL, NULL,
+     "32-bit arithmetic everywhere, slower"},
+    {"env-file", OPTION_STRING, FIELD(env_file), NULL, 0, 0, NULL, "FILE",
+     "write URL and the first admin's name, password and key there (0600)"},
+    {"bin-dir", OPTION_STRING, FIELD(bin_dir), NULL, 0, 0, NULL, "DIR",
+     "where sluice-engine and sluice-worker are"},
+    {"share-dir", OPTION_STRING, FIELD(share_dir), SLUICE_DATADIR, 0, 0, NULL, "DIR",
+     "where the page, nginx's templates and the demo model are"},
+    {"log-level", OPTION_CHOICE, FIELD(log_level), "info", 0, 0, "error|warn|info|debug", NULL,
+     "how much is logged"},
+};
+
+static char *in_dir(struct up *u, const char *dir, const char *name)
+{
+    return arena_printf(u->arena, "%s/%s", dir, name);
+}
+
+static char *number(struct up *u, int64_t v)
+{
+    return arena_printf(u->arena, "%lld", (long long)v);
+}
+
+/* Beside this program when it runs from a build folder, else where it was installed. */
+static bool find_programs(struct up *u, struct err *e)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (!u->bin_dir && n > 0) {
+        self[n] = '\0';
+        *strrchr(self, '/') = '\0';
+        char *beside = in_dir(u, self, "sluice-engine");
+        if (beside && access(beside, X_OK) == 0)
+            u->bin_dir = arena_strdup(u->arena, self);
+    }
+    if (!u->bin_dir)
+        u->bin_dir = SLUICE_LIBEXECDIR;
+    const char *const names[] = {"sluice-engine", "sluice-worker"};
+    for (int i = 0; i < 2; i++) {
+        char *path = in_dir(u, u->bin_dir, names[i]);
+        if (!path || access(path, X_OK) != 0)
+            return err_set(e, ERR_NOTFOUND, "%s is not in %s; run `make install` or use --bin-dir", names[i],
+                           u->bin_dir);
+    }
+    return true;
+}
+
+static bool work_out_paths(struct up *u, struct err *e)
+{
+    char real[4096];
+    if (!u->state) {
+        struct passwd *pw = getpwuid(getuid());
+        if (!pw)
+            return err_set(e, ERR_INPUT, "no home folder; use --state");
+        u->state = in_dir(u, pw->pw_dir, ".local/state/sluice");
+    }
+    if (!file_mkdirs(u->state, 0700, e))
+        return false;
+    if (!realpath(u->state, real))
+        return err_errno(e, "%s", u->state);
+    if (strlen(real) > 80) /* sun_path holds 107 bytes with the names that follow */
+        return err_field(e, ERR_LIMIT, "state", "path is too long for unix sockets (80 characters)");
+    u->state = arena_strdup(u->arena, real);
+    u->engine_socket = in_dir(u, u->state, STATE_ENGINE_SOCKET);
+    u->status = in_dir(u, u->state, STATE_STATUS);
+    u->cache = in_dir(u, u->state, STATE_CACHE);
+    u->database = in_dir(u, u->state, STATE_DATABASE);
+    u->record_socket = in_dir(u, u->state, STATE_RECORD_SOCKET);
+    u->stream_socket = in_dir(u, u->state, "stream.sock");
+    u->short_socket = in_dir(u, u->state, "short.sock");
+    u->nginx_run = in_dir(u, u->state, "nginx");
+    u->web = in_dir(u, u->share_dir, "web");
+    u->url = arena_printf(u->arena, "http://%s:%lld", u->host, (long long)u->port);
+    if (!u->model)
+        u->model = in_dir(u, u->share_dir, "demo-model");
+    if (!realpath(u->model, real))
+        return err_errno(e, "model %s", u->model);
+    u->model = arena_strdup(u->arena, real);
+    return file_mkdirs(u->cache, 0700, e);
+}
+
+/* Two supervisors on one state folder would fight over sockets and the database. */
+static bool lock_state(struct up *u, struct err *e)
+{
+    int fd = open(in_dir(u, u->state, "up.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(e, "%s", u->state);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return err_set(e, ERR_CONFLICT, "%s is in use by another `sluice up`", u->state);
+    }
+    return true; /* held until this process ends */
+}
+
+static bool write_env_file(const struct up *u, const struct store_first_admin *admin, struct err *e)
+{
+    struct buf out = {0}, old = {0};
+    bool ok = true;
+    buf_printf(&out, "SLUICE_URL=%s\n", u->url);
+    if (admin) {
+        buf_printf(&out, "SLUICE_API_KEY=%s\nSLUICE_ADMIN_USER=%s\nSLUICE_ADMIN_PASSWORD=%s\n", admin->key,
+                   admin->name, admin->password);
+    } else if (file_exists(u->env_file)) { /* secrets are known only at the first start: keep those lines */
+        ok = file_read(u->env_file, MAX_ENV_FILE, &old, e);
+        for (char *line = ok && old.data ? strtok(old.data, "\n") : NULL; line; line = strtok(NULL, "\n"))
+            if (strncmp(line, "SLUICE_URL=", 11) != 0)
+                buf_printf(&out, "%s\n", line);
+    }
+    ok = ok && file_write_atomic(u->env_file, out.data, out.len, 0600, e);
+    secret_wipe(out.data, out.len);
+    buf_fini(&out);
+    buf_fini(&old);
+    return ok;
+}
+
+/* Makes the database, and on the very first start the admin, whose secrets are shown once. */
+static bool prepare_store(struct up *u, struct err *e)
+{
+    struct store_first_admin admin = {0};
+    bool made = false;
+    struct store *s = NULL;
+    if (!secret_init(e))
+        return false;
+    s = store_open(&(struct store_params){.path = u->database, .create = true}, e);
+    bool ok = s && store_first_admin(s, "admin", &admin, &made, e);
+    store_close(&s);
+    if (ok && u->env_file)
+        ok = write_env_file(u, made ? &admin : NULL, e);
+    if (ok && made) {
+        printf("\n  The first start made an admin. This is shown once:\n\n"
+               "    name      %s\n    password  %s\n    API key   %s\n\n"
+               "    curl %s/v1/chat/completions -H 'Authorization: Bearer %s' \\\n"
+               "      -H 'Content-Type: application/json' -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\n",
+               admin.name, admin.password, admin.key, u->url, admin.key);
+        fflush(stdout);
+    }
+    secret_wipe(&admin, sizeof admin);
+    return ok;
+}
+
+static void add_child(struct supervisor *s, const char *name, char *const *argv, int stop_signal)
+{
+    struct child *c = &s->children[s->n_children++];
+    c->name = name;
+    c->stop_signal = stop_signal;
+    size_t n = 0;
+    for (; argv[n] && n < SUPERVISOR_MAX_ARGS - 1; n++)
+        c->argv[n] = argv[n];
+    c->argv[n] = NULL;
+}
+
+static void add_engine(struct up *u, struct supervisor *s)
+{
+    char *argv[SUPERVISOR_MAX_ARGS] = {
+        in_dir(u, u->bin_dir, "sluice-engine"),
+        "--model", (char *)u->model, "--backend", (char *)u->backend, "--socket", u->engine_socket,
+        "--status", u->status, "--cache-dir", u->cache, "--ctx", number(u, u->ctx),
+        "--slots", number(u, u->slots), "--max-queue", number(u, u->max_queue),
+        "--threads", number(u, u->threads), "--log-level", (char *)u->log_level,
+        u->exact ? "--exact" : NULL, NULL};
+    add_child(s, "engine", argv, SIGTERM);
+}
+
+static void add_pool(struct up *u, struct supervisor *s, char *pool, const char *name, char *socket)
+{
+    char *argv[SUPERVISOR_MAX_ARGS] = {
+        in_dir(u, u->bin_dir, "sluice-worker"),
+        "--pool", pool, "--state", (char *)u->state, "--model", (char *)u->model,
+        "--log-level", (char *)u->log_level, socket ? "--socket" : NULL, socket, NULL};
+    add_child(s, name, argv, SIGTERM);
+}
+
+static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
+{
+    const char *program = nginx_program();
+    if (!program)
+        return err_set(e, ERR_NOTFOUND, "nginx is not installed; on Debian: apt install nginx-light");
+    struct nginx_conf conf = {
+        .templates = in_dir(u, u->share_dir, "nginx"),
+        .run = u->nginx_run,
+        .listen = arena_printf(u->arena, strchr(u->host, ':') ? "[%s]:%lld" : "%s:%lld", u->host,
+                               (long long)u->port),
+        .web = u->web,
+        .stream_socket = u->stream_socket,
+        .short_socket = u->short_socket,
+    };
+    if (!nginx_conf_write(&conf, e))
+        return false;
+    char *argv[] = {(char *)program, "-p", u->nginx_run, "-c", in_dir(u, u->nginx_run, "nginx.conf"),
+                    "-e", "stderr", NULL};
+    add_child(s, "nginx", argv, SIGQUIT);
+    return true;
+}
+
+static void announce(void *context)
+{
+    struct up *u = context;
+    static struct status_page page; /* some 20 KiB, read five times a second at most until ready */
+    if (u->announced || !status_read(u->status, &page, NULL) || page.state != ENGINE_READY)
+        return;
+    u->announced = true;
+    printf("\n  Sluice serves %s on %s (%s): %s\n  Ctrl-C stops it.\n\n", page.model_name, page.device,
+           page.backend, u->url);
+    fflush(stdout);
+}
+
+static bool up(struct up *u, struct err *e)
+{
+    struct supervisor s = {.stop_ms = STOP_MS, .on_tick = announce, .context = u};
+    u->arena = arena_create(1 << 20);
+    bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
+    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && prepare_store(u, e);
+    if (ok) {
+        unlink(u->status); /* the last run's page says nothing of this one */
+        s.report_path = in_dir(u, u->state, "processes.json");
+        add_engine(u, &s);
+        add_pool(u, &s, "record", "recorder", NULL);
+        add_pool(u, &s, "short", "workers-short", u->short_socket);
+        add_pool(u, &s, "stream", "workers-stream", u->stream_socket);
+        ok = add_nginx(u, &s, e) && supervisor_run(&s, e);
+    }
+    arena_destroy(&u->arena);
+    return ok;
+}
+
+static int run_up(int argc, char **argv)
+{
+    struct up u = {0};
+    struct err e = {0};
+    size_t n = sizeof options / sizeof options[0];
+    if (argc > 1 && !strcmp(argv[1], "--help")) {
+        printf("usage: sluice up %s\n\n%s\n\n", cmd_up.usage, cmd_up.help);
+        option_help(options, n);
+        return 0;
+    }
+    if (!option_parse(options, n, argc, argv, &u, NULL, &e)) {
+        command_fail("up", &e);
+        return 2;
+    }
+    log_set_level((enum log_level)log_level_from_name(u.log_level));
+    return up(&u, &e) ? 0 : command_fail("up", &e);
+}
+
+const struct command cmd_up = {
+    .name = "up",
+    .usage = "[--state DIR] [--port N] [--model PATH] [--backend auto|vulkan|cpu] ...",
+    .help = "run the whole server in the foreground: engine, workers, nginx",
+    .run = run_up,
+};
