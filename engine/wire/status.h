@@ -2,7 +2,8 @@
  * under a seqlock. It answers at once and still answers when the engine is down: then the heartbeat is old or
  * the process is gone, and status_read says so.
  *
- * Writer: the engine's loop thread only. Readers: any thread, any process. */
+ * Writer: any thread of the engine; status_begin .. status_end holds a lock (the loop counts, the monitor thread
+ * keeps the heartbeat going while a step or a load takes long). Readers: any thread, any process, no lock. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,8 +65,8 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
 /* Writer */
 struct status_writer;
 struct status_writer *status_create(const char *path, struct err *e); /* file mode 0644; an old file is replaced */
-struct status_page *status_begin(struct status_writer *w); /* readers now retry */
-void status_end(struct status_writer *w);
+struct status_page *status_begin(struct status_writer *w); /* a private copy; keep it short */
+void status_end(struct status_writer *w); /* sets the heartbeat and publishes */
 void status_close(struct status_writer **w); /* state becomes ENGINE_DOWN */
 void status_histogram_init(struct status_histogram *h, double first, double factor);
 void status_histogram_add(struct status_histogram *h, double value);

@@ -1,0 +1,332 @@
+/* engine/engine.h over the socket: one connection, one job. The descriptor is non-blocking and every wait is a
+ * poll with a deadline, so that a stuck or dying engine costs the caller a bounded time. */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/clock.h"
+#include "engine/wire/message.h"
+
+#define CONNECT_MS 2000.0
+/* the engine's I/O thread answers between polls whatever the device does; longer means that it hangs */
+#define REPLY_MS 10000.0
+#define READ_BYTES ((size_t)64 << 10)
+
+struct engine_job {
+    int fd;
+    uint64_t id;
+    bool over;         /* DONE or FAILED was given out */
+    struct buf in;     /* received, from in_pos on not yet given out */
+    size_t in_pos;
+    struct event_box box;
+};
+
+/* Waits for `events`; false at the deadline (ERR_UNAVAILABLE). deadline < 0: for ever. */
+static bool wait_for(int fd, short events, double deadline, const char *doing, struct err *e)
+{
+    for (;;) {
+        int timeout = -1;
+        if (deadline >= 0) {
+            double left = deadline - clock_ms();
+            timeout = left > 0 ? (int)left + 1 : 0;
+        }
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = poll(&p, 1, timeout);
+        if (n > 0)
+            return true;
+        if (n < 0 && errno != EINTR)
+            return err_errno(e, "poll");
+        if (n == 0)
+            return err_set(e, ERR_UNAVAILABLE, "the engine does not answer (%s)", doing);
+    }
+}
+
+static bool unavailable(struct err *e, const char *doing)
+{
+    return err_set(e, ERR_UNAVAILABLE, "the engine is not running (%s: %s)", doing, strerror(errno));
+}
+
+static int connect_socket(const char *path, struct err *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    double deadline = clock_ms() + CONNECT_MS;
+    if (strlen(path) >= sizeof address.sun_path) {
+        err_set(e, ERR_INPUT, "socket path is longer than %zu bytes", sizeof address.sun_path - 1);
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        err_errno(e, "socket");
+        return -1;
+    }
+    while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        if (errno == EISCONN)
+            return fd;
+        /* a unix socket's full backlog is EAGAIN at once, not a connection in progress: ask again */
+        if ((errno != EAGAIN && errno != EINTR) || clock_ms() >= deadline) {
+            unavailable(e, "connect");
+            close(fd);
+            return -1;
+        }
+        poll(NULL, 0, 5);
+    }
+    return fd;
+}
+
+static bool send_all(int fd, const char *data, size_t len, double deadline, struct err *e)
+{
+    while (len) {
+        ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        } else if (n < 0 && errno == EAGAIN) {
+            if (!wait_for(fd, POLLOUT, deadline, "sending", e))
+                return false;
+        } else if (n < 0 && errno != EINTR) {
+            return unavailable(e, "send");
+        }
+    }
+    return true;
+}
+
+/* Looks at the next whole frame in memory; 1, 0, -1 as frame_parse. */
+static int peek(const struct engine_job *j, struct frame *f, size_t *used, struct err *e)
+{
+    return frame_parse(j->in.data + j->in_pos, j->in.len - j->in_pos, f, used, e);
+}
+
+/* One read. 1: something came; 0: nothing there; -1: the connection is over. */
+static int receive(struct engine_job *j, struct err *e)
+{
+    if (j->in_pos) {
+        buf_consume(&j->in, j->in_pos);
+        j->in_pos = 0;
+    }
+    if (!buf_reserve(&j->in, READ_BYTES + 1)) {
+        err_set(e, ERR_NOMEM, "no memory for the engine's answer");
+        return -1;
+    }
+    ssize_t n = recv(j->fd, j->in.data + j->in.len, READ_BYTES, 0);
+    if (n > 0) {
+        j->in.len += (size_t)n;
+        j->in.data[j->in.len] = 0;
+        return 1;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n == 0)
+        err_set(e, ERR_UNAVAILABLE, "the engine closed the connection before the job was over");
+    else
+        unavailable(e, "receive");
+    return -1;
+}
+
+/* The next frame, waiting for it. 1, 0 (deadline), -1. */
+static int next_frame(struct engine_job *j, struct frame *f, size_t *used, double deadline, struct err *e)
+{
+    for (;;) {
+        int found = peek(j, f, used, e);
+        if (found)
+            return found;
+        int got = receive(j, e);
+        if (got < 0)
+            return -1;
+        if (got == 0) {
+            struct err late = {0};
+            if (wait_for(j->fd, POLLIN, deadline, "reading", &late))
+                continue;
+            if (late.code == ERR_UNAVAILABLE)
+                return 0;
+            *e = late;
+            return -1;
+        }
+    }
+}
+
+/* Reads HELLO and the first answer, which stays in the buffer when it is an event of a job. */
+static bool greet(struct engine_job *j, struct err *e)
+{
+    double deadline = clock_ms() + REPLY_MS;
+    struct engine_event ev;
+    struct frame f;
+    size_t used;
+    for (bool hello = false;; hello = true) {
+        int got = next_frame(j, &f, &used, deadline, e);
+        if (got == 0)
+            return err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
+        if (got < 0)
+            return false;
+        if (hello || f.type != FRAME_HELLO)
+            break;
+        if (!message_get_hello(&f, e))
+            return false;
+        j->in_pos += used;
+    }
+    if (!message_get_event(&f, &ev, &j->box, e))
+        return false;
+    if (ev.type == ENGINE_FAILED && ev.job == 0) { /* refused: no job was made */
+        if (e)
+            *e = ev.error;
+        return false;
+    }
+    j->id = ev.job;
+    return true;
+}
+
+/* Connects, sends HELLO and the request in `out`, reads the first answer. */
+static struct engine_job *start(const char *socket_path, struct buf *out, struct err *e)
+{
+    struct engine_job *j = calloc(1, sizeof *j);
+    struct err sending = {0};
+    if (!j) {
+        err_set(e, ERR_NOMEM, "no memory for a job");
+        return NULL;
+    }
+    j->fd = connect_socket(socket_path, e);
+    if (j->fd < 0)
+        goto fail;
+    bool sent = send_all(j->fd, out->data, out->len, clock_ms() + REPLY_MS, &sending);
+    /* an engine that refuses may close before it has read everything: its reason is still there to be read */
+    if (!greet(j, e)) {
+        if (!sent && e && e->code == ERR_UNAVAILABLE)
+            *e = sending;
+        goto fail;
+    }
+    return j;
+fail:
+    engine_close(&j);
+    return NULL;
+}
+
+struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e)
+{
+    struct buf out = {0};
+    struct engine_job *j = NULL;
+    message_put_hello(&out, "client");
+    if (message_put_submit(&out, p, e))
+        j = start(socket_path, &out, e);
+    buf_fini(&out);
+    return j;
+}
+
+/* HELLO and a frame that holds a key. */
+static struct engine_job *start_with_key(const char *socket_path, enum frame_type type, const char *key,
+                                         struct err *e)
+{
+    struct buf out = {0};
+    struct engine_job *j = NULL;
+    if (!key[0] || strlen(key) >= ENGINE_KEY_SIZE) {
+        err_field(e, ERR_INPUT, "key", "a key has 1 to %d characters", ENGINE_KEY_SIZE - 1);
+        return NULL;
+    }
+    message_put_hello(&out, "client");
+    message_put_key(&out, type, key);
+    if (out.failed)
+        err_set(e, ERR_NOMEM, "no memory for a request");
+    else
+        j = start(socket_path, &out, e);
+    buf_fini(&out);
+    return j;
+}
+
+struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e)
+{
+    return start_with_key(socket_path, FRAME_ATTACH, key, e);
+}
+
+bool engine_cancel_key(const char *socket_path, const char *key, struct err *e)
+{
+    struct engine_job *j = start_with_key(socket_path, FRAME_CANCEL, key, e);
+    bool found = j != NULL;
+    engine_close(&j);
+    return found;
+}
+
+int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, struct err *e)
+{
+    struct frame f;
+    size_t used;
+    if (j->over) {
+        err_set(e, ERR_UNAVAILABLE, "the job is over");
+        return -1;
+    }
+    int got = next_frame(j, &f, &used, timeout_ms < 0 ? -1 : clock_ms() + timeout_ms, e);
+    if (got <= 0)
+        return got;
+    if (!message_get_event(&f, ev, &j->box, e))
+        return -1;
+    j->in_pos += used; /* the bytes stay where they are until the next call */
+    j->over = ev->type == ENGINE_DONE || ev->type == ENGINE_FAILED;
+    return 1;
+}
+
+bool engine_pending(const struct engine_job *j)
+{
+    struct frame f;
+    size_t used;
+    struct err e;
+    /* a malformed frame is pending too: engine_next will say so */
+    return !j->over && peek(j, &f, &used, &e) != 0;
+}
+
+int engine_job_fd(const struct engine_job *j)
+{
+    return j->fd;
+}
+
+uint64_t engine_job_id(const struct engine_job *j)
+{
+    return j->id;
+}
+
+bool engine_cancel(struct engine_job *j, struct err *e)
+{
+    struct buf out = {0};
+    struct err failed = {0};
+    if (j->over)
+        return true;
+    message_put_key(&out, FRAME_CANCEL, NULL);
+    if (!out.failed)
+        send_all(j->fd, out.data, out.len, clock_ms() + CONNECT_MS, &failed);
+    else
+        err_set(&failed, ERR_NOMEM, "no memory for a request");
+    buf_fini(&out);
+    /* a connection that the engine closed: the last event is in flight, engine_next gives it or says what broke */
+    if (failed.code == ERR_NONE || failed.code == ERR_UNAVAILABLE)
+        return true;
+    if (e)
+        *e = failed;
+    return false;
+}
+
+void engine_close(struct engine_job **j)
+{
+    if (!*j)
+        return;
+    if ((*j)->fd >= 0)
+        close((*j)->fd); /* a job that is not detached ends with its connection */
+    buf_fini(&(*j)->in);
+    event_box_fini(&(*j)->box);
+    free(*j);
+    *j = NULL;
+}
+
+const char *engine_finish_name(enum engine_finish f)
+{
+    static const char *const names[] = {
+        [ENGINE_STOP_EOS] = "stop",
+        [ENGINE_STOP_STRING] = "stop",
+        [ENGINE_LENGTH] = "length",
+        [ENGINE_CANCELLED] = "cancelled",
+    };
+    return (unsigned)f < ENGINE_FINISH__N ? names[f] : "unknown";
+}

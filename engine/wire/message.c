@@ -1,0 +1,271 @@
+#include "engine/wire/message.h"
+
+#include <math.h>
+#include <string.h>
+
+/* flags of a SUBMIT */
+enum { SUBMIT_IGNORE_EOS = 1, SUBMIT_SPECIAL_TEXT = 2, SUBMIT_DETACHED = 4, SUBMIT_ALL = 7 };
+
+#define MAX_PROMPT ((uint32_t)2 << 20)
+
+static bool malformed(struct err *e, const char *what)
+{
+    return err_set(e, ERR_FORMAT, "malformed %s frame", what);
+}
+
+static void put_string(struct buf *b, const char *s)
+{
+    frame_put_bytes(b, s, (uint32_t)strlen(s));
+}
+
+/* Into a fixed array; a string that does not fit, or holds a NUL, is an error of the frame. */
+static void get_string(struct frame_reader *r, char *out, size_t size)
+{
+    uint32_t len;
+    const char *s = frame_get_bytes(r, (uint32_t)size - 1, &len);
+    if (len && memchr(s, 0, len))
+        r->failed = true;
+    if (len)
+        memcpy(out, s, len);
+    out[len] = 0;
+}
+
+static bool at_end(const struct frame_reader *r)
+{
+    return !r->failed && r->at == r->end;
+}
+
+void message_put_hello(struct buf *b, const char *program)
+{
+    size_t start = frame_begin(b, FRAME_HELLO);
+    frame_put_u32(b, ENGINE_PROTOCOL_VERSION);
+    put_string(b, program);
+    frame_end(b, start);
+}
+
+bool message_get_hello(const struct frame *f, struct err *e)
+{
+    struct frame_reader r;
+    char program[128];
+    frame_reader_init(&r, f);
+    uint32_t version = frame_get_u32(&r);
+    get_string(&r, program, sizeof program);
+    if (f->type != FRAME_HELLO || r.failed)
+        return malformed(e, "HELLO");
+    /* a later version may say more after the name: only the number decides */
+    if (version != ENGINE_PROTOCOL_VERSION)
+        return err_set(e, ERR_UNSUPPORTED, "protocol version %u, this side speaks %d", version,
+                       ENGINE_PROTOCOL_VERSION);
+    return true;
+}
+
+static bool in_range(const char *field, float v, float min, float max, struct err *e)
+{
+    if (isfinite(v) && v >= min && v <= max)
+        return true;
+    return err_field(e, ERR_INPUT, field, "%g, expected %g to %g", (double)v, (double)min, (double)max);
+}
+
+static bool check_sampling(const struct engine_sampling *s, struct err *e)
+{
+    if (!in_range("temperature", s->temperature, 0, 100, e) || !in_range("top_p", s->top_p, 0, 1, e) ||
+        !in_range("min_p", s->min_p, 0, 1, e) ||
+        !in_range("repetition_penalty", s->repetition_penalty, 0.01f, 100, e) ||
+        !in_range("presence_penalty", s->presence_penalty, -100, 100, e) ||
+        !in_range("frequency_penalty", s->frequency_penalty, -100, 100, e))
+        return false;
+    if (s->top_k < 0)
+        return err_field(e, ERR_INPUT, "top_k", "%d, expected 0 or more", s->top_k);
+    if (s->n_bias < 0 || s->n_bias > ENGINE_MAX_BIAS)
+        return err_field(e, ERR_INPUT, "logit_bias", "%d entries, at most %d", s->n_bias, ENGINE_MAX_BIAS);
+    for (int32_t i = 0; i < s->n_bias; i++)
+        if (!isfinite(s->bias[i].bias) || fabsf(s->bias[i].bias) > 1e6f || s->bias[i].id < 0)
+            return err_field(e, ERR_INPUT, "logit_bias", "entry %d is not a token id and a finite bias", i);
+    return true;
+}
+
+static bool check_stops(const struct engine_job_params *p, struct err *e)
+{
+    if (p->n_stop < 0 || p->n_stop > ENGINE_MAX_STOP)
+        return err_field(e, ERR_INPUT, "stop", "%d strings, at most %d", p->n_stop, ENGINE_MAX_STOP);
+    for (int32_t i = 0; i < p->n_stop; i++) {
+        size_t len = strlen(p->stop[i]);
+        if (!len || len > ENGINE_MAX_STOP_BYTES)
+            return err_field(e, ERR_INPUT, "stop", "string %d has %zu bytes, expected 1 to %d", i, len,
+                             ENGINE_MAX_STOP_BYTES);
+        /* text leaves in whole characters; a stop that begins inside one could cut it */
+        if (((unsigned char)p->stop[i][0] & 0xc0) == 0x80)
+            return err_field(e, ERR_INPUT, "stop", "string %d is not UTF-8", i);
+    }
+    return true;
+}
+
+static bool terminated(const char *s, size_t size)
+{
+    return memchr(s, 0, size) != NULL;
+}
+
+bool message_check_params(const struct engine_job_params *p, struct err *e)
+{
+    if (p->n_prompt < 1)
+        return err_field(e, ERR_INPUT, "prompt", "the prompt is empty");
+    if ((uint32_t)p->n_prompt > MAX_PROMPT)
+        return err_field(e, ERR_LIMIT, "prompt", "%d tokens, at most %u are taken", p->n_prompt, MAX_PROMPT);
+    if (p->max_tokens < 0)
+        return err_field(e, ERR_INPUT, "max_tokens", "%d, expected 0 or more", p->max_tokens);
+    if (p->top_logprobs < -1 || p->top_logprobs > ENGINE_MAX_TOP_LOGPROBS)
+        return err_field(e, ERR_INPUT, "top_logprobs", "%d, expected 0 to %d", p->top_logprobs,
+                         ENGINE_MAX_TOP_LOGPROBS);
+    if (p->priority < 0 || p->priority > 1)
+        return err_field(e, ERR_INPUT, "priority", "%d, expected 0 or 1", p->priority);
+    if (!terminated(p->key, sizeof p->key) || !terminated(p->scope, sizeof p->scope) ||
+        !terminated(p->request_id, sizeof p->request_id))
+        return err_field(e, ERR_INPUT, "key", "key, scope or request id is too long");
+    if (p->detached && (!p->key[0] || p->key[0] == '#'))
+        return err_field(e, ERR_INPUT, "key", "a detached job needs a key that does not begin with '#'");
+    return check_sampling(&p->sampling, e) && check_stops(p, e);
+}
+
+bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct err *e)
+{
+    if (!message_check_params(p, e))
+        return false;
+    const struct engine_sampling *s = &p->sampling;
+    size_t start = frame_begin(b, FRAME_SUBMIT);
+    frame_put_u32(b, (uint32_t)p->n_prompt);
+    for (int32_t i = 0; i < p->n_prompt; i++)
+        frame_put_u32(b, (uint32_t)p->prompt[i]);
+    frame_put_u32(b, (uint32_t)p->max_tokens);
+    frame_put_f32(b, s->temperature);
+    frame_put_f32(b, s->top_p);
+    frame_put_f32(b, s->min_p);
+    frame_put_u32(b, (uint32_t)s->top_k);
+    frame_put_f32(b, s->repetition_penalty);
+    frame_put_f32(b, s->presence_penalty);
+    frame_put_f32(b, s->frequency_penalty);
+    frame_put_u64(b, s->seed);
+    frame_put_u32(b, (uint32_t)s->n_bias);
+    for (int32_t i = 0; i < s->n_bias; i++) {
+        frame_put_u32(b, (uint32_t)s->bias[i].id);
+        frame_put_f32(b, s->bias[i].bias);
+    }
+    frame_put_u32(b, (uint32_t)p->n_stop);
+    for (int32_t i = 0; i < p->n_stop; i++)
+        put_string(b, p->stop[i]);
+    frame_put_u32(b, (uint32_t)p->top_logprobs);
+    frame_put_u32(b, (p->ignore_eos ? SUBMIT_IGNORE_EOS : 0u) | (p->special_text ? SUBMIT_SPECIAL_TEXT : 0u) |
+                         (p->detached ? SUBMIT_DETACHED : 0u));
+    put_string(b, p->key);
+    frame_put_u64(b, p->user);
+    put_string(b, p->scope);
+    put_string(b, p->request_id);
+    frame_put_u32(b, (uint32_t)p->priority);
+    frame_end(b, start);
+    if (b->failed)
+        return err_set(e, ERR_NOMEM, "no memory for a prompt of %d tokens", p->n_prompt);
+    return true;
+}
+
+static bool get_prompt(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
+{
+    uint32_t n = frame_get_u32(r);
+    if (r->failed || n > MAX_PROMPT || (size_t)(r->end - r->at) < (size_t)n * 4)
+        return malformed(e, "SUBMIT");
+    int32_t *ids = arena_alloc(a, n ? (size_t)n * sizeof *ids : 1);
+    if (!ids)
+        return err_set(e, ERR_NOMEM, "no memory for a prompt of %u tokens", n);
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (int32_t)frame_get_u32(r);
+    p->prompt = ids;
+    p->n_prompt = (int32_t)n;
+    return true;
+}
+
+static bool get_bias(struct frame_reader *r, struct engine_sampling *s, struct arena *a, struct err *e)
+{
+    uint32_t n = frame_get_u32(r);
+    if (r->failed || n > ENGINE_MAX_BIAS)
+        return malformed(e, "SUBMIT");
+    struct engine_bias *bias = arena_alloc(a, n ? n * sizeof *bias : 1);
+    if (!bias)
+        return err_set(e, ERR_NOMEM, "no memory for the logit biases");
+    for (uint32_t i = 0; i < n; i++) {
+        bias[i].id = (int32_t)frame_get_u32(r);
+        bias[i].bias = frame_get_f32(r);
+    }
+    s->bias = bias;
+    s->n_bias = (int32_t)n;
+    return true;
+}
+
+static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
+{
+    uint32_t n = frame_get_u32(r);
+    if (r->failed || n > ENGINE_MAX_STOP)
+        return malformed(e, "SUBMIT");
+    const char **stop = arena_alloc(a, n ? n * sizeof *stop : 1);
+    for (uint32_t i = 0; stop && i < n; i++) {
+        char text[ENGINE_MAX_STOP_BYTES + 1];
+        get_string(r, text, sizeof text);
+        stop[i] = arena_strdup(a, text);
+        if (!stop[i])
+            stop = NULL;
+    }
+    if (!stop)
+        return err_set(e, ERR_NOMEM, "no memory for the stop strings");
+    p->stop = stop;
+    p->n_stop = (int32_t)n;
+    return true;
+}
+
+bool message_get_submit(const struct frame *f, struct engine_job_params *p, struct arena *a, struct err *e)
+{
+    struct frame_reader r;
+    struct engine_sampling *s = &p->sampling;
+    *p = (struct engine_job_params){0};
+    frame_reader_init(&r, f);
+    if (!get_prompt(&r, p, a, e))
+        return false;
+    p->max_tokens = (int32_t)frame_get_u32(&r);
+    s->temperature = frame_get_f32(&r);
+    s->top_p = frame_get_f32(&r);
+    s->min_p = frame_get_f32(&r);
+    s->top_k = (int32_t)frame_get_u32(&r);
+    s->repetition_penalty = frame_get_f32(&r);
+    s->presence_penalty = frame_get_f32(&r);
+    s->frequency_penalty = frame_get_f32(&r);
+    s->seed = frame_get_u64(&r);
+    if (!get_bias(&r, s, a, e) || !get_stops(&r, p, a, e))
+        return false;
+    p->top_logprobs = (int32_t)frame_get_u32(&r);
+    uint32_t flags = frame_get_u32(&r);
+    p->ignore_eos = flags & SUBMIT_IGNORE_EOS;
+    p->special_text = flags & SUBMIT_SPECIAL_TEXT;
+    p->detached = flags & SUBMIT_DETACHED;
+    get_string(&r, p->key, sizeof p->key);
+    p->user = frame_get_u64(&r);
+    get_string(&r, p->scope, sizeof p->scope);
+    get_string(&r, p->request_id, sizeof p->request_id);
+    p->priority = (int32_t)frame_get_u32(&r);
+    if (!at_end(&r) || flags > SUBMIT_ALL)
+        return malformed(e, "SUBMIT");
+    return message_check_params(p, e);
+}
+
+void message_put_key(struct buf *b, enum frame_type type, const char *key)
+{
+    size_t start = frame_begin(b, type);
+    put_string(b, key ? key : "");
+    frame_end(b, start);
+}
+
+bool message_get_key(const struct frame *f, char key[ENGINE_KEY_SIZE], struct err *e)
+{
+    struct frame_reader r;
+    key[0] = 0;
+    if (!f->len)
+        return true;
+    frame_reader_init(&r, f);
+    get_string(&r, key, ENGINE_KEY_SIZE);
+    return at_end(&r) || malformed(e, "key");
+}

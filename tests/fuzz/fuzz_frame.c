@@ -1,0 +1,41 @@
+/* Bytes as the engine's socket receives them, from either side: frames, then each kind of payload. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/wire/message.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct frame f;
+    size_t used;
+    struct err e = {0};
+    struct event_box box = {0};
+    while (frame_parse((const char *)data, size, &f, &used, &e) == 1) {
+        struct engine_job_params p;
+        struct engine_event ev;
+        char key[ENGINE_KEY_SIZE];
+        struct arena *a = arena_create((size_t)32 << 20);
+        if (message_get_submit(&f, &p, a, &e)) {
+            struct buf again = {0};
+            if (!message_put_submit(&again, &p, &e) && e.code != ERR_NOMEM)
+                abort(); /* what was read as right must be right to write */
+            buf_fini(&again);
+        }
+        if (message_get_event(&f, &ev, &box, &e)) {
+            struct buf again = {0};
+            message_put_event(&again, &ev);
+            buf_fini(&again);
+        }
+        message_get_key(&f, key, &e);
+        message_get_hello(&f, &e);
+        arena_destroy(&a);
+        data += used;
+        size -= used;
+    }
+    event_box_fini(&box);
+    return 0;
+}

@@ -1,0 +1,231 @@
+/* Frames and messages: what one side writes the other reads; everything else is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/wire/message.h"
+
+static const int32_t prompt[] = {1, 2, 300000, 0};
+static const struct engine_bias bias[] = {{5, -100}, {7, 1.5f}};
+static const char *const stops[] = {"\n\n", "User:", "\xc3\xa9"};
+
+static struct engine_job_params sample_params(void)
+{
+    struct engine_job_params p = {
+        .prompt = prompt,
+        .n_prompt = 4,
+        .max_tokens = 77,
+        .sampling = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 20, .min_p = 0.05f,
+                     .repetition_penalty = 1.1f, .presence_penalty = -0.5f, .frequency_penalty = 2,
+                     .seed = 0x123456789abcdef0u, .bias = bias, .n_bias = 2},
+        .stop = stops,
+        .n_stop = 3,
+        .top_logprobs = 5,
+        .special_text = true,
+        .detached = true,
+        .key = "message-17",
+        .user = 42,
+        .scope = "user:42",
+        .request_id = "req-1",
+        .priority = 1,
+    };
+    return p;
+}
+
+static void parse_one(const struct buf *b, struct frame *f)
+{
+    size_t used = 0;
+    struct err e = {0};
+    assert_int_equal(frame_parse(b->data, b->len, f, &used, &e), 1);
+    assert_int_equal(used, b->len);
+}
+
+static void test_submit_reads_back_as_written(void **state)
+{
+    struct engine_job_params in = sample_params(), out;
+    struct buf b = {0};
+    struct err e = {0};
+    struct frame f;
+    struct arena *a = arena_create(1 << 20);
+    assert_true(message_put_submit(&b, &in, &e));
+    parse_one(&b, &f);
+    assert_int_equal(f.type, FRAME_SUBMIT);
+    assert_true(message_get_submit(&f, &out, a, &e));
+    assert_int_equal(out.n_prompt, 4);
+    assert_memory_equal(out.prompt, prompt, sizeof prompt);
+    assert_int_equal(out.max_tokens, 77);
+    assert_true(out.sampling.temperature == 0.6f && out.sampling.frequency_penalty == 2);
+    assert_int_equal(out.sampling.seed, in.sampling.seed);
+    assert_memory_equal(out.sampling.bias, bias, sizeof bias);
+    assert_int_equal(out.n_stop, 3);
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(out.stop[i], stops[i]);
+    assert_int_equal(out.top_logprobs, 5);
+    assert_true(out.special_text && out.detached && !out.ignore_eos);
+    assert_string_equal(out.key, "message-17");
+    assert_string_equal(out.scope, "user:42");
+    assert_int_equal(out.priority, 1);
+    arena_destroy(&a);
+    buf_fini(&b);
+}
+
+static void test_submit_cut_anywhere_is_refused(void **state)
+{
+    struct engine_job_params in = sample_params(), out;
+    struct buf b = {0};
+    struct err e = {0};
+    struct frame f;
+    assert_true(message_put_submit(&b, &in, &e));
+    parse_one(&b, &f);
+    uint32_t whole = f.len;
+    for (f.len = 0; f.len < whole; f.len++) {
+        /* a copy of its own, so that a read past the end is seen by the sanitizer */
+        unsigned char *copy = malloc(f.len ? f.len : 1);
+        memcpy(copy, f.payload, f.len);
+        struct frame cut = {.type = f.type, .payload = copy, .len = f.len};
+        struct arena *a = arena_create(1 << 20);
+        assert_false(message_get_submit(&cut, &out, a, &e));
+        arena_destroy(&a);
+        free(copy);
+    }
+    buf_fini(&b);
+}
+
+static void refuse(struct engine_job_params p, const char *field)
+{
+    struct err e = {0};
+    assert_false(message_check_params(&p, &e));
+    assert_string_equal(e.field, field);
+}
+
+static void test_params_out_of_range_name_the_field(void **state)
+{
+    struct engine_job_params p;
+#define REFUSE(field, change) \
+    do { \
+        p = sample_params(); \
+        change; \
+        refuse(p, field); \
+    } while (0)
+    REFUSE("prompt", p.n_prompt = 0);
+    REFUSE("max_tokens", p.max_tokens = -1);
+    REFUSE("temperature", p.sampling.temperature = NAN);
+    REFUSE("temperature", p.sampling.temperature = -0.1f);
+    REFUSE("top_p", p.sampling.top_p = 1.5f);
+    REFUSE("min_p", p.sampling.min_p = INFINITY);
+    REFUSE("top_k", p.sampling.top_k = -1);
+    REFUSE("repetition_penalty", p.sampling.repetition_penalty = 0);
+    REFUSE("logit_bias", p.sampling.n_bias = ENGINE_MAX_BIAS + 1);
+    REFUSE("top_logprobs", p.top_logprobs = 21);
+    REFUSE("stop", p.n_stop = 17);
+    REFUSE("stop", p.stop = (const char *const[]){""}; p.n_stop = 1);
+    REFUSE("stop", p.stop = (const char *const[]){"\xa9"}; p.n_stop = 1);
+    REFUSE("key", p.key[0] = 0);
+    REFUSE("key", p.key[0] = '#');
+    REFUSE("priority", p.priority = 2);
+#undef REFUSE
+}
+
+static void test_events_read_back_as_written(void **state)
+{
+    struct engine_token tokens[2] = {{.id = 3, .logprob = -0.25f, .n_top = 1, .top = {{9, -1.5f}}},
+                                     {.id = 4, .logprob = -9999, .n_top = 0}};
+    struct engine_event in = {.type = ENGINE_TOKENS, .job = 5, .tokens = tokens, .n_tokens = 2, .text = "h\xc3\xa9", .text_len = 3};
+    struct engine_event out;
+    struct event_box box = {0};
+    struct buf b = {0};
+    struct err e = {0};
+    struct frame f;
+    message_put_event(&b, &in);
+    parse_one(&b, &f);
+    assert_true(message_get_event(&f, &out, &box, &e));
+    assert_int_equal(out.n_tokens, 2);
+    assert_int_equal(out.tokens[0].top[0].id, 9);
+    assert_true(out.tokens[1].logprob == -9999);
+    assert_int_equal(out.text_len, 3);
+    assert_memory_equal(out.text, "h\xc3\xa9", 3);
+
+    in = (struct engine_event){.type = ENGINE_DONE, .job = 5, .finish = ENGINE_STOP_STRING, .stop_string = "END",
+                               .usage = {.prompt_tokens = 10, .cached_tokens = 3, .completion_tokens = 7, .decode_tokens_per_s = 12.5}};
+    buf_clear(&b);
+    message_put_event(&b, &in);
+    parse_one(&b, &f);
+    assert_true(message_get_event(&f, &out, &box, &e));
+    assert_string_equal(out.stop_string, "END");
+    assert_int_equal(out.usage.cached_tokens, 3);
+    assert_true(out.usage.decode_tokens_per_s == 12.5);
+
+    in = (struct engine_event){.type = ENGINE_FAILED, .error = {.code = ERR_BUSY, .field = "f", .text = "full"}};
+    buf_clear(&b);
+    message_put_event(&b, &in);
+    parse_one(&b, &f);
+    assert_true(message_get_event(&f, &out, &box, &e));
+    assert_int_equal(out.error.code, ERR_BUSY);
+    assert_string_equal(out.error.text, "full");
+    event_box_fini(&box);
+    buf_fini(&b);
+}
+
+static void test_token_count_that_lies_is_refused(void **state)
+{
+    struct buf b = {0};
+    struct engine_event out;
+    struct event_box box = {0};
+    struct err e = {0};
+    struct frame f;
+    size_t start = frame_begin(&b, FRAME_TOKENS);
+    frame_put_u64(&b, 1);
+    frame_put_u32(&b, 60000); /* tokens that are not there */
+    frame_end(&b, start);
+    parse_one(&b, &f);
+    assert_false(message_get_event(&f, &out, &box, &e));
+    assert_null(box.tokens);
+    event_box_fini(&box);
+    buf_fini(&b);
+}
+
+static void test_header_out_of_bounds_is_refused(void **state)
+{
+    struct frame f;
+    size_t used;
+    struct err e = {0};
+    const char long_frame[12] = {0, 0, 0, 5, 2, 0};
+    const char unknown[12] = {0, 0, 0, 0, 99, 0};
+    const char flags[12] = {0, 0, 0, 0, 2, 0, 1, 0};
+    const char part[12] = {4, 0, 0, 0, 2, 0};
+    assert_int_equal(frame_parse(long_frame, 12, &f, &used, &e), -1);
+    assert_int_equal(e.code, ERR_LIMIT);
+    assert_int_equal(frame_parse(unknown, 12, &f, &used, &e), -1);
+    assert_int_equal(frame_parse(flags, 12, &f, &used, &e), -1);
+    assert_int_equal(frame_parse(part, 12, &f, &used, &e), 0);
+    assert_int_equal(frame_parse(part, 11, &f, &used, &e), 0);
+}
+
+static void test_reader_gives_zero_past_the_end(void **state)
+{
+    struct frame f = {.type = FRAME_DONE, .payload = (const unsigned char *)"\1\2\3", .len = 3};
+    struct frame_reader r;
+    frame_reader_init(&r, &f);
+    assert_int_equal(frame_get_u32(&r), 0);
+    assert_true(r.failed);
+    assert_int_equal(frame_get_u64(&r), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_submit_reads_back_as_written),
+        cmocka_unit_test(test_submit_cut_anywhere_is_refused),
+        cmocka_unit_test(test_params_out_of_range_name_the_field),
+        cmocka_unit_test(test_events_read_back_as_written),
+        cmocka_unit_test(test_token_count_that_lies_is_refused),
+        cmocka_unit_test(test_header_out_of_bounds_is_refused),
+        cmocka_unit_test(test_reader_gives_zero_past_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
