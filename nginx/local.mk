@@ -1,1 +1,25 @@
-# files of nginx
+# nginx's templates and the systemd units
+
+nginxdir = $(pkgdatadir)/nginx
+dist_nginx_DATA = %D%/server.conf.in %D%/up.conf.in %D%/headers.conf %D%/fastcgi.conf %D%/mime.types
+nodist_nginx_DATA = %D%/server.conf
+sitedir = $(sysconfdir)/nginx/sites-available
+nodist_site_DATA = %D%/sluice
+unitdir = $(prefix)/lib/systemd/system
+nodist_unit_DATA = %D%/sluice-engine.service %D%/sluice-worker@.service
+EXTRA_DIST += %D%/site.conf.in %D%/sluice-engine.service.in %D%/sluice-worker@.service.in
+CLEANFILES += $(nodist_nginx_DATA) $(nodist_site_DATA) $(nodist_unit_DATA)
+
+fill_in = $(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|@PKGDATADIR@|$(pkgdatadir)|g' -e 's|@LIBEXECDIR@|$(libexecdir)|g' \
+	-e 's|@SYSCONFDIR@|$(sysconfdir)|g' -e 's|@WEB@|$(pkgdatadir)/web|g' \
+	-e 's|@STREAM_SOCKET@|/run/sluice/stream.sock|g' -e 's|@SHORT_SOCKET@|/run/sluice/short.sock|g' \
+	-e 's|@HEADERS@|$(pkgdatadir)/nginx/headers.conf|g' -e 's|@FASTCGI@|$(pkgdatadir)/nginx/fastcgi.conf|g'
+
+%D%/server.conf: %D%/server.conf.in Makefile
+	$(fill_in) $(srcdir)/nginx/server.conf.in >$@
+%D%/sluice: %D%/site.conf.in Makefile
+	$(fill_in) $(srcdir)/nginx/site.conf.in >$@
+%D%/sluice-engine.service: %D%/sluice-engine.service.in Makefile
+	$(fill_in) $(srcdir)/nginx/sluice-engine.service.in >$@
+%D%/sluice-worker@.service: %D%/sluice-worker@.service.in Makefile
+	$(fill_in) $(srcdir)/nginx/sluice-worker@.service.in >$@

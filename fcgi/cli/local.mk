@@ -1,0 +1,5 @@
+# sluice, the operator's command: the only program that is linked with every room
+
+bin_PROGRAMS += sluice
+sluice_SOURCES = %D%/main.c %D%/command.h \
+	%D%/cmd_up.c %D%/supervisor.c %D%/supervisor.h %D%/nginx_conf.c %D%/nginx_conf.h
