@@ -1,0 +1,68 @@
+/* From a family's tensor names to the plan's weights: one checked look-up per weight. Knows where the
+ * formats put their parts (MLX's .scales and .biases, stacked and per-expert layouts, GGUF's blocks), so
+ * that a family file is a table of names and shapes.
+ *
+ * Failures stick, as in config.h: missing tensors are collected and named together at the end, any other
+ * fault is kept as it is. Used inside model_open only; one thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/model/config.h"
+#include "engine/model/plan.h"
+#include "engine/model/tensors.h"
+
+/* A module's name in each kind of file, relative to the layer; alternatives separated by '|'.
+ * NULL: that kind does not have it. ".weight" is understood. */
+struct names {
+    const char *hf, *gguf;
+};
+
+struct binder {
+    struct tensor_table *tensors;
+    const struct config *config;
+    struct arena *arena;  /* for vectors and tables: the model's */
+    bool gguf;
+    const char *model_prefix; /* "model.", "language_model.model.", ... */
+    const char *head_prefix;  /* in front of lm_head */
+    int32_t layer;            /* names are relative to it; -1: to the model */
+    uint64_t copied_bytes;    /* of matrices that had to be laid out anew */
+    bool failed;
+    struct err failure;
+    int n_missing;
+    char missing[224];
+};
+
+/* Finds the prefixes. */
+void bind_init(struct binder *b, struct tensor_table *tensors, const struct config *c, struct arena *arena);
+/* True when nothing went wrong; else *e says what. */
+bool bind_finish(const struct binder *b, struct err *e);
+/* Keeps the first failure; always returns false. */
+bool bind_fail(struct binder *b, enum err_code code, const char *tensor, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Whether any of the alternatives is in the file. */
+bool bind_has(const struct binder *b, struct names n);
+/* The tensor itself ("X.weight", else "X"), marked as used; NULL when absent, which is no failure. The full module path
+ * goes to path when that is not NULL. */
+struct tensor *bind_find(struct binder *b, struct names n, char *path, size_t size);
+/* Notes a missing tensor. */
+void bind_missing(struct binder *b, struct names n);
+
+void bind_matrix(struct binder *b, struct weight *w, struct names n, int32_t rows, int32_t cols);
+/* Rows first, first + step, ... of a fused tensor with `of` rows. */
+struct row_slice {
+    int32_t first, step, of;
+};
+void bind_rows(struct binder *b, struct weight *w, struct names n, struct row_slice s, int32_t rows, int32_t cols);
+/* A stack [n_matrix, rows, cols] in one tensor, all rows or a slice of them. */
+void bind_stack(struct binder *b, struct weight *w, struct names n, int32_t n_matrix, struct row_slice s,
+                int32_t rows, int32_t cols);
+/* Routed experts: stacked, fused, or one tensor each; sizes are those in *m. bind_experts.c */
+void bind_experts(struct binder *b, struct moe_plan *m, int32_t d_model);
+/* Dense feed-forward of d_ff rows under `hf` ("mlp") and with `gguf_suffix` ("" or "_shexp"). */
+void bind_mlp(struct binder *b, struct mlp_plan *m, struct names n, int32_t d_ff, int32_t d_model);
+
+/* f32 copies; every value must be finite. The file's shape may have any dimensions whose product is n. */
+void bind_vector(struct binder *b, struct vector *v, struct names n, int32_t count);
+void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count);

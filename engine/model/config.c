@@ -1,0 +1,235 @@
+/* See config.h. */
+#include "engine/model/config.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+
+#define CONFIG_MAX_BYTES (16u << 20)
+
+bool config_open(struct config *c, const char *path, struct err *e)
+{
+    *c = (struct config){0};
+    c->root = json_parse_file(path, CONFIG_MAX_BYTES, e);
+    if (!c->root) {
+        if (e && e->code == ERR_INPUT)
+            e->code = ERR_FORMAT;
+        return err_prefix(e, "config.json");
+    }
+    if (!cJSON_IsObject(c->root)) {
+        config_close(c);
+        return err_set(e, ERR_FORMAT, "config.json is not an object");
+    }
+    const cJSON *text = json_member(c->root, "text_config");
+    c->text = cJSON_IsObject(text) ? text : c->root;
+    return true;
+}
+
+void config_close(struct config *c)
+{
+    cJSON_Delete(c->root);
+    *c = (struct config){0};
+}
+
+bool config_fail(struct config *c, enum err_code code, const char *fmt, ...)
+{
+    if (c->failed)
+        return false;
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    c->failed = true;
+    return err_set(&c->failure, code, "%s: %s", c->root ? "config.json" : "GGUF metadata", text);
+}
+
+/* "a.b" goes one level down. The text part first: multimodal files keep most keys there. */
+static const cJSON *find(const struct config *c, const char *name)
+{
+    if (!name || !c->text)
+        return NULL;
+    const char *dot = strchr(name, '.');
+    if (dot) {
+        char outer[64];
+        snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
+        const cJSON *o = find(c, outer);
+        return o ? json_member(o, dot + 1) : NULL;
+    }
+    const cJSON *v = json_member(c->text, name);
+    return v ? v : json_member(c->root, name);
+}
+
+bool config_has(const struct config *c, const char *hf, const char *gguf)
+{
+    return find(c, hf) != NULL;
+}
+
+static double check_range(struct config *c, struct key k, const char *name, double v)
+{
+    if (v >= k.min && v <= k.max)
+        return v;
+    config_fail(c, ERR_FORMAT, "%s is %g, want %g to %g", name, v, k.min, k.max);
+    return k.min;
+}
+
+static double number(struct config *c, struct key k, const cJSON *v)
+{
+    if (!v) {
+        if (!k.optional)
+            config_fail(c, ERR_FORMAT, "%s is missing", k.hf);
+        return k.optional ? k.fallback : k.min;
+    }
+    if (!cJSON_IsNumber(v)) {
+        config_fail(c, ERR_FORMAT, "%s is not a number", k.hf);
+        return k.min;
+    }
+    return check_range(c, k, k.hf, v->valuedouble);
+}
+
+static int32_t to_int(struct config *c, struct key k, double v)
+{
+    if (v != floor(v) || fabs(v) > INT32_MAX) {
+        config_fail(c, ERR_FORMAT, "%s is %g, want a whole number", k.hf, v);
+        return (int32_t)k.min;
+    }
+    return (int32_t)v;
+}
+
+double config_number(struct config *c, struct key k)
+{
+    return number(c, k, find(c, k.hf));
+}
+
+int32_t config_int(struct config *c, struct key k)
+{
+    return to_int(c, k, config_number(c, k));
+}
+
+bool config_bool(struct config *c, const char *hf, const char *gguf, bool fallback)
+{
+    const cJSON *v = find(c, hf);
+    if (cJSON_IsBool(v))
+        return cJSON_IsTrue(v);
+    if (v)
+        config_fail(c, ERR_FORMAT, "%s is not true or false", hf);
+    return fallback;
+}
+
+const char *config_string(struct config *c, const char *hf, const char *gguf)
+{
+    const cJSON *v = find(c, hf);
+    if (v && !cJSON_IsString(v))
+        config_fail(c, ERR_FORMAT, "%s is not a string", hf);
+    return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
+int32_t config_int_at(struct config *c, struct key k, int32_t i)
+{
+    const cJSON *v = find(c, k.hf);
+    if (cJSON_IsArray(v)) {
+        v = cJSON_GetArrayItem(v, i);
+        if (!v)
+            config_fail(c, ERR_FORMAT, "%s has no entry for layer %d", k.hf, i);
+    }
+    return to_int(c, k, number(c, k, v));
+}
+
+const char *config_string_at(struct config *c, const char *hf, int32_t i)
+{
+    const cJSON *v = find(c, hf);
+    if (!v)
+        return NULL;
+    v = cJSON_IsArray(v) ? cJSON_GetArrayItem(v, i) : NULL;
+    if (!cJSON_IsString(v)) {
+        config_fail(c, ERR_FORMAT, "%s has no string for layer %d", hf, i);
+        return NULL;
+    }
+    return v->valuestring;
+}
+
+bool config_list_has(struct config *c, const char *hf, int32_t n)
+{
+    const cJSON *list = find(c, hf), *v;
+    if (list && !cJSON_IsArray(list))
+        return config_fail(c, ERR_FORMAT, "%s is not a list", hf);
+    cJSON_ArrayForEach(v, list) if (cJSON_IsNumber(v) && v->valuedouble == n) return true;
+    return false;
+}
+
+const cJSON *config_rope(const struct config *c)
+{
+    const cJSON *v = find(c, "rope_parameters");
+    if (!cJSON_IsObject(v))
+        v = find(c, "rope_scaling");
+    return cJSON_IsObject(v) ? v : NULL;
+}
+
+static const cJSON *quantization_object(const struct config *c)
+{
+    const cJSON *q = c->root ? json_member(c->root, "quantization") : NULL;
+    if (!cJSON_IsObject(q) && c->root) { /* some converters write only the other name */
+        const cJSON *other = json_member(c->root, "quantization_config");
+        q = cJSON_IsObject(other) && json_member(other, "group_size") && !json_member(other, "quant_method")
+                ? other
+                : NULL;
+    }
+    return cJSON_IsObject(q) ? q : NULL;
+}
+
+static bool read_quantization(const cJSON *o, const char *where, struct quantization *q, struct err *e)
+{
+    const char *mode = "affine";
+    int64_t bits = 4, group = 0;
+    if (!json_get_string(o, "mode", &mode, e) || !json_get_int(o, "bits", 1, 32, &bits, e) ||
+        !json_get_int(o, "group_size", 1, 4096, &group, e)) {
+        if (e)
+            e->code = ERR_FORMAT;
+        return err_prefix(e, "config.json: quantization of %s", where);
+    }
+    bool mxfp4 = !strcmp(mode, "mxfp4");
+    if (!group)
+        group = mxfp4 ? 32 : 64; /* mlx's defaults */
+    *q = (struct quantization){.bits = (int)bits, .group = (int)group};
+    if (mxfp4) {
+        q->mode = QUANT_MXFP4;
+        if (bits == 4 && group == 32)
+            return true;
+    } else if (!strcmp(mode, "affine")) {
+        q->mode = QUANT_AFFINE;
+        bool bits_ok = bits >= 2 && bits <= 8 && bits != 7;
+        if (bits_ok && (group == 32 || group == 64 || group == 128))
+            return true;
+    }
+    return err_field(e, ERR_UNSUPPORTED, where, "quantization of %s: mode %.20s, %d bits in groups of %d is not read here",
+                     where, mode, (int)bits, (int)group);
+}
+
+bool config_quantization(const struct config *c, const char *module, struct quantization *q, struct err *e)
+{
+    *q = (struct quantization){0};
+    const cJSON *all = quantization_object(c);
+    if (!all)
+        return true;
+    const cJSON *own = json_member(all, module);
+    if (cJSON_IsBool(own) && cJSON_IsFalse(own))
+        return true;
+    if (cJSON_IsObject(own))
+        return read_quantization(own, module, q, e);
+    return read_quantization(all, module, q, e);
+}
+
+bool config_check_scheme(const struct config *c, struct err *e)
+{
+    const cJSON *o = c->root ? json_member(c->root, "quantization_config") : NULL;
+    const char *method = NULL;
+    if (!cJSON_IsObject(o) || !json_get_string(o, "quant_method", &method, NULL) || !method)
+        return true;
+    if (!strcmp(method, "mxfp4"))
+        return true;
+    return err_field(e, ERR_UNSUPPORTED, "quantization_config",
+                     "config.json: weights quantized by '%.32s' are not read here", method);
+}

@@ -1,0 +1,156 @@
+/* The list of families, and what all of them share: embedding, head, norms, eos. */
+#include "engine/model/family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+
+extern const struct family family_qwen3_moe;
+
+static const struct family *const families[] = {
+    &family_qwen3_moe,
+    NULL,
+};
+
+const struct family *family_at(int i)
+{
+    return families[i];
+}
+
+static bool listed(const char *const *list, const char *name)
+{
+    for (; list && *list; list++)
+        if (!strcmp(*list, name))
+            return true;
+    return false;
+}
+
+static void list_names(char *out, size_t size)
+{
+    size_t at = 0;
+    for (const struct family *const *f = families; *f && at < size; f++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", f == families ? "" : ", ", (*f)->name);
+}
+
+const struct family *family_find(const struct config *c, struct err *e)
+{
+    const char *type = NULL, *text_type = NULL;
+    if (!c->gguf) {
+        json_get_string(c->root, "model_type", &type, NULL);
+        json_get_string(c->text, "model_type", &text_type, NULL);
+    } else {
+        type = c->arch;
+    }
+    for (const struct family *const *f = families; *f; f++) {
+        const char *const *names = c->gguf ? (*f)->gguf_archs : (*f)->model_types;
+        if ((type && listed(names, type)) || (text_type && listed(names, text_type)))
+            return *f;
+    }
+    char have[160];
+    list_names(have, sizeof have);
+    err_set(e, ERR_UNSUPPORTED, "architecture '%.48s' is not known here; known: %s", type ? type : "(none)", have);
+    return NULL;
+}
+
+static void add_eos(struct model_plan *p, const cJSON *v)
+{
+    if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0 && v->valuedouble < p->n_vocab) || p->n_eos == PLAN_MAX_EOS)
+        return;
+    int32_t id = (int32_t)v->valuedouble;
+    for (int i = 0; i < p->n_eos; i++)
+        if (p->eos[i] == id)
+            return;
+    p->eos[p->n_eos++] = id;
+}
+
+void family_add_eos(struct model_plan *p, const cJSON *v)
+{
+    const cJSON *one;
+    if (!cJSON_IsArray(v))
+        add_eos(p, v);
+    else
+        cJSON_ArrayForEach(one, v) add_eos(p, one);
+}
+
+static void add_one(struct vector *v)
+{
+    float *at = (float *)(uintptr_t)v->at; /* our own copy, see bind_vector */
+    for (int32_t i = 0; at && i < v->n; i++)
+        at[i] += 1;
+}
+
+static void build_layer(const struct family *f, struct config *c, struct binder *b, struct model_plan *p, int32_t i)
+{
+    struct layer_plan *l = &p->layers[i];
+    b->layer = i;
+    bind_vector(b, &l->mixer_norm, f->mixer_norm, p->d_model);
+    bind_vector(b, &l->ffn_norm, f->ffn_norm, p->d_model);
+    f->layer(c, b, p, i);
+    if (f->norm_plus_one) {
+        add_one(&l->mixer_norm);
+        add_one(&l->ffn_norm);
+        add_one(&l->attention.q_norm);
+        add_one(&l->attention.k_norm);
+    }
+    l->kv_index = l->mixer == MIXER_ATTENTION ? p->n_attention++ : -1;
+    l->state_index = l->mixer == MIXER_DELTA_NET ? p->n_recurrent++ : -1;
+    b->layer = -1;
+}
+
+static void build_ends(const struct family *f, struct config *c, struct binder *b, struct model_plan *p)
+{
+    static const struct names head = {"lm_head", "output"};
+    bool tied = config_bool(c, "tie_word_embeddings", NULL, false);
+    bind_matrix(b, &p->embed, f->embed, p->n_vocab, p->d_model);
+    bind_vector(b, &p->final_norm, f->final_norm, p->d_model);
+    if (f->norm_plus_one)
+        add_one(&p->final_norm);
+    /* Files exist that say "tied" and hold a head, or say nothing and hold none: the tensor decides, but a
+     * model that says "own head" must have it. */
+    bool silent = !config_has(c, "tie_word_embeddings", NULL);
+    if (tied || (silent && !bind_has(b, head)))
+        p->head = p->embed;
+    else
+        bind_matrix(b, &p->head, head, p->n_vocab, p->d_model);
+}
+
+bool family_build(const struct family *f, struct config *c, struct binder *b, struct model_plan *p, struct err *e)
+{
+    p->family = f->name;
+    if (!config_check_scheme(c, e) || (f->accept && !f->accept(c, e)))
+        return false;
+    f->read(c, p);
+    if (c->failed) {
+        if (e)
+            *e = c->failure;
+        return false;
+    }
+    if (c->root) {
+        family_add_eos(p, json_member(c->root, "eos_token_id"));
+        family_add_eos(p, json_member(c->text, "eos_token_id"));
+    }
+    p->layers = arena_alloc(b->arena, (size_t)p->n_layer * sizeof *p->layers);
+    if (!p->layers)
+        return err_set(e, ERR_NOMEM, "no memory for %d layers", p->n_layer);
+    build_ends(f, c, b, p);
+    for (int32_t i = 0; i < p->n_layer && !c->failed && !b->failed; i++)
+        build_layer(f, c, b, p, i);
+    if (c->failed && e)
+        *e = c->failure;
+    return !c->failed && bind_finish(b, e);
+}
+
+void family_attention_weights(struct binder *b, struct attention_plan *a, int32_t d_model)
+{
+    int32_t q_rows = a->n_head * a->d_head * (a->output_gate ? 2 : 1), kv_rows = a->n_kv_head * a->d_head;
+    bind_matrix(b, &a->wq, (struct names){"self_attn.q_proj", "attn_q"}, q_rows, d_model);
+    bind_matrix(b, &a->wk, (struct names){"self_attn.k_proj", "attn_k"}, kv_rows, d_model);
+    bind_matrix(b, &a->wv, (struct names){"self_attn.v_proj", "attn_v"}, kv_rows, d_model);
+    bind_matrix(b, &a->wo, (struct names){"self_attn.o_proj", "attn_output"}, d_model, a->n_head * a->d_head);
+}
+
+int32_t family_head_dim(struct config *c, int32_t d_model, int32_t n_head)
+{
+    return config_int(c, key_or("head_dim", "attention.key_length", 1, 1024, n_head ? d_model / n_head : 1));
+}

@@ -1,0 +1,42 @@
+/* A model family: which files it answers to, and how a configuration becomes a plan. One file
+ * family_<name>.c with one row; family.c lists them. docs/ADDING.md has the recipe. */
+#pragma once
+#include <stdbool.h>
+
+#include "engine/model/bind.h"
+#include "engine/model/config.h"
+#include "engine/model/plan.h"
+
+struct family {
+    const char *name;               /* plan.family */
+    const char *const *model_types; /* config.json "model_type"; NULL-terminated */
+    const char *const *gguf_archs;  /* "general.architecture"; NULL-terminated, or NULL */
+    /* Refuses a variant by its configuration, or NULL. */
+    bool (*accept)(struct config *c, struct err *e);
+    /* Hyper-parameters of the model: p->n_layer, d_model, n_vocab, n_ctx, norm_eps. */
+    void (*read)(struct config *c, struct model_plan *p);
+    /* Hyper-parameters and weights of layer i; b->layer is i. The norms are bound already when the family
+     * has the usual two ("input_layernorm", "post_attention_layernorm"). */
+    void (*layer)(struct config *c, struct binder *b, struct model_plan *p, int32_t i);
+    struct names embed, final_norm, mixer_norm, ffn_norm;
+    bool norm_plus_one; /* plain Hugging Face files store w, applied as 1 + w */
+};
+
+/* The family of a configuration; ERR_UNSUPPORTED names what the file says and what there is. */
+const struct family *family_find(const struct config *c, struct err *e);
+/* Row i of the list; NULL after the last. */
+const struct family *family_at(int i);
+/* Reads and binds everything: layers from the model's arena, the plan complete but for the fingerprint. */
+bool family_build(const struct family *f, struct config *c, struct binder *b, struct model_plan *p, struct err *e);
+
+/* Adds an id or a list of ids ("eos_token_id"); ids outside the vocabulary are dropped. */
+void family_add_eos(struct model_plan *p, const cJSON *v);
+
+/* --- shared by the families --- */
+
+/* Plain rotary settings, or YaRN/linear/llama3 scaling as the configuration says: rope.c */
+void family_rope(struct config *c, struct rope_plan *r, int32_t n_dims);
+/* Separate q, k, v, o projections with the usual names; sizes are those in *a. */
+void family_attention_weights(struct binder *b, struct attention_plan *a, int32_t d_model);
+/* head_dim, or d_model / heads where it is silent. */
+int32_t family_head_dim(struct config *c, int32_t d_model, int32_t n_head);
