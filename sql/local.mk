@@ -1,1 +1,27 @@
 # files of sql
+SQL_QUERIES = \
+	%D%/queries/transaction.sql %D%/queries/maintenance.sql %D%/queries/users.sql \
+	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/server.sql
+SQL_MIGRATIONS = %D%/migrations/0001_first.sql
+SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
+
+noinst_LIBRARIES += libsluice-sql.a
+libsluice_sql_a_SOURCES = \
+	%D%/store.c %D%/store.h %D%/statement.c %D%/statement.h %D%/migrate.c %D%/migrate.h \
+	%D%/embedded.h %D%/store_backup.c %D%/store_users.c %D%/store_users.h %D%/store_sessions.c %D%/users_row.h \
+	%D%/store_conversations.c %D%/store_conversations.h %D%/store_messages.c \
+	%D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/secret.c %D%/secret.h
+nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
+SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(CJSON_LIBS)
+
+# $^ is the prerequisites where VPATH found them.
+%D%/queries.gen.h: $(SQL_QUERIES) %D%/embed.awk
+	$(AM_V_GEN)$(MKDIR_P) %D% && $(AWK) -v part=header -f $(srcdir)/%D%/embed.awk \
+	  $(filter %.sql,$^) > $@.tmp && mv $@.tmp $@
+%D%/queries.gen.c: $(SQL_TEXTS) %D%/embed.awk
+	$(AM_V_GEN)$(MKDIR_P) %D% && $(AWK) -v part=source -f $(srcdir)/%D%/embed.awk \
+	  $(filter %.sql,$^) > $@.tmp && mv $@.tmp $@
+
+BUILT_SOURCES += %D%/queries.gen.h
+CLEANFILES += %D%/queries.gen.h %D%/queries.gen.c
+EXTRA_DIST += $(SQL_TEXTS) %D%/embed.awk

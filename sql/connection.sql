@@ -1,0 +1,15 @@
+-- What every connection sets when it opens. WAL itself is a property of the file (connection_wal).
+PRAGMA trusted_schema = OFF;
+PRAGMA cell_size_check = ON;
+PRAGMA secure_delete = ON;
+PRAGMA foreign_keys = ON;
+PRAGMA recursive_triggers = ON;
+PRAGMA synchronous = FULL;
+-- Only the recorder checks the WAL in, and it does so itself: two checkpointers meet SQLite's WAL-reset bug.
+PRAGMA wal_autocheckpoint = 0;
+PRAGMA journal_size_limit = 67108864;
+-- 1 MiB a connection: a worker has one per thread.
+PRAGMA cache_size = -1024;
+PRAGMA temp_store = MEMORY;
+-- No mmap: with several writing processes it is part of the known corruption reports.
+PRAGMA mmap_size = 0;

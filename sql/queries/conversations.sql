@@ -1,0 +1,111 @@
+-- name: conversation_add
+INSERT INTO conversations (user_id, title, settings, created_at, updated_at)
+SELECT id, :title, :settings, :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
+RETURNING id;
+
+-- name: conversation_get
+SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+FROM conversations c
+WHERE c.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: conversation_list
+SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+FROM conversations c
+WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+  AND (c.updated_at, c.id) < (:before_updated, :before_id)
+ORDER BY c.updated_at DESC, c.id DESC
+LIMIT :limit;
+
+-- :pattern is made by the caller: %text% with %, _ and \ escaped.
+-- name: conversation_search
+SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+FROM conversations c
+WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+  AND (c.updated_at, c.id) < (:before_updated, :before_id)
+  AND (c.title LIKE :pattern ESCAPE '\'
+       OR EXISTS (SELECT 1 FROM messages m
+                  WHERE m.conversation_id = c.id AND m.content LIKE :pattern ESCAPE '\'))
+ORDER BY c.updated_at DESC, c.id DESC
+LIMIT :limit;
+
+-- Absent values keep what is there. Settings don't move a conversation up in the list.
+-- name: conversation_change
+UPDATE conversations
+SET title = coalesce(:title, title), settings = coalesce(:settings, settings),
+    leaf_id = coalesce(:leaf_id, leaf_id)
+WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
+
+-- name: conversation_posted
+UPDATE conversations
+SET leaf_id = :leaf_id, updated_at = max(:now, updated_at),
+    title = CASE WHEN title = '' THEN coalesce(:title, '') ELSE title END
+WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
+
+-- name: conversation_remove
+UPDATE conversations SET deleted_at = :now, leaf_id = NULL
+WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
+
+-- name: message_get
+SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
+       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
+       m.completion_tokens, m.created_at, m.finished_at
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: message_list
+SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
+       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
+       m.completion_tokens, m.created_at, m.finished_at
+FROM conversations c JOIN messages m ON m.conversation_id = c.id
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL AND m.id > :after
+ORDER BY m.id LIMIT :limit;
+
+-- name: message_running
+SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
+       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
+       m.completion_tokens, m.created_at, m.finished_at
+FROM conversations c JOIN messages m ON m.conversation_id = c.id
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
+  AND m.status = 'running'
+ORDER BY m.id;
+
+-- Up from the leaf, then in the order in which they were written.
+-- name: message_branch
+WITH RECURSIVE branch (id, parent_id) AS (
+    SELECT m.id, m.parent_id FROM messages m JOIN conversations c ON c.id = m.conversation_id
+    WHERE m.id = :leaf_id AND c.id = :conversation_id AND c.user_id = :user_id
+      AND c.deleted_at IS NULL
+    UNION ALL
+    SELECT p.id, p.parent_id FROM messages p JOIN branch b ON p.id = b.parent_id
+    WHERE p.conversation_id = :conversation_id
+)
+SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
+       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
+       m.completion_tokens, m.created_at, m.finished_at
+FROM branch b JOIN messages m ON m.id = b.id
+ORDER BY m.id;
+
+-- name: message_parent
+SELECT m.role, m.status FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: message_add_user
+INSERT INTO messages (conversation_id, parent_id, role, status, content, created_at, finished_at)
+SELECT c.id, :parent_id, 'user', 'done', :content, :now, :now FROM conversations c
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
+RETURNING id;
+
+-- name: message_add_answer
+INSERT INTO messages (conversation_id, parent_id, role, status, model, job_key, parser, created_at)
+SELECT c.id, :parent_id, 'assistant', 'running', :model, :job_key, :parser, :now
+FROM conversations c
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
+RETURNING id;
+
+-- name: message_fail
+UPDATE messages SET status = 'error', error = :error, finished_at = :now
+WHERE id = :id AND status = 'running'
+  AND conversation_id IN (SELECT id FROM conversations WHERE user_id = :user_id);

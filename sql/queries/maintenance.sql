@@ -1,0 +1,43 @@
+-- name: quick_check
+PRAGMA quick_check(1);
+
+-- name: foreign_key_check
+PRAGMA foreign_key_check;
+
+-- name: vacuum_into
+VACUUM INTO :path;
+
+-- name: facts
+SELECT (SELECT user_version FROM pragma_user_version),
+       (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
+       (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size),
+       (SELECT count(*) FROM users WHERE deleted_at IS NULL),
+       (SELECT count(*) FROM conversations WHERE deleted_at IS NULL),
+       (SELECT count(*) FROM messages),
+       (SELECT count(*) FROM messages WHERE status = 'running');
+
+-- The following run through store_exec: SQLite obeys such PRAGMAs when they are prepared, not when they are
+-- stepped, so a kept statement would do nothing.
+-- name: wal
+PRAGMA journal_mode = WAL;
+
+-- name: foreign_keys_off
+PRAGMA foreign_keys = OFF;
+
+-- name: foreign_keys_on
+PRAGMA foreign_keys = ON;
+
+-- name: sync_full
+PRAGMA synchronous = FULL;
+
+-- name: sync_normal
+PRAGMA synchronous = NORMAL;
+
+-- name: user_version
+PRAGMA user_version;
+
+-- name: application_id
+PRAGMA application_id;
+
+-- name: object_count
+SELECT count(*) FROM sqlite_schema;

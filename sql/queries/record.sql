@@ -1,0 +1,44 @@
+-- The recorder's: it serves all users, so these carry no user.
+
+-- name: running_list
+SELECT m.id, m.conversation_id, c.user_id, m.job_key, m.parser, m.created_at,
+       length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
+           + coalesce(length(CAST(m.tool_calls AS BLOB)), 0),
+       c.deleted_at IS NOT NULL
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.status = 'running'
+ORDER BY m.id;
+
+-- name: record_write
+UPDATE messages
+SET status = :status, content = :content, reasoning = :reasoning, tool_calls = :tool_calls,
+    error = :error, timings = :timings, prompt_tokens = :prompt_tokens,
+    cached_tokens = :cached_tokens, completion_tokens = :completion_tokens,
+    finished_at = CASE WHEN :status = 'running' THEN NULL ELSE :now END
+WHERE id = :id AND status = 'running';
+
+-- Children have greater ids than their parents: from the top down no foreign key is hurt.
+-- name: clear_messages
+DELETE FROM messages WHERE id IN (
+    SELECT m.id FROM messages m
+    WHERE m.conversation_id = :conversation_id ORDER BY m.id DESC LIMIT :limit);
+
+-- A deleted conversation in which nothing runs any more.
+-- name: clear_next_conversation
+SELECT c.id FROM conversations c
+WHERE c.deleted_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+LIMIT 1;
+
+-- name: clear_conversation
+DELETE FROM conversations
+WHERE id = :id AND deleted_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = :id);
+
+-- name: clear_next_user
+SELECT u.id FROM users u
+WHERE u.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM conversations WHERE user_id = u.id)
+LIMIT 1;
+
+-- name: clear_user
+DELETE FROM users WHERE id = :id AND deleted_at IS NOT NULL;

@@ -1,0 +1,88 @@
+-- name: user_add
+INSERT INTO users (name, role, password, created_at) VALUES (:name, :role, :password, :now)
+RETURNING id;
+
+-- name: user_count
+SELECT count(*) FROM users;
+
+-- name: user_by_name
+SELECT id, name, role, disabled, password, settings, created_at FROM users
+WHERE name = :name AND deleted_at IS NULL;
+
+-- name: user_by_id
+SELECT id, name, role, disabled, password, settings, created_at FROM users
+WHERE id = :id AND deleted_at IS NULL;
+
+-- name: user_list
+SELECT id, name, role, disabled, password, settings, created_at FROM users
+WHERE deleted_at IS NULL ORDER BY id;
+
+-- name: user_set_password
+UPDATE users SET password = :password WHERE id = :id AND deleted_at IS NULL;
+
+-- name: user_set_disabled
+UPDATE users SET disabled = :disabled WHERE id = :id AND deleted_at IS NULL;
+
+-- The admins besides :id that can log in.
+-- name: user_other_admins
+SELECT count(*) FROM users
+WHERE role = 'admin' AND id <> :id AND disabled = 0 AND deleted_at IS NULL;
+
+-- The name becomes free; the password hash is gone at once.
+-- name: user_remove
+UPDATE users SET deleted_at = :now, disabled = 1, name = '#' || id, password = '', settings = '{}'
+WHERE id = :id AND deleted_at IS NULL;
+
+-- name: user_remove_conversations
+UPDATE conversations SET deleted_at = :now, leaf_id = NULL
+WHERE user_id = :id AND deleted_at IS NULL;
+
+-- name: session_add
+INSERT INTO sessions (token_hash, user_id, created_at, used_at, expires_at, address, agent)
+VALUES (:token_hash, :user_id, :created_at, :created_at, :expires_at, :address, :agent);
+
+-- name: session_find
+SELECT u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at, s.used_at
+FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.token_hash = :token_hash AND s.expires_at > :now AND u.disabled = 0 AND u.deleted_at IS NULL;
+
+-- name: session_used
+UPDATE sessions SET used_at = :now, expires_at = :expires_at WHERE token_hash = :token_hash;
+
+-- name: session_remove
+DELETE FROM sessions WHERE token_hash = :token_hash;
+
+-- name: session_remove_others
+DELETE FROM sessions WHERE user_id = :user_id AND token_hash IS NOT :keep;
+
+-- name: session_remove_expired
+DELETE FROM sessions WHERE expires_at <= :now;
+
+-- name: session_any_expired
+SELECT 1 FROM sessions WHERE expires_at <= :now LIMIT 1;
+
+-- name: key_add
+INSERT INTO api_keys (user_id, key_hash, name, prefix, created_at)
+SELECT id, :key_hash, :name, :prefix, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
+RETURNING id;
+
+-- name: key_find
+SELECT u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at, k.id, k.used_at
+FROM api_keys k JOIN users u ON u.id = k.user_id
+WHERE k.key_hash = :key_hash AND u.disabled = 0 AND u.deleted_at IS NULL;
+
+-- name: key_used
+UPDATE api_keys SET used_at = :now WHERE id = :id;
+
+-- name: key_list
+SELECT id, user_id, name, prefix, created_at, used_at FROM api_keys
+WHERE user_id = :user_id ORDER BY id;
+
+-- name: key_count
+SELECT count(*) FROM api_keys WHERE user_id = :user_id;
+
+-- name: key_remove
+DELETE FROM api_keys WHERE id = :id AND user_id = :user_id;
+
+-- name: key_remove_all
+DELETE FROM api_keys WHERE user_id = :user_id;

@@ -1,0 +1,75 @@
+/* Copies of the database while it is in use. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sql/statement.h"
+#include "sql/store.h"
+
+static bool sync_path(const char *path, int flags, struct err *e)
+{
+    int fd = open(path, flags | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(e, "%s", path);
+    bool ok = fsync(fd) == 0 || err_errno(e, "%s", path);
+    close(fd);
+    return ok;
+}
+
+/* The copy is checked through a bare connection: store_open would turn it into a WAL database with two more
+ * files beside it. */
+static bool check_copy(const char *path, struct err *e)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *q = NULL;
+    bool ok = false;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) ||
+        sqlite3_prepare_v2(db, query_text[QUERY_QUICK_CHECK], -1, &q, NULL))
+        err_set(e, ERR_IO, "the copy can't be read: %s", db ? sqlite3_errmsg(db) : "no memory");
+    else if (sqlite3_step(q) != SQLITE_ROW || strcmp(column_text(q, 0), "ok") != 0)
+        err_set(e, ERR_FORMAT, "the copy is damaged: %s", column_text(q, 0));
+    else
+        ok = true;
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return ok;
+}
+
+static bool sync_folder(const char *path, struct err *e)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return sync_path(".", O_RDONLY | O_DIRECTORY, e);
+    snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return sync_path(folder, O_RDONLY | O_DIRECTORY, e);
+}
+
+bool store_backup(struct store *s, const char *path, struct err *e)
+{
+    char copy[PATH_MAX];
+    if (snprintf(copy, sizeof copy, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof copy)
+        return err_set(e, ERR_LIMIT, "the path is too long");
+    /* VACUUM INTO takes an empty file over, with its mode. */
+    int fd = open(copy, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(e, "%s", copy);
+    close(fd);
+    sqlite3_stmt *q = query(s, QUERY_VACUUM_INTO, e);
+    bool ok = q != NULL;
+    if (ok) {
+        bind_text(q, ":path", copy);
+        ok = query_run(s, q, NULL, e);
+    }
+    ok = ok && check_copy(copy, e) && sync_path(copy, O_RDONLY, e);
+    if (ok && rename(copy, path))
+        ok = err_errno(e, "%s", path);
+    if (!ok) {
+        unlink(copy);
+        return false;
+    }
+    return sync_folder(path, e);
+}

@@ -1,0 +1,165 @@
+/* The recorder's side: growing answers, the WAL, clearing away. */
+#include "sql/store_record.h"
+
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "sql/statement.h"
+
+#define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
+
+bool store_running_list(struct store *s, store_running_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_RUNNING_LIST, e);
+    if (!q)
+        return false;
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_running r = {
+            .id = sqlite3_column_int64(q, 0),
+            .conversation_id = sqlite3_column_int64(q, 1),
+            .user_id = sqlite3_column_int64(q, 2),
+            .job_key = column_text(q, 3),
+            .parser = column_optional(q, 4),
+            .created_at = sqlite3_column_int64(q, 5),
+            .written = (size_t)sqlite3_column_int64(q, 6),
+            .removed = sqlite3_column_int(q, 7),
+        };
+        if (!fn(context, &r))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+bool store_record_begin(struct store *s, bool durable, struct err *e)
+{
+    return durable ? write_begin(s, e) : write_begin_unsynced(s, e);
+}
+
+bool store_record_write(struct store *s, const struct store_answer *a, bool *gone, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_RECORD_WRITE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", a->id);
+    bind_text(q, ":status", store_status_name(a->status));
+    bind_bytes(q, ":content", a->content, a->content_len);
+    bind_bytes(q, ":reasoning", a->reasoning, a->reasoning_len);
+    bind_text(q, ":tool_calls", a->tool_calls);
+    bind_text(q, ":error", a->error);
+    bind_text(q, ":timings", a->timings);
+    if (a->has_usage) {
+        bind_int(q, ":prompt_tokens", a->prompt_tokens);
+        bind_int(q, ":cached_tokens", a->cached_tokens);
+        bind_int(q, ":completion_tokens", a->completion_tokens);
+    }
+    bind_int(q, ":now", clock_wall_ms());
+    int changed = 0;
+    bool ok = query_run(s, q, &changed, e);
+    if (gone)
+        *gone = ok && !changed;
+    return ok;
+}
+
+bool store_record_end(struct store *s, struct err *e)
+{
+    return write_end(s, true, e);
+}
+
+void store_record_undo(struct store *s)
+{
+    write_end(s, false, NULL);
+}
+
+bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struct err *e)
+{
+    int frames = 0, done = 0;
+    memset(w, 0, sizeof *w);
+    if (!store_usable(s, e))
+        return false;
+    if (!s->checkpointer)
+        return err_set(e, ERR_INTERNAL, "database: only the recorder's connection checks the WAL in");
+    /* TRUNCATE waits for readers through the busy handler; the recorder has streams to serve. */
+    sqlite3_busy_timeout(s->db, 0);
+    int rc = sqlite3_wal_checkpoint_v2(
+        s->db, NULL, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, &frames, &done);
+    sqlite3_busy_timeout(s->db, s->busy_ms);
+    w->busy = (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
+    w->frames = frames < 0 ? 0 : frames;
+    w->checked_in = done < 0 ? 0 : done;
+    return rc == SQLITE_OK || w->busy || store_failed(s, e);
+}
+
+static bool clear_sessions(struct store *s, bool *any, struct err *e)
+{
+    const int64_t now = clock_wall_ms();
+    sqlite3_stmt *q = query(s, QUERY_SESSION_ANY_EXPIRED, e);
+    if (!q)
+        return false;
+    bind_int(q, ":now", now);
+    int rc = query_step(s, q, e);
+    query_end(q);
+    *any = rc == 1;
+    if (rc != 1)
+        return rc == 0;
+    if (!write_begin(s, e))
+        return false;
+    if ((q = query(s, QUERY_SESSION_REMOVE_EXPIRED, e)))
+        bind_int(q, ":now", now);
+    return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
+/* 1: *id is the next to clear; 0: none; -1: *e. */
+static int next(struct store *s, enum query which, int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, which, e);
+    if (!q)
+        return -1;
+    int rc = query_step(s, q, e);
+    if (rc == 1)
+        *id = sqlite3_column_int64(q, 0);
+    query_end(q);
+    return rc;
+}
+
+static bool clear_from(struct store *s, int64_t conversation_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_CLEAR_MESSAGES, e);
+    if (!q)
+        return false;
+    bind_int(q, ":conversation_id", conversation_id);
+    bind_int(q, ":limit", CLEAR_MESSAGES);
+    if (!query_run(s, q, NULL, e) || !(q = query(s, QUERY_CLEAR_CONVERSATION, e)))
+        return false;
+    bind_int(q, ":id", conversation_id);
+    return query_run(s, q, NULL, e);
+}
+
+static bool clear_user(struct store *s, int64_t id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_CLEAR_USER, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", id);
+    return query_run(s, q, NULL, e);
+}
+
+bool store_clear(struct store *s, bool *more, struct err *e)
+{
+    int64_t id = 0;
+    bool sessions = false;
+    *more = false;
+    if (!clear_sessions(s, &sessions, e))
+        return false;
+    int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
+    if (rc == 1) {
+        *more = true;
+        return write_begin(s, e) && write_end(s, clear_from(s, id, e), e);
+    }
+    if (rc == 0 && (rc = next(s, QUERY_CLEAR_NEXT_USER, &id, e)) == 1) {
+        *more = true;
+        return write_begin(s, e) && write_end(s, clear_user(s, id, e), e);
+    }
+    return rc == 0;
+}

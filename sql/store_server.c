@@ -1,0 +1,120 @@
+/* What belongs to the server as a whole: its settings, its counters, its audit log. */
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "sql/statement.h"
+#include "sql/store.h"
+
+#define DAY_S 86400
+
+bool store_setting_get(struct store *s, struct arena *a, const char *name, const char **json,
+                       struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SETTING_GET, e);
+    if (!q)
+        return false;
+    bind_text(q, ":name", name);
+    int rc = query_step(s, q, e);
+    bool ok = rc == 1 ? column_copy(q, 0, a, json, e)
+                      : rc == 0 && err_set(e, ERR_NOTFOUND, "setting %s was never set", name);
+    query_end(q);
+    return ok;
+}
+
+bool store_setting_set(struct store *s, const char *name, const char *json, struct err *e)
+{
+    if (!write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_SETTING_SET, e);
+    if (q) {
+        bind_text(q, ":name", name);
+        bind_text(q, ":value", json);
+    }
+    return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
+bool store_usage_add(struct store *s, const struct store_usage *u, struct err *e)
+{
+    if (!write_begin_unsynced(s, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_USAGE_ADD, e);
+    if (q) {
+        bind_int(q, ":user_id", u->user_id);
+        bind_int(q, ":day", u->day ? u->day : clock_wall_s() / DAY_S);
+        bind_int(q, ":key_id", u->key_id);
+        bind_int(q, ":requests", u->requests);
+        bind_int(q, ":prompt_tokens", u->prompt_tokens);
+        bind_int(q, ":cached_tokens", u->cached_tokens);
+        bind_int(q, ":completion_tokens", u->completion_tokens);
+    }
+    return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
+bool store_usage_list(struct store *s, int64_t user_id, int64_t day, store_usage_fn fn, void *context,
+                      struct err *e)
+{
+    sqlite3_stmt *q = query(s, user_id ? QUERY_USAGE_LIST : QUERY_USAGE_LIST_ALL, e);
+    if (!q)
+        return false;
+    if (user_id)
+        bind_int(q, ":user_id", user_id);
+    bind_int(q, ":day", day);
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_usage u = {
+            .user_id = sqlite3_column_int64(q, 0),
+            .day = sqlite3_column_int64(q, 1),
+            .key_id = sqlite3_column_int64(q, 2),
+            .requests = sqlite3_column_int64(q, 3),
+            .prompt_tokens = sqlite3_column_int64(q, 4),
+            .cached_tokens = sqlite3_column_int64(q, 5),
+            .completion_tokens = sqlite3_column_int64(q, 6),
+        };
+        if (!fn(context, &u))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e)
+{
+    if (!write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_AUDIT_ADD, e);
+    if (q) {
+        bind_int(q, ":now", clock_wall_ms());
+        bind_int(q, ":user_id", a->user_id);
+        bind_text(q, ":user_name", a->user ? a->user : "");
+        bind_text(q, ":action", a->action);
+        bind_text(q, ":target", a->target ? a->target : "");
+        bind_text(q, ":address", a->address ? a->address : "");
+    }
+    return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
+bool store_audit_list(struct store *s, int64_t before, int limit, store_audit_fn fn, void *context,
+                      struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_AUDIT_LIST, e);
+    if (!q)
+        return false;
+    bind_int(q, ":before", before > 0 ? before : INT64_MAX);
+    bind_int(q, ":limit", limit);
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_audit a = {
+            .id = sqlite3_column_int64(q, 0),
+            .at = sqlite3_column_int64(q, 1),
+            .user_id = sqlite3_column_int64(q, 2),
+            .user = column_text(q, 3),
+            .action = column_text(q, 4),
+            .target = column_text(q, 5),
+            .address = column_text(q, 6),
+        };
+        if (!fn(context, &a))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
