@@ -1,1 +1,38 @@
-# files of web
+# The page: static files as they are, and three libraries that npm fetches at build time (web/package-lock.json
+# pins them; nothing of them is in git).
+
+webdir = $(pkgdatadir)/web
+dist_web_DATA = %D%/index.html %D%/icon.svg
+webjsdir = $(webdir)/js
+dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js \
+	%D%/js/format.js %D%/js/main.js %D%/js/markdown.js %D%/js/sidebar.js %D%/js/state.js %D%/js/theme.js \
+	%D%/js/thread.js
+webcssdir = $(webdir)/css
+dist_webcss_DATA = %D%/css/theme.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css
+webiconsdir = $(webdir)/icons
+dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/close.svg %D%/icons/copy.svg \
+	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \
+	%D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \
+	%D%/icons/right.svg %D%/icons/search.svg %D%/icons/stop.svg %D%/icons/theme.svg %D%/icons/trash.svg \
+	%D%/icons/tune.svg %D%/icons/up.svg
+webvendordir = $(webdir)/vendor
+web_vendor = %D%/vendor/markdown-it.min.js %D%/vendor/purify.es.mjs %D%/vendor/highlight.min.js
+nodist_webvendor_DATA = $(web_vendor)
+EXTRA_DIST += %D%/package.json %D%/package-lock.json %D%/.npmrc
+CLEANFILES += $(web_vendor) %D%/vendor/stamp
+
+$(web_vendor): %D%/vendor/stamp
+%D%/vendor/stamp: %D%/package-lock.json
+	$(AM_V_GEN)rm -rf web/npm && $(MKDIR_P) web/npm web/vendor && \
+	cp $(srcdir)/web/package.json $(srcdir)/web/package-lock.json $(srcdir)/web/.npmrc web/npm/ && \
+	(cd web/npm && npm ci --silent --no-progress) && \
+	cp web/npm/node_modules/markdown-it/dist/markdown-it.min.js \
+	   web/npm/node_modules/dompurify/dist/purify.es.mjs \
+	   web/npm/node_modules/@highlightjs/cdn-assets/es/highlight.min.js web/vendor/ && \
+	rm -rf web/npm && touch $@
+
+# the demo model is the default of `sluice up`
+demodir = $(pkgdatadir)/demo-model
+dist_demo_DATA = engine/demo-model/config.json engine/demo-model/generation_config.json \
+	engine/demo-model/tokenizer.json engine/demo-model/tokenizer_config.json \
+	engine/demo-model/chat_template.jinja engine/demo-model/model.safetensors engine/demo-model/README.md

@@ -1,0 +1,122 @@
+// One running answer: reads its stream, keeps the message up to date, goes on after a broken connection.
+
+import { ApiError, call, stream } from "./api.js";
+import { emit, state } from "./state.js";
+
+const running = new Map(); // message id -> AbortController
+
+const RETRY_MS = [300, 700, 1500, 3000, 5000];
+
+function put(message) {
+  const conversation = state.current;
+  if (!conversation || conversation.id !== message.conversation_id) return null;
+  const old = conversation.messages.get(message.id);
+  const merged = old ? Object.assign(old, message) : message;
+  conversation.messages.set(merged.id, merged);
+  return merged;
+}
+
+function handle(event, data, context) {
+  switch (event) {
+    case "start": {
+      if (data.user_message) put(data.user_message);
+      const message = put({ ...data.message, content: "", reasoning: "", tokens: 0 });
+      context.message = message || data.message;
+      if (!running.has(context.message.id)) running.set(context.message.id, context.control);
+      if (message && context.fresh) state.current.leaf_id = message.id;
+      context.started?.();
+      context.started = null;
+      emit("answer-start", { message: context.message, fresh: context.fresh });
+      context.fresh = false;
+      break;
+    }
+    case "progress":
+      Object.assign(context.message, { progress: data });
+      emit("answer-progress", context.message);
+      break;
+    case "delta": {
+      const m = context.message;
+      m.progress = null;
+      m.first_ms ??= performance.now() - context.asked;
+      if (data.reasoning) m.reasoning = (m.reasoning || "") + data.reasoning;
+      if (data.content) m.content = (m.content || "") + data.content;
+      m.tokens = data.n ?? m.tokens;
+      m.rate = data.tokens_per_second ?? m.rate;
+      emit("answer-delta", { message: m, data });
+      break;
+    }
+    case "done":
+    case "error": {
+      const final = { ...data.message, progress: null };
+      if (event === "error") Object.assign(final, { status: final.status === "running" ? "error" : final.status || "error", error: data.error?.message || "The answer failed." });
+      context.message = put({ ...context.message, ...final }) || context.message;
+      context.finished = true;
+      emit("answer-end", context.message);
+      break;
+    }
+  }
+}
+
+async function follow(context, method, path, body) {
+  for await (const { event, data } of stream(method, path, body, context.control.signal)) {
+    handle(event, data, context);
+    if (context.finished) return;
+  }
+}
+
+/** Streams until the answer's end; a broken connection is taken up again where the server has the answer. */
+async function run(context, method, path, body) {
+  let attempt = 0;
+  for (;;) {
+    try {
+      await follow(context, method, path, body);
+      return;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      const lost = error instanceof ApiError && (error.status === 0 || error.status === 503 || error.status === 502);
+      if (!context.message || !lost || attempt >= RETRY_MS.length) {
+        if (!context.message) throw error;
+        handle("error", { error: { message: error.message }, message: { ...context.message } }, context);
+        return;
+      }
+      await new Promise((wake) => setTimeout(wake, RETRY_MS[attempt++]));
+      method = "GET";
+      path = `/api/messages/${context.message.id}/stream`;
+      body = undefined;
+    } finally {
+      if (context.message && (context.finished || context.control.signal.aborted)) running.delete(context.message.id);
+    }
+  }
+}
+
+function newContext(fresh) {
+  return { control: new AbortController(), message: null, fresh, asked: performance.now(), finished: false, started: null };
+}
+
+/** Posts and follows; resolves when the server has the message on disk, rejects when it did not take it. */
+export function ask(conversation, body) {
+  const context = newContext(true);
+  return new Promise((resolve, reject) => {
+    context.started = resolve;
+    run(context, "POST", `/api/conversations/${conversation.id}/messages`, body).catch(reject);
+  });
+}
+
+/** Takes up an answer that runs already (reload, second tab). */
+export function resume(message) {
+  if (running.has(message.id)) return;
+  const context = newContext(false);
+  context.message = message;
+  running.set(message.id, context.control);
+  run(context, "GET", `/api/messages/${message.id}/stream`).catch(() => {});
+}
+
+/** Stops reading (the answer itself goes on). */
+export function leaveAll() {
+  for (const control of running.values()) control.abort();
+  running.clear();
+}
+
+export async function stopAnswer(message) {
+  await call("POST", `/api/messages/${message.id}/stop`);
+}

@@ -1,0 +1,78 @@
+// The server, as the page sees it: JSON calls and answer streams. Every failure is an ApiError with a text for people.
+
+let csrf = "";
+let onSignedOut = () => {};
+
+export class ApiError extends Error {
+  constructor(status, error) {
+    super(error?.message || (status ? `The server answered ${status}.` : "The server cannot be reached."));
+    this.status = status;
+    this.code = error?.code || "";
+    this.param = error?.param || "";
+  }
+}
+
+export function setCsrf(token) { csrf = token; }
+export function setSignedOutHandler(fn) { onSignedOut = fn; }
+
+async function request(method, path, body, signal) {
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET") headers["X-CSRF-Token"] = csrf;
+  let response;
+  try {
+    response = await fetch(path, { method, headers, signal, credentials: "same-origin", cache: "no-store",
+      body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch (cause) {
+    if (cause.name === "AbortError") throw cause;
+    throw new ApiError(0);
+  }
+  if (response.ok) return response;
+  let error = null;
+  try { error = (await response.json()).error; } catch { /* not JSON: the status says enough */ }
+  if (response.status === 401 && path !== "/api/login" && path !== "/api/session") onSignedOut();
+  throw new ApiError(response.status, error);
+}
+
+export async function call(method, path, body) {
+  const response = await request(method, path, body);
+  return response.status === 204 || response.status === 202 ? null : response.json();
+}
+
+/** Yields {event, data} of a server-sent stream, in order. Throws ApiError(0) when it ends without `done` or `error`. */
+export async function* stream(method, path, body, signal) {
+  const response = await request(method, path, body, signal);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let held = "";
+  let last = "";
+  try {
+    for (;;) {
+      let chunk;
+      try { chunk = await reader.read(); } catch (cause) {
+        if (cause.name === "AbortError") throw cause;
+        break;
+      }
+      if (chunk.done) break;
+      held += chunk.value;
+      for (let end; (end = held.indexOf("\n\n")) >= 0; held = held.slice(end + 2)) {
+        const message = parseEvent(held.slice(0, end));
+        if (!message) continue;
+        last = message.event;
+        yield message;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  if (last !== "done" && last !== "error") throw new ApiError(0, { message: "The connection broke." });
+}
+
+function parseEvent(text) {
+  let event = "message";
+  let data = "";
+  for (const line of text.split("\n")) {
+    if (line.startsWith("event:")) event = line.slice(6).trim();
+    else if (line.startsWith("data:")) data += line.slice(5).trimStart();
+  }
+  return data ? { event, data: JSON.parse(data) } : null;
+}

@@ -1,0 +1,55 @@
+// The message box: grows with its text, sends, stops, remembers an unsent draft per chat.
+
+import { $ } from "./dom.js";
+import { emit, isRunning, on, state } from "./state.js";
+
+const text = $("composer-text");
+const drafts = new Map();
+const narrow = matchMedia("(pointer: coarse)");
+
+function grow() {
+  text.style.height = "auto";
+  text.style.height = `${text.scrollHeight}px`;
+}
+
+export function drawComposer() {
+  const running = isRunning(state.current);
+  $("stop").hidden = !running;
+  $("send").hidden = running;
+  $("send").disabled = !text.value.trim();
+  const model = state.status?.model;
+  $("thinking").hidden = !model?.thinking_switch;
+  const settings = state.current?.settings || state.draftSettings;
+  $("thinking").setAttribute("aria-pressed", String(settings.thinking !== false));
+}
+
+export function setText(value) {
+  text.value = value;
+  grow();
+  drawComposer();
+}
+
+export function focusComposer() {
+  if (!narrow.matches) text.focus();
+}
+
+export function keepDraft(key) { drafts.set(key, text.value); }
+export function takeDraft(key) { setText(drafts.get(key) || ""); }
+
+function send() {
+  const content = text.value.trim();
+  if (!content || isRunning(state.current)) return;
+  setText("");
+  emit("send", content);
+}
+
+text.addEventListener("input", () => { grow(); drawComposer(); });
+text.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || narrow.matches) return;
+  event.preventDefault();
+  send();
+});
+$("composer").addEventListener("submit", (event) => { event.preventDefault(); send(); });
+$("stop").addEventListener("click", () => emit("stop"));
+$("thinking").addEventListener("click", () => emit("thinking", $("thinking").getAttribute("aria-pressed") !== "true"));
+for (const name of ["answer-start", "answer-end"]) on(name, drawComposer);

@@ -1,0 +1,90 @@
+// Settings of a chat, API keys, password, help.
+
+import { call } from "./api.js";
+import { copyText, el, $, icon, toast } from "./dom.js";
+import { state } from "./state.js";
+
+const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
+
+/** Resolves to the new settings, or null when cancelled. */
+export function settingsDialog(settings) {
+  const dialog = $("settings-dialog");
+  const form = $("settings-form");
+  form.system.value = settings.system ?? "";
+  for (const name of NUMBERS) form[name].value = settings[name] ?? "";
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      if (dialog.returnValue !== "ok") { resolve(null); return; }
+      const out = { ...settings, system: form.system.value.trim() || null };
+      for (const name of NUMBERS) out[name] = form[name].value === "" ? null : Number(form[name].value);
+      resolve(out);
+    }, { once: true });
+  });
+}
+
+async function drawKeys() {
+  const { items } = await call("GET", "/api/keys");
+  $("keys-list").replaceChildren(...items.map((key) => el("li", {},
+    el("span", { class: "grow" }, key.name || "unnamed"), el("code", {}, `${key.prefix}…`),
+    el("span", { class: "muted" }, key.last_used_at ? `used ${new Date(key.last_used_at).toLocaleDateString("en")}` : "never used"),
+    el("button", { class: "icon-button", type: "button", ariaLabel: `Delete the key ${key.name}`, on: { click: async () => {
+      try { await call("DELETE", `/api/keys/${key.id}`); await drawKeys(); } catch (error) { toast(error.message); }
+    } } }, icon("trash")))));
+  if (!items.length) $("keys-list").replaceChildren(el("li", { class: "muted" }, "No keys yet."));
+}
+
+export async function keysDialog() {
+  $("keys-base").textContent = `${location.origin}/v1`;
+  $("keys-new").hidden = true;
+  $("keys-dialog").showModal();
+  try { await drawKeys(); } catch (error) { toast(error.message); }
+}
+
+$("keys-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    const made = await call("POST", "/api/keys", { name: $("keys-name").value.trim() });
+    $("keys-name").value = "";
+    $("keys-new").hidden = false;
+    $("keys-new").replaceChildren(made.key, " ", el("button", { type: "button", class: "icon-button", ariaLabel: "Copy the key",
+      on: { click: () => copyText(made.key, "Key copied") } }, icon("copy")));
+    await drawKeys();
+  } catch (error) { toast(error.message); }
+});
+
+export function passwordDialog() {
+  const form = $("password-form");
+  form.reset();
+  form.querySelector(".form-error").hidden = true;
+  $("password-dialog").showModal();
+}
+
+$("password-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const form = $("password-form");
+  const problem = form.querySelector(".form-error");
+  try {
+    await call("POST", "/api/password", { current: form.current.value, new: form.new.value });
+    $("password-dialog").close();
+    toast("Password changed");
+  } catch (error) {
+    problem.textContent = error.message;
+    problem.hidden = false;
+  }
+});
+for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
+
+const SHORTCUTS = [
+  ["Enter", "Send"], ["Shift Enter", "New line"], ["Ctrl Shift O", "New chat"], ["Ctrl K", "Search"],
+  ["Ctrl B", "Show or hide the list"], ["Esc", "Stop the answer"], ["/", "To the message box"], ["Ctrl Shift C", "Copy the last answer"], ["?", "This help"],
+];
+export function helpDialog() {
+  $("help-list").replaceChildren(...SHORTCUTS.flatMap(([keys, what]) => [el("dt", {}, keys), el("dd", {}, what)]));
+  $("help-dialog").showModal();
+}
+
+export function modelName() {
+  return state.status?.model?.name || "";
+}

@@ -1,0 +1,91 @@
+// Small DOM helpers. Text only ever enters by textContent or through markdown.js.
+
+export const $ = (id) => document.getElementById(id);
+
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name === "class") node.className = value;
+    else if (name === "on") for (const [event, fn] of Object.entries(value)) node.addEventListener(event, fn);
+    else if (name === "data") Object.assign(node.dataset, value);
+    else if (name in node) node[name] = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((c) => c !== null && c !== undefined));
+  return node;
+}
+
+export function fromTemplate(id) {
+  return $(id).content.firstElementChild.cloneNode(true);
+}
+
+export function icon(name) {
+  return el("span", { class: `i i-${name}` });
+}
+
+export function toast(text, ms = 2600) {
+  const node = el("div", { class: "toast" }, text);
+  $("toasts").append(node);
+  setTimeout(() => node.remove(), ms);
+}
+
+/** Read to people who do not see the page. */
+export function announce(text) {
+  $("live").textContent = text;
+}
+
+export async function copyText(text, done = "Copied") {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(done);
+  } catch {
+    toast("The browser did not allow copying");
+  }
+}
+
+/** A menu at a button: items are {label, icon, bad, run}. Closes on choice, Escape, blur. */
+export function openMenu(button, items) {
+  const menu = el("div", { class: "menu", role: "menu" });
+  const close = (refocus) => {
+    menu.remove();
+    button.setAttribute("aria-expanded", "false");
+    document.removeEventListener("pointerdown", outside, true);
+    if (refocus) button.focus();
+  };
+  const outside = (event) => { if (!menu.contains(event.target)) close(false); };
+  for (const item of items) {
+    menu.append(el("button", { type: "button", role: "menuitem", class: item.bad ? "bad" : "",
+      on: { click: () => { close(true); item.run(); } } }, icon(item.icon), item.label));
+  }
+  menu.addEventListener("keydown", (event) => {
+    const all = [...menu.children];
+    const at = all.indexOf(document.activeElement);
+    if (event.key === "Escape") close(true);
+    else if (event.key === "ArrowDown") all[(at + 1) % all.length].focus();
+    else if (event.key === "ArrowUp") all[(at - 1 + all.length) % all.length].focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  document.body.append(menu);
+  const at = button.getBoundingClientRect();
+  const height = menu.offsetHeight;
+  const below = at.bottom + height + 8 < innerHeight;
+  menu.style.top = `${below ? at.bottom + 4 : Math.max(8, at.top - height - 4)}px`;
+  menu.style.left = `${Math.max(8, Math.min(at.left, innerWidth - menu.offsetWidth - 8))}px`;
+  button.setAttribute("aria-expanded", "true");
+  document.addEventListener("pointerdown", outside, true);
+  menu.firstElementChild.focus();
+}
+
+/** Asks; resolves to true for yes. */
+export function confirmDialog(title, text) {
+  const dialog = $("confirm-dialog");
+  $("confirm-title").textContent = title;
+  $("confirm-text").textContent = text;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok"), { once: true });
+  });
+}

@@ -1,0 +1,247 @@
+// Start, log-in, routes (#/ and #/c/ID), and what each event does. One way: events -> api -> state -> views.
+
+import { call, setCsrf, setSignedOutHandler } from "./api.js";
+import { ask, leaveAll, resume, stopAnswer } from "./answer.js";
+import { drawComposer, focusComposer, keepDraft, setText, takeDraft } from "./composer.js";
+import { helpDialog, keysDialog, passwordDialog, settingsDialog } from "./dialogs.js";
+import { copyText, el, $, openMenu, toast } from "./dom.js";
+import { rate } from "./format.js";
+import { loadMarkdown } from "./markdown.js";
+import { drawList, loadConversations, touchConversation } from "./sidebar.js";
+import { branch, isRunning, leafUnder, on, state } from "./state.js";
+import { initTheme } from "./theme.js";
+import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
+
+const SUGGESTIONS = ["Who are you?", "What is the capital of France?", "Tell me a short story about a fox.", "What is 17 + 25?"];
+const app = $("app");
+const narrow = matchMedia("(max-width: 760px)");
+
+// --- the engine's state ---------------------------------------------------------------------------------------------
+
+function drawStatus() {
+  const { engine, model, load } = state.status || {};
+  const node = $("engine");
+  const ready = engine?.state === "ready";
+  node.dataset.state = ready ? "ready" : engine?.state === "loading" ? "loading" : "down";
+  node.textContent = !engine ? "" : ready ? [model?.name, load?.running ? rate(load.tokens_per_second) : ""].filter(Boolean).join(" · ")
+    : engine.state === "loading" ? "The model is loading" : "The engine is down";
+  node.title = [model?.backend, model?.device, engine?.error].filter(Boolean).join(" · ");
+  $("welcome-model").textContent = model?.name ? `${model.name} is listening.` : "";
+  drawComposer();
+}
+
+async function pollStatus() {
+  try { state.status = await call("GET", "/api/status"); } catch { state.status = { engine: { state: "down" }, model: state.status?.model }; }
+  drawStatus();
+  setTimeout(pollStatus, document.hidden ? 30000 : isRunning(state.current) || state.status.engine.state !== "ready" ? 2000 : 10000);
+}
+
+// --- conversations --------------------------------------------------------------------------------------------------
+
+function drawTitle() {
+  $("title").textContent = state.current?.title || (state.current ? "New chat" : "");
+  document.title = state.current?.title ? `${state.current.title} · Sluice` : "Sluice";
+}
+
+function drawAll() {
+  drawTitle();
+  drawThread();
+  drawComposer();
+  drawList();
+}
+
+function closeCurrent() {
+  if (state.current || $("composer-text").value) keepDraft(state.current?.id || "");
+  leaveAll();
+  forgetViews();
+  state.current = null;
+}
+
+async function openConversation(id) {
+  closeCurrent();
+  try {
+    const conversation = await call("GET", `/api/conversations/${id}`);
+    conversation.messages = new Map(conversation.messages.map((m) => [m.id, m]));
+    conversation.settings ||= {};
+    if (location.hash !== `#/c/${id}`) return;
+    state.current = conversation;
+    takeDraft(id);
+    drawAll();
+    scrollToEnd();
+    for (const m of conversation.messages.values()) if (m.status === "running") resume(m);
+  } catch (error) {
+    toast(error.status === 404 ? "That chat is not there." : error.message);
+    location.hash = "#/";
+  }
+}
+
+function openNew() {
+  closeCurrent();
+  state.draftSettings = {};
+  takeDraft("");
+  drawAll();
+}
+
+function route() {
+  if (narrow.matches) showSidebar(false);
+  const id = /^#\/c\/([\w-]+)$/.exec(location.hash)?.[1];
+  if (id && state.current?.id === id) return;
+  if (id) openConversation(id);
+  else openNew();
+  focusComposer();
+}
+
+async function ensureConversation() {
+  if (state.current) return state.current;
+  const made = await call("POST", "/api/conversations", { settings: state.draftSettings });
+  state.current = { ...made, settings: made.settings || {}, messages: new Map(), leaf_id: null };
+  history.replaceState(null, "", `#/c/${made.id}`);
+  return state.current;
+}
+
+/** Sends; what was typed comes back into the box when the server did not take it. */
+async function post(body, typed) {
+  try {
+    const conversation = await ensureConversation();
+    await ask(conversation, body);
+    const fresh = !conversation.title;
+    touchConversation(conversation, true);
+    if (fresh) refreshTitle(conversation);
+  } catch (error) {
+    if (typed) setText(typed);
+    toast(error.message, 5000);
+  }
+  drawComposer();
+}
+
+async function refreshTitle(conversation) {
+  try {
+    const row = await call("GET", `/api/conversations/${conversation.id}`);
+    conversation.title = row.title;
+    touchConversation(conversation, true);
+    drawTitle();
+  } catch { /* the next load shows it */ }
+}
+
+on("send", (content) => post({ content, parent_id: state.current?.leaf_id || null }, content));
+on("edit-message", ({ message, content }) => post({ content, parent_id: message.parent_id || null }));
+on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id }); });
+on("choose-version", async (message) => {
+  const conversation = state.current;
+  conversation.leaf_id = leafUnder(conversation, message).id;
+  drawThread();
+  try { await call("PATCH", `/api/conversations/${conversation.id}`, { leaf_id: conversation.leaf_id }); } catch { /* kept by the next message */ }
+});
+on("stop", async () => {
+  for (const m of state.current?.messages.values() || []) {
+    if (m.status === "running") try { await stopAnswer(m); } catch (error) { toast(error.message); }
+  }
+});
+on("title", drawTitle);
+
+async function saveSettings(settings) {
+  if (!state.current) { state.draftSettings = settings; drawComposer(); return; }
+  state.current.settings = settings;
+  drawComposer();
+  try { await call("PATCH", `/api/conversations/${state.current.id}`, { settings }); } catch (error) { toast(error.message); }
+}
+on("thinking", (wanted) => saveSettings({ ...(state.current?.settings || state.draftSettings), thinking: wanted }));
+$("settings").addEventListener("click", async () => {
+  const settings = await settingsDialog(state.current?.settings || state.draftSettings);
+  if (settings) saveSettings(settings);
+});
+
+// --- frame ----------------------------------------------------------------------------------------------------------
+
+function showSidebar(show) {
+  app.classList.toggle("side-hidden", !show);
+  $("sidebar").inert = !show;
+  $("scrim").hidden = !(show && narrow.matches);
+  if (!narrow.matches) try { localStorage.setItem("sidebar", show ? "1" : "0"); } catch { /* private mode */ }
+}
+$("sidebar-open").addEventListener("click", () => showSidebar(app.classList.contains("side-hidden")));
+$("sidebar-close").addEventListener("click", () => showSidebar(false));
+$("scrim").addEventListener("click", () => showSidebar(false));
+$("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); });
+$("account").addEventListener("click", () => openMenu($("account"), [
+  { label: "API keys", icon: "key", run: keysDialog },
+  { label: "Change the password", icon: "lock", run: passwordDialog },
+  { label: "Keys and shortcuts", icon: "keyboard", run: helpDialog },
+  { label: "Sign out", icon: "out", run: signOut },
+]));
+$("suggestions").append(...SUGGESTIONS.map((text) => el("button", { class: "suggestion", type: "button",
+  on: { click: () => post({ content: text, parent_id: null }) } }, text)));
+
+function inText(target) {
+  return target.matches?.("input, textarea, [contenteditable]");
+}
+document.addEventListener("keydown", (event) => {
+  if (app.hidden || document.querySelector("dialog[open]")) return;
+  const ctrl = event.ctrlKey || event.metaKey;
+  const key = event.key.toLowerCase();
+  if (ctrl && event.shiftKey && key === "o") { location.hash = "#/"; route(); }
+  else if (ctrl && event.shiftKey && key === "c") { const last = state.current && branch(state.current).findLast((m) => m.role === "assistant"); if (last) copyText(last.content); }
+  else if (ctrl && !event.shiftKey && key === "k") { showSidebar(true); $("search").focus(); }
+  else if (ctrl && !event.shiftKey && key === "b") showSidebar(app.classList.contains("side-hidden"));
+  else if (key === "escape" && isRunning(state.current)) $("stop").click();
+  else if (key === "/" && !inText(event.target)) $("composer-text").focus();
+  else if (key === "?" && !inText(event.target)) helpDialog();
+  else return;
+  event.preventDefault();
+});
+
+// --- who -----------------------------------------------------------------------------------------------------------
+
+function showLogin() {
+  leaveAll();
+  app.hidden = true;
+  $("login").hidden = false;
+  $("login-name").focus();
+}
+
+let started = false;
+function showApp(session) {
+  setCsrf(session.csrf);
+  state.user = session.user;
+  $("login").hidden = true;
+  app.hidden = false;
+  $("account-name").textContent = session.user.name;
+  $("account-letter").textContent = session.user.name.slice(0, 1);
+  let side = "1";
+  try { side = localStorage.getItem("sidebar") || "1"; } catch { /* private mode */ }
+  showSidebar(!narrow.matches && side === "1");
+  loadConversations();
+  if (!started) pollStatus();
+  started = true;
+  route();
+}
+
+async function signOut() {
+  try { await call("POST", "/api/logout"); } catch { /* the session may be gone already */ }
+  location.hash = "#/";
+  location.reload();
+}
+
+$("login-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const problem = $("login-error");
+  try {
+    const session = await call("POST", "/api/login", { name: $("login-name").value, password: $("login-password").value });
+    $("login-password").value = "";
+    problem.hidden = true;
+    showApp(session);
+  } catch (error) {
+    problem.textContent = error.message;
+    problem.hidden = false;
+    $("login-password").select();
+  }
+});
+
+async function start() {
+  initTheme();
+  setSignedOutHandler(showLogin);
+  await loadMarkdown();
+  try { showApp(await call("GET", "/api/session")); } catch { showLogin(); }
+  addEventListener("hashchange", route);
+}
+start();

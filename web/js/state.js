@@ -1,0 +1,55 @@
+// What the page knows. Views subscribe to names; events change it; nothing else holds state.
+
+const listeners = new Map();
+
+export const state = {
+  user: null,
+  status: null,          // GET /api/status
+  conversations: [],     // newest first
+  next: null,            // cursor of the list
+  query: "",
+  current: null,         // the open conversation, with messages: Map by id
+  draftSettings: {},     // for a chat that has no row yet
+};
+
+export function on(name, fn) {
+  if (!listeners.has(name)) listeners.set(name, new Set());
+  listeners.get(name).add(fn);
+}
+
+export function emit(name, detail) {
+  for (const fn of listeners.get(name) || []) fn(detail);
+}
+
+/** Messages from the first one to the leaf that is shown. */
+export function branch(conversation) {
+  const path = [];
+  for (let m = conversation.messages.get(conversation.leaf_id); m; m = conversation.messages.get(m.parent_id)) path.push(m);
+  return path.reverse();
+}
+
+/** The other versions of a message: same parent, same role, oldest first. */
+export function siblings(conversation, message) {
+  return [...conversation.messages.values()]
+    .filter((m) => (m.parent_id || null) === (message.parent_id || null) && m.role === message.role)
+    .sort((a, b) => Number(a.id) - Number(b.id));
+}
+
+/** The newest leaf under a message. */
+export function leafUnder(conversation, message) {
+  let leaf = message;
+  for (;;) {
+    let child = null;
+    for (const m of conversation.messages.values()) {
+      if (m.parent_id === leaf.id && (!child || Number(m.id) > Number(child.id))) child = m;
+    }
+    if (!child) return leaf;
+    leaf = child;
+  }
+}
+
+export function isRunning(conversation) {
+  if (!conversation) return false;
+  for (const m of conversation.messages.values()) if (m.status === "running") return true;
+  return false;
+}

@@ -1,0 +1,237 @@
+// The open conversation: its messages in order, drawn once and then updated in place.
+
+import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
+import { count, rate, seconds } from "./format.js";
+import { handleCodeClick, MarkdownView } from "./markdown.js";
+import { branch, emit, on, siblings, state } from "./state.js";
+
+const views = new Map(); // message id -> {root, answer, reasoning, pending, ...}
+const scroller = $("scroller");
+let follows = true; // keep the end in sight
+
+function nearEnd() {
+  return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+}
+
+export function scrollToEnd(smooth = false) {
+  follows = true;
+  scroller.scrollTo({ top: scroller.scrollHeight, behavior: smooth ? "smooth" : "instant" });
+}
+
+function keepEnd() {
+  if (follows) scroller.scrollTop = scroller.scrollHeight;
+  $("to-end").hidden = follows || nearEnd();
+}
+
+scroller.addEventListener("scroll", () => { follows = nearEnd(); $("to-end").hidden = follows; }, { passive: true });
+$("to-end").addEventListener("click", () => scrollToEnd(true));
+
+function drawVersions(root, message) {
+  const box = root.querySelector(".versions");
+  const all = siblings(state.current, message);
+  box.hidden = all.length < 2;
+  if (all.length < 2) return;
+  const at = all.indexOf(message);
+  box.replaceChildren($("t-versions").content.cloneNode(true));
+  box.querySelector(".versions-text").textContent = `${at + 1}/${all.length}`;
+  const [older, newer] = [box.querySelector(".older"), box.querySelector(".newer")];
+  older.disabled = at === 0;
+  newer.disabled = at === all.length - 1;
+  older.addEventListener("click", () => emit("choose-version", all[at - 1]));
+  newer.addEventListener("click", () => emit("choose-version", all[at + 1]));
+}
+
+function startEdit(root, message) {
+  const bubble = root.querySelector(".bubble");
+  const actions = root.querySelector(".actions");
+  const text = el("textarea", { value: message.content, ariaLabel: "Edited message" });
+  const end = () => { form.remove(); bubble.hidden = actions.hidden = false; };
+  const form = el("form", { class: "edit", on: { submit: (event) => {
+    event.preventDefault();
+    const content = text.value.trim();
+    end();
+    if (content && content !== message.content) emit("edit-message", { message, content });
+  } } }, text, el("div", { class: "dialog-row" },
+    el("button", { type: "button", class: "quiet", on: { click: end } }, "Cancel"),
+    el("button", { class: "primary" }, "Send")));
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { end(); root.querySelector(".act-edit").focus(); }
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  bubble.hidden = actions.hidden = true;
+  root.append(form);
+  text.focus();
+}
+
+function createUser(message) {
+  const root = fromTemplate("t-user");
+  root.querySelector(".bubble").textContent = message.content;
+  root.querySelector(".act-copy").addEventListener("click", () => copyText(message.content));
+  root.querySelector(".act-edit").addEventListener("click", () => startEdit(root, message));
+  return { root };
+}
+
+function createAssistant(message) {
+  const root = fromTemplate("t-assistant");
+  const view = {
+    root,
+    answer: new MarkdownView(root.querySelector(".answer")),
+    reasoning: new MarkdownView(root.querySelector(".reasoning .prose")),
+    newAnswer: "", newReasoning: "", frame: 0, thinkingSince: 0,
+  };
+  root.querySelector(".act-copy").addEventListener("click", () => copyText(message.content));
+  root.querySelector(".act-again").addEventListener("click", () => emit("regenerate", message));
+  root.querySelector(".act-retry").addEventListener("click", () => emit("regenerate", message));
+  return view;
+}
+
+function drawCalls(view, message) {
+  let calls = message.tool_calls || [];
+  if (typeof calls === "string") { try { calls = JSON.parse(calls); } catch { calls = []; } }
+  view.root.querySelector(".calls").replaceChildren(...calls.map((c) => {
+    const fn = c.function || c;
+    let args = fn.arguments ?? "";
+    if (typeof args === "string") { try { args = JSON.stringify(JSON.parse(args), null, 2); } catch { /* shown as it is */ } }
+    else args = JSON.stringify(args, null, 2);
+    return el("div", { class: "call" }, el("div", { class: "call-name" }, fn.name || "call"), el("pre", { tabIndex: 0 }, args));
+  }));
+}
+
+function drawStats(view, message) {
+  const parts = [];
+  const t = message.timings || {};
+  const u = message.usage || {};
+  if (message.status === "running") {
+    if (message.tokens) parts.push(`${count(message.tokens)} tokens`, rate(message.rate));
+    if (message.first_ms) parts.push(`first after ${seconds(message.first_ms)}`);
+  } else {
+    if (u.completion_tokens) parts.push(`${count(u.completion_tokens)} tokens`);
+    parts.push(rate(t.decode_tokens_per_s));
+    if (t.ttft_ms > 0) parts.push(`first after ${seconds(t.ttft_ms)}`);
+    if (u.cached_tokens > 0) parts.push(`${count(u.cached_tokens)} of ${count(u.prompt_tokens)} from cache`);
+    if (message.status === "stopped") parts.unshift("stopped");
+    if (message.status === "length") parts.unshift("cut at the token limit");
+  }
+  view.root.querySelector(".stats").textContent = parts.filter(Boolean).join(" · ");
+}
+
+function drawReasoning(view, message, live) {
+  const box = view.root.querySelector(".reasoning");
+  const thinking = live && message.reasoning && !message.content;
+  box.hidden = !message.reasoning?.trim();
+  view.root.toggleAttribute("data-thinking", Boolean(thinking));
+  if (thinking && !view.thinkingSince) view.thinkingSince = performance.now();
+  if (!thinking && view.thinkingSince && !view.thoughtMs) view.thoughtMs = performance.now() - view.thinkingSince;
+  box.querySelector(".reasoning-label").textContent = thinking ? "Thinking" : view.thoughtMs ? `Thought for ${seconds(view.thoughtMs)}` : "Reasoning";
+}
+
+function drawWaiting(view, message) {
+  const waits = message.status === "running" && !message.content && !message.reasoning;
+  view.root.toggleAttribute("data-waiting", waits);
+  if (!waits) return;
+  const bar = view.root.querySelector(".waiting-bar");
+  const text = view.root.querySelector(".waiting-text");
+  const p = message.progress;
+  if (p?.queue_position > 0) {
+    bar.removeAttribute("aria-valuenow");
+    text.textContent = `Waiting, ${p.queue_position} before you`;
+  } else if (p?.total > 0) {
+    bar.setAttribute("aria-valuemax", p.total);
+    bar.setAttribute("aria-valuenow", p.done);
+    bar.firstElementChild.style.width = `${(100 * p.done) / p.total}%`;
+    text.textContent = p.total > 64 ? `Reading ${count(p.done)} of ${count(p.total)} tokens` : "";
+  } else {
+    bar.removeAttribute("aria-valuenow");
+    text.textContent = "";
+  }
+}
+
+function drawProblem(view, message) {
+  const box = view.root.querySelector(".problem");
+  box.hidden = message.status !== "error";
+  if (message.status === "error") box.querySelector("p").textContent = message.error?.message || message.error || "The answer failed.";
+}
+
+/** All of a message that does not stream. */
+function drawWhole(view, message) {
+  view.root.dataset.status = message.status || "done";
+  view.root.dataset.id = message.id;
+  if (message.role === "assistant") {
+    view.answer.finish(message.content || "");
+    view.reasoning.finish(message.reasoning || "");
+    view.newAnswer = view.newReasoning = "";
+    drawReasoning(view, message, message.status === "running");
+    drawWaiting(view, message);
+    drawProblem(view, message);
+    drawCalls(view, message);
+    drawStats(view, message);
+  }
+  drawVersions(view.root, message);
+}
+
+function viewOf(message) {
+  let view = views.get(message.id);
+  if (!view) {
+    view = message.role === "user" ? createUser(message) : createAssistant(message);
+    views.set(message.id, view);
+    drawWhole(view, message);
+  }
+  return view;
+}
+
+/** Draws the branch that is shown; keeps the elements of messages that stay. */
+export function drawThread() {
+  const thread = $("thread");
+  const path = state.current ? branch(state.current) : [];
+  thread.replaceChildren(...path.map((m) => { const v = viewOf(m); drawVersions(v.root, m); return v.root; }));
+  $("welcome").hidden = path.length > 0;
+  keepEnd();
+}
+
+export function forgetViews() {
+  views.clear();
+}
+
+/** Renders once a frame, however many pieces came. */
+function schedule(view, message) {
+  if (view.frame) return;
+  view.frame = requestAnimationFrame(() => {
+    view.frame = 0;
+    if (view.newReasoning) view.reasoning.append(view.newReasoning);
+    if (view.newAnswer) view.answer.append(view.newAnswer);
+    view.newReasoning = view.newAnswer = "";
+    drawReasoning(view, message, true);
+    drawWaiting(view, message);
+    drawStats(view, message);
+    keepEnd();
+  });
+}
+
+on("answer-start", ({ message, fresh }) => {
+  const view = views.get(message.id);
+  if (view) drawWhole(view, message);
+  if (!state.current || state.current.id !== message.conversation_id) return;
+  drawThread();
+  if (fresh) scrollToEnd();
+});
+on("answer-progress", (message) => { const view = views.get(message.id); if (view) drawWaiting(view, message); });
+on("answer-delta", ({ message, data }) => {
+  const view = views.get(message.id);
+  if (!view) return;
+  view.newReasoning += data.reasoning || "";
+  view.newAnswer += data.content || "";
+  schedule(view, message);
+});
+on("answer-end", (message) => {
+  const view = views.get(message.id);
+  if (!view) return;
+  cancelAnimationFrame(view.frame);
+  view.frame = 0;
+  drawWhole(view, message);
+  keepEnd();
+  announce(message.status === "error" ? "The answer failed." : message.content.slice(0, 600));
+});
+
+$("thread").addEventListener("click", (event) => handleCodeClick(event, (text) => copyText(text, "Code copied")));
+
+export { confirmDialog, toast };
