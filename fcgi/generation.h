@@ -44,6 +44,8 @@ struct generation {
     int queue_position;       /* QUEUED */
     int done, total, cached;  /* prefill, in tokens */
     int n_tokens;             /* generated so far */
+    int n_reasoning;          /* of these, until the reasoning ended */
+    bool reasons;             /* inside the reasoning block */
     double first_ms, last_ms; /* clock_ms of the first and the newest token; 0: none */
     enum engine_finish finish;  /* DONE */
     struct engine_usage usage;  /* DONE */

@@ -12,7 +12,7 @@ struct prompt_input {
     cJSON *messages;     /* array; changed in place by chat_messages_normalize */
     const cJSON *tools;  /* array or NULL */
     const cJSON *kwargs; /* template variables (enable_thinking ...), or NULL */
-    bool continue_last;  /* no generation prompt: the last assistant message is gone on with */
+    bool no_generation_prompt; /* apply-template only: do not open the assistant's turn */
 };
 
 struct prompt { /* owner calls prompt_fini; zeroed = empty */

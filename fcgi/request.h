@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "fcgi/auth.h"
 #include "fcgi/route.h"
@@ -32,13 +33,13 @@ struct request {
     char id[REQUEST_ID_SIZE];    /* "req_..." */
 
     enum http_method method;
-    const char *path;  /* decoded, without the query */
+    const char *path;  /* as sent, without the query; route_find decodes its segments */
     const char *query; /* raw, "" when there is none */
     const struct route *route;
     int route_index;
     struct request_pair params[REQUEST_MAX_PARAMS]; /* {name} of the route's path */
     int n_params;
-    const char *body; /* NUL-terminated copy in the arena; NULL: none */
+    const char *body; /* NUL-terminated, in the arena; NULL: none was read */
     size_t body_len;
     cJSON *json;        /* parsed by request_json; freed by request_end */
     struct identity who; /* who.user_id 0: nobody */
@@ -50,20 +51,23 @@ struct request {
         int retry_after_s;
     } hint;
 
-    /* Reply, for the log */
-    bool replied;      /* headers were sent: an error can no longer change the status */
+    /* The reply */
+    struct buf headers; /* reply_header's lines, until they are sent */
+    bool replied;       /* headers were sent: an error can no longer change the status */
     bool client_gone;
     int status;
     uint64_t bytes_out;
-    uint64_t begin_ns, engine_ns; /* monotonic; time spent waiting for the engine */
+    uint64_t begin_ns, first_byte_ns, engine_ns; /* monotonic; the last: time spent waiting for the engine */
     int32_t prompt_tokens, completion_tokens;
     uint64_t job;
 };
 
-/* Around FCGX_Accept_r: fills method, path, query, id. False: the request can't be served (reply was sent). */
-bool request_begin(struct request *r, struct FCGX_Request *fcgx, const struct worker *w, struct store *store);
-void request_end(struct request *r); /* finishes FastCGI; the arena is kept for the next request */
+/* Once per thread; the struct is then used for one request after the other. */
+bool request_init(struct request *r, struct FCGX_Request *fcgx, const struct worker *w);
 void request_fini(struct request *r);
+/* After FCGX_Accept_r: takes method, path and query, makes the id. ERR_INPUT: a path that can't be one. */
+bool request_begin(struct request *r, struct store *store, struct err *e);
+void request_end(struct request *r); /* finishes FastCGI, frees what hung on the request */
 
 /* Reads the body up to the route's limit (413, 411, 400 are set as hints). */
 bool request_read_body(struct request *r, struct err *e);
@@ -75,6 +79,9 @@ const char *request_param(const struct request *r, const char *name);  /* of the
 const char *request_query(struct request *r, const char *name);        /* of the query, percent-decoded */
 const char *request_header(const struct request *r, const char *name); /* "X-CSRF-Token" */
 const char *request_cookie(struct request *r, const char *name);
+/* Percent-decoded copy in the arena; NULL: a bad escape, %00, or no memory. */
+char *request_decode(struct request *r, const char *text, size_t len, bool plus_is_space);
+bool request_secure(const struct request *r); /* came by https */
 const char *request_remote(const struct request *r); /* client's address, "" when unknown */
 bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out, struct err *e);
 

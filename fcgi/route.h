@@ -30,7 +30,7 @@ struct route {
     const char *path; /* "/api/conversations/{id}/messages": a {name} takes one segment; request_param gives it */
     enum route_auth auth;
     enum route_pool pool;
-    size_t body_limit; /* bytes; 0: no body is read (and a sent one is refused) */
+    size_t body_limit; /* bytes; 0: a body is not read */
     route_handler handler;
 };
 
@@ -52,5 +52,6 @@ enum http_method http_method_from_name(const char *name);
 const char *http_method_name(enum http_method m);
 const char *route_pool_name(enum route_pool p);
 
-/* Reads, authorises, dispatches, answers errors, counts and logs one accepted request. */
-void route_serve(struct request *r);
+/* Authorises, reads, dispatches, answers errors, counts and logs one accepted request. refused: why request_begin
+ * would not have it, or NULL. */
+void route_serve(struct request *r, const struct err *refused);

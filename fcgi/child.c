@@ -1,0 +1,167 @@
+/* child.h */
+#define LOG_MODULE "worker"
+#include "fcgi/child.h"
+
+#include <errno.h>
+#include <fcgiapp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "fcgi/request.h"
+#include "sql/store.h"
+
+#define THREADS_MAX 64
+#define STORE_RETRY_NS ((uint64_t)1000000000)
+
+/* Written by signal handlers, which can reach nothing else: readable means "stop accepting" and "end streams". */
+static int stop_fd = -1, abort_fd = -1;
+
+static void on_signal(int signal_number)
+{
+    int saved = errno;
+    uint64_t one = 1;
+    ssize_t n = write(stop_fd, &one, sizeof one);
+    if (signal_number == SIGUSR2)
+        n = write(abort_fd, &one, sizeof one);
+    (void)n;
+    errno = saved;
+}
+
+bool child_signals(void)
+{
+    stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (stop_fd < 0 || abort_fd < 0)
+        return false;
+    FCGX_Init(); /* first: it installs handlers of its own */
+    struct sigaction stop = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGUSR2, &stop, NULL);
+    sigaction(SIGUSR1, &ignore, NULL);
+    sigaction(SIGINT, &ignore, NULL); /* Ctrl-C reaches the whole group; the master decides */
+    sigaction(SIGHUP, &ignore, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+    return true;
+}
+
+int child_abort_fd(void)
+{
+    return abort_fd;
+}
+
+static void set_state(struct shared_child *slot, enum child_state state)
+{
+    atomic_store_explicit(&slot->since_ms, clock_wall_ms(), memory_order_relaxed);
+    atomic_store_explicit(&slot->state, (int32_t)state, memory_order_relaxed);
+}
+
+/* The thread's connection to SQLite. When it can't be opened, requests that need it are refused, and it is tried
+ * again once a second. */
+static struct store *keep_store(const struct worker *w, struct store **s, uint64_t *next_try)
+{
+    struct err e = {0};
+    if (*s || clock_ns() < *next_try)
+        return *s;
+    *s = store_open(&(struct store_params){.path = w->db_path}, &e);
+    if (!*s)
+        log_error("database: %s", e.text);
+    *next_try = clock_ns() + STORE_RETRY_NS;
+    return *s;
+}
+
+/* Waits for a connection; false: time to leave. EPOLLEXCLUSIVE wakes one process per connection, and the listening
+ * socket is non-blocking, so a lost race only goes round again. */
+static bool wait_connection(int epoll)
+{
+    struct epoll_event ev[2];
+    for (;;) {
+        int n = epoll_wait(epoll, ev, 2, -1);
+        for (int i = 0; i < n; i++)
+            if (ev[i].data.fd == stop_fd)
+                return false;
+        if (n > 0)
+            return true;
+        if (n < 0 && errno != EINTR)
+            return false;
+    }
+}
+
+static int open_epoll(int listen_fd)
+{
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event listening = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.fd = listen_fd};
+    struct epoll_event stop = {.events = EPOLLIN, .data.fd = stop_fd};
+    if (fd >= 0 && (epoll_ctl(fd, EPOLL_CTL_ADD, stop_fd, &stop) != 0 ||
+                    epoll_ctl(fd, EPOLL_CTL_ADD, listen_fd, &listening) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void serve_one(struct request *r, struct store *store)
+{
+    struct err e = {0};
+    bool ok = request_begin(r, store, &e);
+    route_serve(r, ok ? NULL : &e);
+    request_end(r);
+}
+
+static void *serve(void *argument)
+{
+    const struct child_params *p = argument;
+    bool alone = p->n_threads == 1;
+    FCGX_Request fcgx;
+    struct request r;
+    struct store *store = NULL;
+    uint64_t next_try = 0;
+    uint64_t one = 1;
+    int epoll = open_epoll(p->listen_fd);
+    FCGX_InitRequest(&fcgx, p->listen_fd, 0);
+    if (epoll < 0 || !request_init(&r, &fcgx, p->worker)) {
+        log_error("a thread could not start: no descriptors or no memory");
+        return NULL;
+    }
+    keep_store(p->worker, &store, &next_try);
+    set_state(p->slot, CHILD_IDLE);
+    while (wait_connection(epoll)) {
+        if (FCGX_Accept_r(&fcgx) < 0)
+            continue;
+        if (alone) {
+            set_state(p->slot, CHILD_BUSY);
+            ssize_t n = write(p->wake_fd, &one, sizeof one);
+            (void)n;
+        }
+        atomic_fetch_add_explicit(&p->slot->requests, 1, memory_order_relaxed);
+        serve_one(&r, keep_store(p->worker, &store, &next_try));
+        if (alone)
+            set_state(p->slot, CHILD_IDLE);
+    }
+    store_close(&store);
+    request_fini(&r);
+    FCGX_Free(&fcgx, 1);
+    close(epoll);
+    return NULL;
+}
+
+int child_run(const struct child_params *p)
+{
+    pthread_t threads[THREADS_MAX];
+    int n = p->n_threads < THREADS_MAX ? p->n_threads : THREADS_MAX;
+    if (n == 1) {
+        serve((void *)p);
+        return 0;
+    }
+    int started = 0;
+    while (started < n && pthread_create(&threads[started], NULL, serve, (void *)p) == 0)
+        started++;
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    return started == n ? 0 : 1;
+}

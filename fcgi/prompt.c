@@ -1,0 +1,30 @@
+/* prompt.h */
+#include "fcgi/prompt.h"
+
+#include <stdio.h>
+
+bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e)
+{
+    const struct chat_template *t = m->chat_template;
+    if (!t)
+        return err_set(e, ERR_UNSUPPORTED, "the model has no chat template; use /v1/completions");
+    struct chat_input input = {.messages = in->messages, .tools = in->tools, .kwargs = in->kwargs,
+                               .add_generation_prompt = !in->no_generation_prompt};
+    if (!chat_messages_normalize(t, in->messages, e) || !chat_template_render(t, &input, &out->rendered, e)) {
+        if (e && e->code == ERR_INPUT && !e->field[0])
+            snprintf(e->field, sizeof e->field, "messages");
+        return false;
+    }
+    const struct buf *text = &out->rendered.text;
+    const char *data = text->data ? text->data : "";
+    out->format = chat_template_traits(t)->format;
+    out->opens_reasoning = chat_prompt_opens_reasoning(t, data, text->len);
+    return tokenizer_encode(m->tokenizer, data, text->len, TOKENIZE_SPECIAL, out->rendered.untrusted,
+                            out->rendered.n_untrusted, &out->ids, e);
+}
+
+void prompt_fini(struct prompt *p)
+{
+    rendered_fini(&p->rendered);
+    ids_fini(&p->ids);
+}

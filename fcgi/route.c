@@ -1,0 +1,210 @@
+/* route.h: the map of the API, and the way of one request through it. */
+#define LOG_MODULE "http"
+#include "fcgi/route.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/shared.h"
+#include "fcgi/worker.h"
+
+/* one row per api_<noun>.c */
+#define TABLES(X)                                                                                                      \
+    X(chat)                                                                                                            \
+    X(completions)                                                                                                     \
+    X(models)                                                                                                          \
+    X(text)                                                                                                            \
+    X(health)                                                                                                          \
+    X(metrics)                                                                                                         \
+    X(auth)                                                                                                            \
+    X(keys)                                                                                                            \
+    X(users)                                                                                                           \
+    X(admin)                                                                                                           \
+    X(conversations)
+
+#define DECLARE(noun) extern const struct route api_##noun##_routes[];
+TABLES(DECLARE)
+#undef DECLARE
+
+static const struct route *const tables[] = {
+#define ROW(noun) api_##noun##_routes,
+    TABLES(ROW)
+#undef ROW
+    NULL};
+
+static const char *const method_names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "OTHER"};
+static const char *const pool_names[POOL__N] = {"short", "stream", "record"};
+
+enum http_method http_method_from_name(const char *name)
+{
+    int m = 0;
+    while (m < HTTP_OTHER && strcmp(method_names[m], name))
+        m++;
+    return (enum http_method)m;
+}
+
+const char *http_method_name(enum http_method m)
+{
+    return method_names[m];
+}
+
+const char *route_pool_name(enum route_pool p)
+{
+    return pool_names[p];
+}
+
+const struct route *route_at(int index)
+{
+    for (const struct route *const *t = tables; *t; t++)
+        for (const struct route *row = *t; row->path; row++)
+            if (index-- == 0)
+                return row;
+    return NULL;
+}
+
+int route_count(void)
+{
+    int n = 0;
+    while (route_at(n))
+        n++;
+    return n;
+}
+
+/* Compares segment by segment, so that an escaped slash stays inside its segment. */
+static bool path_matches(struct request *r, const char *pattern, const char *path)
+{
+    r->n_params = 0;
+    while (*pattern == '/' && *path == '/') {
+        pattern++;
+        path++;
+        size_t want = strcspn(pattern, "/"), len = strcspn(path, "/");
+        if (*pattern == '{') {
+            char *value = len ? request_decode(r, path, len, false) : NULL;
+            if (!value || r->n_params == REQUEST_MAX_PARAMS)
+                return false;
+            char *name = arena_copy(r->arena, pattern + 1, want - 2);
+            if (!name)
+                return false;
+            r->params[r->n_params++] = (struct request_pair){name, value};
+        } else if (len != want || memcmp(pattern, path, len)) {
+            return false;
+        }
+        pattern += want;
+        path += len;
+    }
+    return !*pattern && !*path;
+}
+
+struct route_match route_find(struct request *r, enum http_method method, const char *path)
+{
+    struct route_match m = {.index = -1};
+    enum http_method want = method == HTTP_HEAD ? HTTP_GET : method;
+    const struct route *row;
+    for (int i = 0; (row = route_at(i)); i++) {
+        if (!path_matches(r, row->path, path))
+            continue;
+        m.allowed |= 1u << row->method;
+        if (row->method == HTTP_GET)
+            m.allowed |= 1u << HTTP_HEAD;
+        if (row->method == want) {
+            m.route = row;
+            m.index = i;
+            return m; /* the parameters are this row's */
+        }
+    }
+    r->n_params = 0;
+    return m;
+}
+
+static bool refuse_method(struct request *r, unsigned allowed, struct err *e)
+{
+    struct buf list = {0};
+    for (int i = 0; i < HTTP_OTHER; i++)
+        if (allowed & 1u << i)
+            buf_printf(&list, "%s%s", list.len ? ", " : "", method_names[i]);
+    if (list.data)
+        reply_header(r, "Allow", list.data);
+    err_set(e, ERR_INPUT, "this path takes %s", list.data ? list.data : "nothing");
+    buf_fini(&list);
+    if (r->method == HTTP_OPTIONS)
+        return reply_empty(r, 204);
+    r->hint.status = 405;
+    r->hint.code = "method_not_allowed";
+    return false;
+}
+
+static bool authorise(struct request *r, struct err *e)
+{
+    if (r->route->auth == ROUTE_OPEN)
+        return true;
+    if (!auth_identify(r, e)) {
+        if (e->code == ERR_AUTH)
+            atomic_fetch_add_explicit(&r->worker->shared->auth_failed, 1, memory_order_relaxed);
+        return false;
+    }
+    if (r->route->auth == ROUTE_ADMIN && !r->who.admin)
+        return err_set(e, ERR_FORBIDDEN, "only an admin may do this");
+    return true;
+}
+
+static bool dispatch(struct request *r, struct err *e)
+{
+    struct route_match m = route_find(r, r->method, r->path);
+    if (!m.allowed)
+        return err_set(e, ERR_NOTFOUND, "there is nothing at this path");
+    if (!m.route)
+        return refuse_method(r, m.allowed, e);
+    r->route = m.route;
+    r->route_index = m.index;
+    if (m.route->pool == POOL_STREAM && r->worker->pool == POOL_SHORT) {
+        log_error("path=%s arrived at the short pool: nginx must send it to the stream pool", m.route->path);
+        return err_set(e, ERR_UNAVAILABLE, "the server's nginx sends this path to the wrong pool");
+    }
+    return authorise(r, e) && (!m.route->body_limit || request_read_body(r, e)) && m.route->handler(r, e);
+}
+
+static void count_and_log(struct request *r)
+{
+    struct shared *s = r->worker->shared;
+    uint64_t total = clock_ns() - r->begin_ns;
+    uint64_t overhead = total > r->engine_ns ? total - r->engine_ns : 0;
+    bool stream = r->route && r->route->pool == POOL_STREAM;
+    shared_count_request(s, r->route_index, r->status);
+    shared_observe(&s->overhead, overhead);
+    shared_observe(stream ? &s->duration_stream : &s->duration_short, total);
+    if (r->first_byte_ns > r->begin_ns)
+        shared_observe(&s->first_byte, r->first_byte_ns - r->begin_ns);
+    atomic_fetch_add_explicit(&s->bytes_out, r->bytes_out, memory_order_relaxed);
+    if (r->client_gone)
+        atomic_fetch_add_explicit(&s->client_gone, 1, memory_order_relaxed);
+    log_info("id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu user=%lld key=%lld job=%llu "
+             "prompt=%d completion=%d%s",
+             r->id, method_names[r->method], r->route ? r->route->path : "-", r->status, (double)total / 1e6,
+             (double)overhead / 1e6, r->body_len, (unsigned long long)r->bytes_out, (long long)r->who.user_id,
+             (long long)r->who.key_id, (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
+             r->client_gone ? " gone=1" : "");
+}
+
+void route_serve(struct request *r, const struct err *refused)
+{
+    struct err e = {0};
+    bool ok = !refused && dispatch(r, &e);
+    if (refused)
+        e = *refused;
+    if (!ok) {
+        int status = r->hint.status ? r->hint.status : reply_status_of(e.code);
+        if (status >= 500)
+            log_warn("id=%s status=%d code=%s: %s", r->id, status, err_code_name(e.code), e.text);
+        if (!r->replied)
+            reply_error(r, &e);
+    } else if (!r->replied) {
+        reply_error(r, &(struct err){.code = ERR_INTERNAL, .text = "the handler sent no reply"});
+    }
+    count_and_log(r);
+}

@@ -1,0 +1,166 @@
+/* shared.h: one mapped file; no locks, so that a process killed at any point leaves nothing held. */
+#include "fcgi/shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+#define SHARED_MAGIC 0x53574b31u
+#define SHARED_VERSION 1
+#define THROTTLE_PROBES 8
+#define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
+#define THROTTLE_MAX_MS ((int64_t)60 * 1000)
+
+const double shared_bounds[SHARED_BUCKETS - 1] = {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025,
+                                                  0.05,   0.1,     0.25,   0.5,   1,     5,     30};
+
+/* The statuses that the workers send; the last column takes any other. */
+static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400, 401, 403, 404, 405, 408,
+                                              409, 411, 413, 415, 429, 431, 499, 500, 501, 503, 504, 0};
+
+static bool layout_matches(int fd)
+{
+    struct {
+        uint32_t magic, version;
+        uint64_t size;
+    } head;
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_size == (off_t)sizeof(struct shared) &&
+           pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.magic == SHARED_MAGIC &&
+           head.version == SHARED_VERSION && head.size == sizeof(struct shared);
+}
+
+/* Empties the file and writes the head. The caller holds the lock. */
+static bool layout_write(int fd)
+{
+    struct {
+        uint32_t magic, version;
+        uint64_t size;
+    } head = {SHARED_MAGIC, SHARED_VERSION, sizeof(struct shared)};
+    return ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)sizeof(struct shared)) == 0 &&
+           pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
+}
+
+/* A file of another layout may still be mapped by a worker of the old program: it is replaced, never cut short
+ * under it (that would be SIGBUS there). */
+static int open_file(const char *path, struct err *e)
+{
+    for (int attempt = 0; attempt < 3; attempt++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
+        if (fd < 0)
+            break;
+        struct stat st = {0};
+        if (flock(fd, LOCK_EX) == 0 && fstat(fd, &st) == 0) {
+            if (layout_matches(fd) || (st.st_size == 0 && layout_write(fd))) {
+                flock(fd, LOCK_UN);
+                return fd;
+            }
+            unlink(path);
+        }
+        close(fd);
+    }
+    err_errno(e, "%s", path);
+    return -1;
+}
+
+struct shared *shared_open(const char *path, struct err *e)
+{
+    int fd = open_file(path, e);
+    if (fd < 0)
+        return NULL;
+    struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (s == MAP_FAILED) {
+        err_errno(e, "%s", path);
+        return NULL;
+    }
+    return s;
+}
+
+void shared_close(struct shared **s)
+{
+    if (*s)
+        munmap(*s, sizeof **s);
+    *s = NULL;
+}
+
+void shared_observe(struct shared_histogram *h, uint64_t ns)
+{
+    double seconds = (double)ns / 1e9;
+    int i = 0;
+    while (i < SHARED_BUCKETS - 1 && seconds > shared_bounds[i])
+        i++;
+    atomic_fetch_add_explicit(&h->count[i], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->sum_ns, ns, memory_order_relaxed);
+}
+
+int shared_status_at(int column)
+{
+    return statuses[column];
+}
+
+void shared_count_request(struct shared *s, int route, int status)
+{
+    int row = route >= 0 && route < SHARED_ROUTES - 1 ? route : SHARED_ROUTES - 1;
+    int column = 0;
+    while (column < SHARED_STATUSES - 1 && statuses[column] != status)
+        column++;
+    atomic_fetch_add_explicit(&s->requests[row][column], 1, memory_order_relaxed);
+}
+
+/* The key's row; makes one when `make`, over the stalest of its places. Two processes may race for a place: one of
+ * the two loses a count, which is harmless. */
+static struct shared_throttle *throttle_row(struct shared *s, uint64_t key, bool make)
+{
+    struct shared_throttle *stalest = NULL;
+    if (!key)
+        key = 1;
+    for (int i = 0; i < THROTTLE_PROBES; i++) {
+        struct shared_throttle *t = &s->throttle[(key + (uint64_t)i) % SHARED_THROTTLES];
+        if (t->key == key)
+            return t;
+        if (!stalest || t->last_ms < stalest->last_ms)
+            stalest = t;
+    }
+    if (!make)
+        return NULL;
+    stalest->key = key;
+    stalest->failures = 0;
+    return stalest;
+}
+
+int64_t shared_throttle_wait(struct shared *s, uint64_t key, int free_failures)
+{
+    struct shared_throttle *t = throttle_row(s, key, false);
+    if (!t)
+        return 0;
+    int64_t since = clock_wall_ms() - t->last_ms;
+    int over = (int)t->failures - free_failures;
+    if (over < 0 || since > THROTTLE_FORGET_MS)
+        return 0;
+    int64_t wait = over > 6 ? THROTTLE_MAX_MS : (int64_t)1000 << over;
+    return since >= 0 && since < wait ? wait - since : 0;
+}
+
+void shared_throttle_fail(struct shared *s, uint64_t key)
+{
+    struct shared_throttle *t = throttle_row(s, key, true);
+    int64_t now = clock_wall_ms();
+    if (now - t->last_ms > THROTTLE_FORGET_MS)
+        t->failures = 0;
+    t->last_ms = now;
+    atomic_fetch_add_explicit(&t->failures, 1, memory_order_relaxed);
+}
+
+void shared_throttle_clear(struct shared *s, uint64_t key)
+{
+    struct shared_throttle *t = throttle_row(s, key, false);
+    if (t)
+        t->failures = 0;
+}

@@ -1,0 +1,176 @@
+/* sluice-worker: one pool of FastCGI processes. See pool.h for how it lives and route.h for what it serves. */
+#define LOG_MODULE "worker"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/option.h"
+#include "fcgi/listen.h"
+#include "fcgi/pool.h"
+#include "fcgi/recorder.h"
+#include "fcgi/shared.h"
+#include "fcgi/state.h"
+#include "fcgi/worker.h"
+#include "sql/secret.h"
+
+#define SHORT_CHILDREN 2
+#define SHORT_THREADS 8
+
+struct options {
+    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *socket_group, *log_level;
+    int64_t min_idle, max_children, grace_s;
+};
+
+#define FIELD(name) offsetof(struct options, name)
+static const struct option options[] = {
+    {"pool", OPTION_CHOICE, FIELD(pool), "short", 0, 0, "stream|short|record", NULL, "which pool this is"},
+    {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR", "folder of the database"},
+    {"run", OPTION_STRING, FIELD(run), NULL, 0, 0, NULL, "DIR", "folder of the sockets and of the status page (default: --state)"},
+    {"cache-dir", OPTION_STRING, FIELD(cache_dir), NULL, 0, 0, NULL, "DIR", "compiled vocabularies (default: --state/cache)"},
+    {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH", "the engine's model: folder or GGUF file"},
+    {"model-name", OPTION_STRING, FIELD(model_name), NULL, 0, 0, NULL, "NAME", "the model's id in the API (default: the folder's name)"},
+    {"socket", OPTION_STRING, FIELD(socket), NULL, 0, 0, NULL, "PATH", "where nginx connects (default: --run/POOL.sock)"},
+    {"socket-group", OPTION_STRING, FIELD(socket_group), NULL, 0, 0, NULL, "GROUP", "the group that may connect: nginx's"},
+    {"min-idle", OPTION_INT, FIELD(min_idle), "4", 1, 64, NULL, "N", "stream pool: processes kept waiting"},
+    {"max-streams", OPTION_INT, FIELD(max_children), "256", 1, SHARED_CHILDREN, NULL, "N", "stream pool: processes at most"},
+    {"grace", OPTION_INT, FIELD(grace_s), "10", 0, 3600, NULL, "SECONDS", "SIGTERM: what running streams get to end"},
+    {"log-level", OPTION_CHOICE, FIELD(log_level), "info", 0, 0, "error|warn|info|debug", NULL, "how much is logged"},
+};
+#define N_OPTIONS (sizeof options / sizeof options[0])
+
+static char *path_in(const char *dir, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return strdup(path); /* lives as long as the process */
+}
+
+static int record(const struct worker *w)
+{
+    return recorder_run(&(struct recorder_params){.db_path = w->db_path, .engine_socket = w->engine_socket,
+                                                  .run_dir = w->run_dir, .worker = w});
+}
+
+/* The model's id in the API, and its date. */
+static void name_model(struct worker *w, const char *given)
+{
+    struct stat st;
+    snprintf(w->model_id, sizeof w->model_id, "%s", given ? given : w->text->name);
+    w->model_created = stat(w->model_path, &st) == 0 ? (int64_t)st.st_mtime : clock_wall_s();
+}
+
+static bool reload(struct worker *w)
+{
+    struct err e = {0};
+    struct text_model *fresh = calloc(1, sizeof *fresh);
+    if (!fresh || !text_model_open(fresh, w->model_path, w->cache_dir, &e)) {
+        log_error("model: %s", e.text);
+        free(fresh);
+        return false;
+    }
+    struct text_model *old = (struct text_model *)w->text;
+    w->text = fresh;
+    if (old) {
+        text_model_close(old);
+        free(old);
+    }
+    return true;
+}
+
+static bool prepare(struct worker *w, const struct options *o, struct err *e)
+{
+    if (!o->state || !o->model)
+        return err_field(e, ERR_INPUT, o->state ? "model" : "state", "is needed");
+    w->state_dir = o->state;
+    w->run_dir = o->run ? o->run : o->state;
+    w->cache_dir = o->cache_dir ? o->cache_dir : path_in(o->state, STATE_CACHE);
+    w->engine_socket = path_in(w->run_dir, STATE_ENGINE_SOCKET);
+    w->status_path = path_in(w->run_dir, STATE_STATUS);
+    w->db_path = path_in(o->state, STATE_DATABASE);
+    w->model_path = o->model;
+    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e))
+        return false;
+    w->shared = shared_open(path_in(w->run_dir, STATE_SHARED), e);
+    if (!w->shared)
+        return false;
+    struct text_model *text = calloc(1, sizeof *text);
+    if (!text || !text_model_open(text, o->model, w->cache_dir, e))
+        return false;
+    w->text = text;
+    name_model(w, o->model_name);
+    return true;
+}
+
+static bool run(struct worker *w, const struct options *o, struct err *e)
+{
+    struct pool_params p = {.worker = w, .listen_fd = -1, .n_threads = 1, .grace_ms = (int)o->grace_s * 1000,
+                            .reload = reload};
+    if (w->pool == POOL_RECORD) {
+        p.min_idle = p.max_children = 1;
+        p.child_main = record;
+    } else if (w->pool == POOL_SHORT) {
+        p.min_idle = SHORT_CHILDREN;
+        p.max_children = 2 * SHORT_CHILDREN; /* while old ones leave */
+        p.n_threads = SHORT_THREADS;
+    } else {
+        p.min_idle = (int)o->min_idle;
+        p.max_children = (int)o->max_children;
+        p.idle_ms = 15000;
+    }
+    if (!p.child_main) {
+        char name[32];
+        snprintf(name, sizeof name, "%s.sock", route_pool_name(w->pool));
+        const char *path = o->socket ? o->socket : path_in(w->run_dir, name);
+        p.listen_fd = listen_unix(path, o->socket_group, e);
+        if (p.listen_fd < 0)
+            return false;
+    }
+    log_info("pool=%s model=%s", route_pool_name(w->pool), w->model_id);
+    return pool_run(&p, e);
+}
+
+/* Each stream needs some descriptors, each child of the stream pool is a process: the soft limit is often 1024. */
+static void raise_limits(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max < 65536 ? l.rlim_max : 65536;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {0};
+    struct worker w = {0};
+    struct err e = {0};
+    if (argc > 1 && !strcmp(argv[1], "--help")) {
+        puts("usage: sluice-worker --pool POOL --state DIR --model PATH [options]\n");
+        option_help(options, N_OPTIONS);
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "--version")) {
+        puts("sluice-worker " PACKAGE_VERSION);
+        return 0;
+    }
+    if (!option_parse(options, N_OPTIONS, argc, argv, &o, NULL, &e)) {
+        fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
+        return 2;
+    }
+    log_set_level((enum log_level)log_level_from_name(o.log_level));
+    raise_limits();
+    w.pool = !strcmp(o.pool, "record") ? POOL_RECORD : !strcmp(o.pool, "stream") ? POOL_STREAM : POOL_SHORT;
+    if (!prepare(&w, &o, &e) || !run(&w, &o, &e)) {
+        fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
+        return 1;
+    }
+    return 0;
+}
