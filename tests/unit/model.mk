@@ -1,0 +1,8 @@
+# tests of engine/model
+MODEL_TESTS = %D%/test_weight
+check_PROGRAMS += $(MODEL_TESTS)
+TESTS += $(MODEL_TESTS)
+MODEL_TEST_LIBS = $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+
+%C%_test_weight_SOURCES = %D%/test_weight.c
+%C%_test_weight_LDADD = $(MODEL_TEST_LIBS)
