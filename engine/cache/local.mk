@@ -1,1 +1,4 @@
-# files of engine/cache
+noinst_LIBRARIES += libsluice-cache.a
+libsluice_cache_a_SOURCES = \
+	%D%/block_pool.c %D%/block_pool.h %D%/prefix_index.c %D%/prefix_index.h
+CACHE_LIBS = libsluice-cache.a

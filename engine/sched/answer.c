@@ -1,0 +1,41 @@
+#include "engine/sched/answer.h"
+
+bool answer_init(struct answer *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,
+                 struct err *e)
+{
+    *a = (struct answer){0};
+    detokenizer_init(&a->detokenizer, v, special_text);
+    a->stops = stop_matcher_create(stops, n_stop, e);
+    return a->stops != NULL;
+}
+
+void answer_fini(struct answer *a)
+{
+    stop_matcher_destroy(&a->stops);
+    buf_fini(&a->piece);
+}
+
+/* The piece goes through the stops and is empty again. */
+static int32_t pass_on(struct answer *a, bool whole, struct buf *out)
+{
+    int32_t met = -1;
+    if (!whole)
+        out->failed = true;
+    else if (a->piece.len)
+        met = stop_matcher_push(a->stops, a->piece.data, a->piece.len, out);
+    buf_clear(&a->piece);
+    return met;
+}
+
+int32_t answer_push(struct answer *a, int32_t id, struct buf *out)
+{
+    return pass_on(a, detokenizer_push(&a->detokenizer, id, &a->piece), out);
+}
+
+int32_t answer_flush(struct answer *a, struct buf *out)
+{
+    int32_t met = pass_on(a, detokenizer_flush(&a->detokenizer, &a->piece), out);
+    if (met < 0)
+        stop_matcher_flush(a->stops, out);
+    return met;
+}

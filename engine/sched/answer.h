@@ -1,0 +1,24 @@
+/* Sampled tokens to text that may be shown: detokenizer, then stop strings. One answer belongs to one job;
+ * owner: the loop thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/buf.h"
+#include "engine/sched/stop.h"
+#include "engine/text/detokenizer.h"
+
+struct answer {
+    struct detokenizer detokenizer;
+    struct stop_matcher *stops;
+    struct buf piece; /* one token's text on its way from the detokenizer to the stops */
+};
+
+bool answer_init(struct answer *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,
+                 struct err *e);
+void answer_fini(struct answer *a); /* accepts a zeroed struct */
+/* Appends to out what may be shown after this token. Returns the index of the stop string that was met, or -1.
+ * out->failed: no memory. */
+int32_t answer_push(struct answer *a, int32_t id, struct buf *out);
+/* The end, by anything but a stop string: appends what was held back. May still meet a stop in it. */
+int32_t answer_flush(struct answer *a, struct buf *out);

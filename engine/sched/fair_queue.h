@@ -1,0 +1,33 @@
+/* Waiting jobs, shared out fairly between users. Each user has a counter of tokens served (what the device computed
+ * for them); the next job is the oldest of the user that was served least. A user who comes, or comes back, starts at
+ * the least counter of those present, so idleness is not saved up and nobody starves (virtual token counters: Sheng et
+ * al., "Fairness in Serving Large Language Models", OSDI 2024). Against deficit round robin: the same shares, but
+ * the running jobs' decode tokens count as well, while they run.
+ *
+ * Background jobs come only when no other job waits. Owner: the loop thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/sched/job.h"
+
+struct fair_queue;
+
+struct fair_queue *fair_queue_create(struct err *e);
+void fair_queue_destroy(struct fair_queue **q); /* must be empty */
+/* front: a paused job goes before its user's other jobs. False: no memory. */
+bool fair_queue_push(struct fair_queue *q, struct job *j, bool front);
+struct job *fair_queue_first(const struct fair_queue *q); /* the next one; stays in the queue; NULL: empty */
+void fair_queue_remove(struct fair_queue *q, struct job *j);
+int32_t fair_queue_count(const struct fair_queue *q);
+bool fair_queue_has_normal(const struct fair_queue *q); /* anything but background */
+/* Calls visit for each job, which may remove that job. */
+void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct job *j), void *context);
+
+/* A user's job got a slot, or left it: the user stays present meanwhile. */
+void fair_queue_enter(struct fair_queue *q, const struct job *j);
+void fair_queue_leave(struct fair_queue *q, const struct job *j);
+/* The device computed this much for the job's user. */
+void fair_queue_charge(struct fair_queue *q, const struct job *j, double tokens);
+double fair_queue_served(const struct fair_queue *q, const struct job *j);

@@ -1,0 +1,59 @@
+/* One prompt and its answer, inside the engine. Made by the I/O thread from a SUBMIT frame, then handed to the loop
+ * thread; both hold references. The first group of fields never changes after that, the second is made for both
+ * threads, the third belongs to the loop thread alone. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/arena.h"
+#include "engine/cache/prefix_index.h"
+#include "engine/engine.h"
+#include "engine/sched/answer.h"
+#include "engine/sched/event_log.h"
+#include "engine/sched/sampler.h"
+
+enum job_state { JOB_WAITING = 1, JOB_PREFILL, JOB_DECODE, JOB_OVER }; /* 1 .. 3 as in status_job.state */
+
+struct job_times { /* milliseconds of clock_ms; 0: not yet */
+    double submitted, admitted, first_row, first_token, last_token;
+};
+
+struct job {
+    uint64_t id;
+    struct arena *arena;             /* params point into it */
+    struct engine_job_params params; /* max_tokens already cut to what the context leaves */
+    double submitted_wall_s;
+
+    atomic_int references;
+    atomic_bool cancel; /* set by anyone, obeyed between two steps */
+    atomic_bool over;   /* set by the loop once the last event is in the log */
+    struct event_log log;
+
+    enum job_state state;
+    uint64_t admission;  /* order of admission; the youngest is paused first */
+    int32_t slot;        /* -1: none; also the index of the recurrent state */
+    int32_t *tokens;     /* prompt, then answer: [n_tokens] */
+    int32_t n_tokens, cap_tokens;
+    int32_t n_computed;  /* tokens whose KV is there */
+    int32_t n_generated; /* sampled so far, an end-of-sequence token included */
+    int32_t n_cached;    /* prompt tokens found in the cache at the first admission */
+    int32_t *blocks;     /* [n_blocks], each with a reference of ours */
+    int32_t n_blocks, cap_blocks;
+    int32_t n_indexed;   /* blocks that the prefix index has seen */
+    struct prefix_chain chain; /* behind block n_indexed - 1 */
+    bool was_paused;
+    struct sampler *sampler;
+    struct answer answer;
+    struct job_times times;
+    struct job *previous, *next; /* in a list of the scheduler */
+    struct buf last_event;       /* DONE or FAILED, appended to the log after the status page was published */
+};
+
+/* Takes the arena and what params point to, whatever happens. One reference for the caller. */
+struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job_params *params, struct err *e);
+void job_share(struct job *j);
+void job_give(struct job **j); /* accepts NULL, nulls *j */
+/* Appends one token to the history. */
+bool job_push_token(struct job *j, int32_t id);
+bool job_reserve_blocks(struct job *j, int32_t n);

@@ -1,0 +1,352 @@
+#include "engine/sched/sampler.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/sched/random.h"
+
+#define IN_PROMPT 0x80000000u
+
+struct candidate {
+    float logit;
+    int32_t id;
+};
+
+struct sampler_work {
+    int32_t n_vocab;
+    float *logits;          /* [n_vocab] the row after bias and penalties */
+    struct candidate *list; /* [n_vocab] a heap, then the kept ones in order */
+    double *weight;         /* [n_vocab] exp((logit - max) / temperature) of list[i] */
+};
+
+struct sampler {
+    struct engine_sampling set; /* set.bias is a copy of ours */
+    int32_t n_vocab;
+    bool penalties;
+    uint64_t position; /* tokens picked so far */
+    /* With penalties only: [n_vocab] times seen in the answer, and IN_PROMPT; the ids with a count, in order of sight. */
+    uint32_t *count;
+    int32_t *seen;
+    int32_t n_seen, cap_seen;
+};
+
+struct sampler_work *sampler_work_create(int32_t n_vocab, struct err *e)
+{
+    struct sampler_work *w = calloc(1, sizeof *w);
+    if (w) {
+        w->n_vocab = n_vocab;
+        w->logits = malloc((size_t)n_vocab * sizeof *w->logits);
+        w->list = malloc((size_t)n_vocab * sizeof *w->list);
+        w->weight = malloc((size_t)n_vocab * sizeof *w->weight);
+    }
+    if (!w || !w->logits || !w->list || !w->weight) {
+        err_set(e, ERR_NOMEM, "no memory for sampling over %d tokens", n_vocab);
+        sampler_work_destroy(&w);
+    }
+    return w;
+}
+
+void sampler_work_destroy(struct sampler_work **w)
+{
+    if (!*w)
+        return;
+    free((*w)->logits);
+    free((*w)->list);
+    free((*w)->weight);
+    free(*w);
+    *w = NULL;
+}
+
+struct sampler *sampler_create(const struct engine_sampling *set, int32_t n_vocab, struct err *e)
+{
+    struct sampler *s = calloc(1, sizeof *s);
+    if (!s)
+        goto nomem;
+    s->set = *set;
+    s->set.bias = NULL;
+    s->n_vocab = n_vocab;
+    if (set->n_bias > 0) {
+        struct engine_bias *bias = malloc((size_t)set->n_bias * sizeof *bias);
+        if (!bias)
+            goto nomem;
+        memcpy(bias, set->bias, (size_t)set->n_bias * sizeof *bias);
+        s->set.bias = bias;
+    }
+    for (int32_t i = 0; i < set->n_bias; i++)
+        if (set->bias[i].id < 0 || set->bias[i].id >= n_vocab) {
+            err_field(e, ERR_INPUT, "logit_bias", "token %d is outside the vocabulary of %d", set->bias[i].id,
+                      n_vocab);
+            sampler_destroy(&s);
+            return NULL;
+        }
+    s->penalties = set->repetition_penalty != 1 || set->presence_penalty != 0 || set->frequency_penalty != 0;
+    if (s->penalties) {
+        s->count = calloc((size_t)n_vocab, sizeof *s->count);
+        if (!s->count)
+            goto nomem;
+    }
+    return s;
+nomem:
+    err_set(e, ERR_NOMEM, "no memory for a sampler");
+    sampler_destroy(&s);
+    return NULL;
+}
+
+void sampler_destroy(struct sampler **s)
+{
+    if (!*s)
+        return;
+    free((void *)(*s)->set.bias);
+    free((*s)->count);
+    free((*s)->seen);
+    free(*s);
+    *s = NULL;
+}
+
+/* A token of the prompt (mark IN_PROMPT) or of the answer (mark 0). Without memory for one more distinct id the
+ * id goes unpenalised: the answer is worse by a penalty, not lost. */
+static void see(struct sampler *s, int32_t id, uint32_t mark)
+{
+    if (!s->penalties || id < 0 || id >= s->n_vocab)
+        return;
+    if (!s->count[id]) {
+        if (s->n_seen == s->cap_seen) {
+            int32_t cap = s->cap_seen ? s->cap_seen * 2 : 256;
+            int32_t *grown = realloc(s->seen, (size_t)cap * sizeof *grown);
+            if (!grown)
+                return;
+            s->seen = grown;
+            s->cap_seen = cap;
+        }
+        s->seen[s->n_seen++] = id;
+    }
+    s->count[id] = mark ? s->count[id] | IN_PROMPT : s->count[id] + 1;
+}
+
+void sampler_see_prompt(struct sampler *s, const int32_t *ids, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        see(s, ids[i], IN_PROMPT);
+}
+
+bool sampler_wants_logits(const struct sampler *s)
+{
+    if (s->penalties || s->set.n_bias)
+        return true;
+    return s->set.temperature > 0 && (s->set.top_k == 0 || s->set.top_k > BACKEND_MAX_TOP);
+}
+
+int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs)
+{
+    int32_t n = top_logprobs > 1 ? top_logprobs : 1;
+    if (s->set.temperature > 0 && !sampler_wants_logits(s) && s->set.top_k > n)
+        n = s->set.top_k;
+    return n < s->n_vocab ? n : s->n_vocab;
+}
+
+/* A backend's NaN or overflow must cost one token's chance, not the whole distribution. */
+static float tame(float v)
+{
+    if (isnan(v))
+        return -INFINITY;
+    return v > FLT_MAX ? FLT_MAX : v;
+}
+
+static void adjust(const struct sampler *s, float *logits)
+{
+    const struct engine_sampling *set = &s->set;
+    for (int32_t i = 0; i < set->n_bias; i++)
+        logits[set->bias[i].id] += set->bias[i].bias;
+    for (int32_t i = 0; i < s->n_seen; i++) {
+        int32_t id = s->seen[i];
+        uint32_t n = s->count[id] & ~IN_PROMPT;
+        float v = logits[id];
+        v = v > 0 ? v / set->repetition_penalty : v * set->repetition_penalty;
+        if (n)
+            v -= set->presence_penalty + set->frequency_penalty * (float)n;
+        logits[id] = v;
+    }
+}
+
+/* Before in the order of candidates: the greater logit; equal ones: the lower id. */
+static bool before(struct candidate a, struct candidate b)
+{
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+static void sift_down(struct candidate *heap, int32_t n, int32_t at)
+{
+    struct candidate c = heap[at];
+    for (;;) {
+        int32_t child = 2 * at + 1;
+        if (child >= n)
+            break;
+        if (child + 1 < n && before(heap[child + 1], heap[child]))
+            child++;
+        if (!before(heap[child], c))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = c;
+}
+
+/* Moves the best of the heap list[0 .. *n) to the end of it and shrinks it: called k times, the best k stand in
+ * reverse at the end of the array. */
+static struct candidate pop(struct candidate *heap, int32_t *n)
+{
+    struct candidate best = heap[0];
+    heap[0] = heap[--*n];
+    sift_down(heap, *n, 0);
+    heap[*n] = best;
+    return best;
+}
+
+static int32_t greatest(const float *logits, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+/* Draws among n weights; u in [0, 1). */
+static int32_t draw(const double *weight, int32_t n, double total, double u)
+{
+    double left = u * total;
+    int32_t last = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (weight[i] <= 0)
+            continue;
+        last = i; /* rounding may leave a crumb after the last weight */
+        left -= weight[i];
+        if (left < 0)
+            return i;
+    }
+    return last;
+}
+
+static double weight_of(const struct sampler *s, float logit, float max)
+{
+    return exp(((double)logit - (double)max) / (double)s->set.temperature);
+}
+
+/* top_p, min_p and the draw over a list in order; n >= 1 and a finite best logit. */
+static int32_t draw_ordered(const struct sampler *s, struct sampler_work *w, const struct candidate *list, int32_t n,
+                            double u)
+{
+    double total = 0, kept = 0;
+    int32_t k = 0;
+    for (int32_t i = 0; i < n; i++)
+        total += w->weight[i] = weight_of(s, list[i].logit, list[0].logit);
+    while (k < n && (k == 0 || (kept < (double)s->set.top_p * total && w->weight[k] >= (double)s->set.min_p)))
+        kept += w->weight[k++];
+    return list[draw(w->weight, k, kept, u)].id;
+}
+
+/* The same without top_k: the total is over the whole row, and only what top_p may keep is brought in order. */
+static int32_t draw_nucleus(const struct sampler *s, struct sampler_work *w, float max, double u)
+{
+    int32_t n = 0;
+    double total = 0, kept = 0;
+    for (int32_t i = 0; i < w->n_vocab; i++) {
+        double p = weight_of(s, w->logits[i], max);
+        total += p;
+        if (p > 0 && p >= (double)s->set.min_p)
+            w->list[n++] = (struct candidate){w->logits[i], i};
+    }
+    for (int32_t i = n / 2 - 1; i >= 0; i--)
+        sift_down(w->list, n, i);
+    int32_t all = n, k = 0;
+    while (n > 0 && (k == 0 || kept < (double)s->set.top_p * total))
+        kept += w->weight[k++] = weight_of(s, pop(w->list, &n).logit, max);
+    return w->list[all - 1 - draw(w->weight, k, kept, u)].id;
+}
+
+/* No top_k, no top_p: no order is needed. */
+static int32_t draw_plain(const struct sampler *s, struct sampler_work *w, float max, double u)
+{
+    double total = 0;
+    for (int32_t i = 0; i < w->n_vocab; i++) {
+        double p = weight_of(s, w->logits[i], max);
+        w->weight[i] = p >= (double)s->set.min_p ? p : 0;
+        total += w->weight[i];
+    }
+    return draw(w->weight, w->n_vocab, total, u);
+}
+
+static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const float *row, double u)
+{
+    for (int32_t i = 0; i < w->n_vocab; i++)
+        w->logits[i] = tame(row[i]);
+    adjust(s, w->logits);
+    for (int32_t i = 0; i < s->n_seen; i++)
+        w->logits[s->seen[i]] = tame(w->logits[s->seen[i]]);
+    int32_t best = greatest(w->logits, w->n_vocab);
+    float max = w->logits[best];
+    if (s->set.temperature <= 0 || max == -INFINITY)
+        return best;
+    if (s->set.top_k == 0 || s->set.top_k >= w->n_vocab)
+        return s->set.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
+    int32_t n = w->n_vocab, k = s->set.top_k;
+    for (int32_t i = 0; i < n; i++)
+        w->list[i] = (struct candidate){w->logits[i], i};
+    for (int32_t i = n / 2 - 1; i >= 0; i--)
+        sift_down(w->list, n, i);
+    for (int32_t i = 0; i < k; i++)
+        pop(w->list, &n);
+    /* the best k stand at the end, best last: turn them round */
+    struct candidate *ordered = w->list + n;
+    for (int32_t i = 0, j = k - 1; i < j; i++, j--) {
+        struct candidate c = ordered[i];
+        ordered[i] = ordered[j];
+        ordered[j] = c;
+    }
+    return draw_ordered(s, w, ordered, k, u);
+}
+
+static int32_t pick_from_candidates(struct sampler *s, struct sampler_work *w, const struct step_row *row,
+                                    int32_t n_top, double u)
+{
+    int32_t n = s->set.top_k < n_top ? s->set.top_k : n_top;
+    if (s->set.temperature <= 0 || tame(row->top_logits[0]) == -INFINITY)
+        return row->top_ids[0];
+    for (int32_t i = 0; i < n; i++)
+        w->list[i] = (struct candidate){tame(row->top_logits[i]), row->top_ids[i]};
+    return draw_ordered(s, w, w->list, n, u);
+}
+
+static float logprob(float logit, float log_sum_exp)
+{
+    float v = logit - log_sum_exp;
+    if (!(v > SAMPLER_NO_LOGPROB)) /* NaN and -inf as well */
+        return SAMPLER_NO_LOGPROB;
+    return v < 0 ? v : 0;
+}
+
+void sampler_pick(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
+                  int32_t top_logprobs, struct engine_token *out)
+{
+    double u = random_uniform(s->set.seed, s->position++);
+    int32_t id = sampler_wants_logits(s) ? pick_from_logits(s, w, row->logits, u)
+                                         : pick_from_candidates(s, w, row, n_top, u);
+    if (id < 0 || id >= s->n_vocab) /* a backend's candidate list without any finite logit */
+        id = 0;
+    float logit = row->logits ? row->logits[id] : -INFINITY;
+    for (int32_t i = 0; !row->logits && i < n_top; i++)
+        if (row->top_ids[i] == id)
+            logit = row->top_logits[i];
+    out->id = id;
+    out->logprob = logprob(logit, row->log_sum_exp);
+    out->n_top = top_logprobs < n_top ? top_logprobs : n_top;
+    if (out->n_top < 0)
+        out->n_top = 0;
+    for (int32_t i = 0; i < out->n_top; i++) {
+        out->top[i].id = row->top_ids[i];
+        out->top[i].logprob = logprob(row->top_logits[i], row->log_sum_exp);
+    }
+    see(s, id, 0);
+}

@@ -1,0 +1,40 @@
+/* From one row of logits to one token. Used by the scheduler for its jobs and by `sluice generate` without a
+ * server; needs nothing but a backend's step_row.
+ *
+ * Order: logits; bias; penalties; temperature 0: the greatest (equal ones: the lower id); else temperature, top_k,
+ * top_p (over what top_k left), min_p (against the greatest), one draw. A draw depends on the seed and on how many
+ * tokens were picked before, on nothing else: what runs beside a job can't change its answer.
+ *
+ * Where the backend's candidates decide the result exactly (greedy or top_k within BACKEND_MAX_TOP, no bias, no
+ * penalty) they are used; otherwise sampler_wants_logits says that the whole row is needed. Both ways give the
+ * same token. Owner: one thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/engine.h"
+#include "engine/model/backend.h"
+
+#define SAMPLER_NO_LOGPROB (-9999.0f) /* stands for minus infinity, as in OpenAI's API: JSON has none */
+
+struct sampler;
+struct sampler_work; /* room for one row at a time; shared by the samplers of one thread */
+
+struct sampler_work *sampler_work_create(int32_t n_vocab, struct err *e);
+void sampler_work_destroy(struct sampler_work **w);
+
+/* Copies what it needs of *s. ERR_INPUT: a bias for an id outside the vocabulary. */
+struct sampler *sampler_create(const struct engine_sampling *s, int32_t n_vocab, struct err *e);
+void sampler_destroy(struct sampler **s);
+/* The prompt, for the repetition penalty. */
+void sampler_see_prompt(struct sampler *s, const int32_t *ids, int32_t n);
+
+bool sampler_wants_logits(const struct sampler *s);
+/* Candidates that the step must give (step.n_top) for this job; 1 .. BACKEND_MAX_TOP. */
+int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs);
+
+/* Picks the next token and counts it as part of the answer. row has n_top candidates, and logits where wanted.
+ * Logprobs are those of the model at temperature 1, before bias and penalties. top_logprobs -1: none beside. */
+void sampler_pick(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
+                  int32_t top_logprobs, struct engine_token *out);
