@@ -159,6 +159,7 @@ function showSidebar(show) {
   $("scrim").hidden = !(show && narrow.matches);
   if (!narrow.matches) try { localStorage.setItem("sidebar", show ? "1" : "0"); } catch { /* private mode */ }
 }
+narrow.addEventListener("change", () => showSidebar(!narrow.matches));
 $("sidebar-open").addEventListener("click", () => showSidebar(app.classList.contains("side-hidden")));
 $("sidebar-close").addEventListener("click", () => showSidebar(false));
 $("scrim").addEventListener("click", () => showSidebar(false));
