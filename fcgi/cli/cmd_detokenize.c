@@ -1,0 +1,130 @@
+/* sluice detokenize: token ids on standard input to text. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/option.h"
+#include "engine/text/detokenizer.h"
+#include "engine/text/vocab.h"
+#include "fcgi/cli/command.h"
+#include "fcgi/cli/jsonl.h"
+
+enum { INPUT_MAX = 1 << 28 };
+
+struct settings {
+    const char *model, *cache;
+    bool jsonl, hide, help;
+};
+
+static const struct option options[] = {
+    {"model", OPTION_STRING, offsetof(struct settings, model), NULL, 0, 0, NULL, "M",
+     "model folder, or a tokenizer.json"},
+    {"jsonl", OPTION_BOOL, offsetof(struct settings, jsonl), NULL, 0, 0, NULL, NULL,
+     "one case a line: {\"ids\"} to {\"text\", \"emit\": [...], \"flush\"}"},
+    {"hide-special", OPTION_BOOL, offsetof(struct settings, hide), NULL, 0, 0, NULL, NULL,
+     "pass over control tokens instead of spelling them out"},
+    {"cache", OPTION_STRING, offsetof(struct settings, cache), NULL, 0, 0, NULL, "DIR",
+     "keep the compiled vocabulary there"},
+    {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
+};
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+struct context {
+    const struct vocab *vocab;
+    bool special_text;
+};
+
+static bool check_id(const struct vocab *v, double id, struct err *e)
+{
+    if (!(id >= 0 && id < vocab_size(v)) || id != (double)(int32_t)id ||
+        vocab_flags(v, (int32_t)id) & VOCAB_UNUSED)
+        return err_field(e, ERR_INPUT, "ids", "%.17g is not a token of this model", id);
+    return true;
+}
+
+static bool answer(void *context, const struct jsonl_line *line, struct buf *out, struct err *e)
+{
+    const struct context *c = context;
+    const cJSON *ids = NULL;
+    struct buf all = {0}, emit = {0};
+    struct detokenizer d;
+    detokenizer_init(&d, c->vocab, c->special_text);
+    bool ok = json_get_array(line->root, "ids", &ids, e) &&
+              (ids || err_field(e, ERR_INPUT, "ids", "missing"));
+    for (const cJSON *i = ok ? ids->child : NULL; i && ok; i = i->next) {
+        size_t before = all.len;
+        ok = (cJSON_IsNumber(i) || err_field(e, ERR_INPUT, "ids", "not a list of numbers")) &&
+             check_id(c->vocab, i->valuedouble, e) && detokenizer_push(&d, i->valueint, &all);
+        if (emit.len)
+            buf_putc(&emit, ',');
+        buf_json_string(&emit, all.data ? all.data + before : "", all.len - before);
+    }
+    size_t before = all.len;
+    ok = ok && detokenizer_flush(&d, &all);
+    if (ok) {
+        buf_puts(out, "{\"text\":");
+        buf_json_string(out, all.data ? all.data : "", all.len);
+        buf_printf(out, ",\"emit\":[%s],\"flush\":", emit.data ? emit.data : "");
+        buf_json_string(out, all.data ? all.data + before : "", all.len - before);
+        buf_putc(out, '}');
+    }
+    ok = ok && !emit.failed && !all.failed;
+    buf_fini(&all);
+    buf_fini(&emit);
+    return ok;
+}
+
+/* Ids parted by white space or commas; brackets around them are passed over. */
+static bool print_text(const struct context *c, struct err *e)
+{
+    struct buf in = {0}, out = {0};
+    struct detokenizer d;
+    detokenizer_init(&d, c->vocab, c->special_text);
+    bool ok = file_read_fd(STDIN_FILENO, INPUT_MAX, &in, e) && buf_putc(&in, 0);
+    for (char *p = in.data; ok && *(p += strspn(p, " \t\r\n,[]"));) {
+        char *end;
+        double id = strtod(p, &end);
+        ok = (end != p || err_field(e, ERR_INPUT, "ids", "'%.20s' is not a number", p)) &&
+             check_id(c->vocab, id, e) && detokenizer_push(&d, (int32_t)id, &out);
+        p = end;
+    }
+    ok = ok && detokenizer_flush(&d, &out);
+    if (ok && out.len && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout)))
+        ok = err_errno(e, "standard output");
+    buf_fini(&in);
+    buf_fini(&out);
+    return ok;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings s;
+    struct err e = {0};
+    if (!option_parse(options, N_OPTIONS, argc, argv, &s, NULL, &e)) {
+        command_fail("detokenize", &e);
+        return 2;
+    }
+    if (s.help || !s.model) {
+        puts("usage: sluice detokenize --model M [options] < ids\n");
+        option_help(options, N_OPTIONS);
+        return s.help ? 0 : 2;
+    }
+    int status = 1;
+    struct vocab *vocab = vocab_load(s.model, s.cache, &e);
+    if (vocab) {
+        struct context c = {vocab, !s.hide};
+        status = s.jsonl ? jsonl_run("detokenize", answer, &c) : !print_text(&c, &e);
+    }
+    if (e.code)
+        command_fail("detokenize", &e);
+    vocab_close(&vocab);
+    return status;
+}
+
+const struct command cmd_detokenize = {"detokenize", "--model M [--jsonl]",
+                                       "turns token ids into text", run};
