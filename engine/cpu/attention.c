@@ -1,0 +1,108 @@
+/* Attention over paged keys and values: projections, norms and rotation, storing, softmax, gate, projection. */
+#include <math.h>
+
+#include "engine/cpu/kv_layout.h"
+#include "engine/cpu/matmul.h"
+#include "engine/cpu/mixer.h"
+#include "engine/cpu/rope.h"
+
+/* Floats of one head in b->q: its gate follows the query. */
+static int32_t query_stride(const struct attention_plan *a)
+{
+    return a->d_head * (a->output_gate ? 2 : 1);
+}
+
+static void project(struct worker *w, const struct layer_plan *layer)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    int32_t n = b->rows.n, d = b->plan->d_model;
+    struct panel panel = matmul_pack(
+        w, &(struct pack){.slot = PANEL_INPUT, .x = b->x, .stride = (size_t)d, .n = n, .cols = d,
+                          .kinds = matmul_kind(w, &a->wq) | matmul_kind(w, &a->wk) | matmul_kind(w, &a->wv),
+                          .norm = layer->mixer_norm.at});
+    struct product products[3] = {
+        {.weight = &a->wq, .panel = &panel, .n = n, .bias = a->bq.at, .out = b->q, .stride = (size_t)a->wq.rows},
+        {.weight = &a->wk, .panel = &panel, .n = n, .bias = a->bk.at, .out = b->k, .stride = (size_t)a->wk.rows},
+        {.weight = &a->wv, .panel = &panel, .n = n, .bias = a->bv.at, .out = b->v, .stride = (size_t)a->wv.rows}};
+    matmul_run(w, products, 3);
+}
+
+static void norm_and_turn(struct worker *w, const struct attention_plan *a, const struct vector *norm,
+                          const float *cos_sin, float *head)
+{
+    if (norm->at)
+        w->backend->kernels->rms_norm(head, norm->at, w->backend->plan->norm_eps, a->d_head, head);
+    if (a->rope.n_dims)
+        rope_turn(&a->rope, cos_sin, head);
+}
+
+/* Queries, key and value of one kv head in one row: finished, and the latter two stored. */
+static void finish_heads(struct worker *w, const struct layer_plan *layer, int32_t index, int32_t row, int32_t kv_head)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    const struct kv_view *view = &b->views[layer->kv_index];
+    const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
+    const float *cos_sin = b->ropes[index].cos_sin + (size_t)row * (size_t)a->rope.n_dims;
+    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a), position = b->rows.position[row];
+    float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(kv_head * group * stride);
+    float *k = b->k + (size_t)row * (size_t)a->wk.rows + (size_t)(kv_head * a->d_head);
+    const float *v = b->v + (size_t)row * (size_t)a->wv.rows + (size_t)(kv_head * a->d_head);
+    for (int32_t i = 0; i < group; i++)
+        norm_and_turn(w, a, &a->q_norm, cos_sin, q + i * stride);
+    norm_and_turn(w, a, &a->k_norm, cos_sin, k);
+    b->kernels->store_kv(view, s->blocks[position / KV_TOKENS], position % KV_TOKENS, kv_head, k, v);
+}
+
+static void apply_gate(const struct attention_plan *a, const float *q, int32_t group, float *out)
+{
+    for (int32_t h = 0; h < group; h++) {
+        const float *gate = q + h * 2 * a->d_head + a->d_head;
+        for (int32_t i = 0; i < a->d_head; i++)
+            out[h * a->d_head + i] /= 1 + expf(-gate[i]);
+    }
+}
+
+static void attend_heads(struct worker *w, const struct layer_plan *layer, int32_t row, int32_t kv_head)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    const struct kv_view *view = &b->views[layer->kv_index];
+    const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
+    int32_t group = a->n_head / a->n_kv_head, stride = query_stride(a), end = b->rows.position[row] + 1;
+    int32_t from = a->window && end > a->window ? end - a->window : 0, head = kv_head * group;
+    const float *q = b->q + (size_t)row * (size_t)a->wq.rows + (size_t)(head * stride);
+    float *out = b->mixed + (size_t)row * (size_t)(a->n_head * a->d_head) + (size_t)(head * a->d_head);
+    b->kernels->attend(&(struct attend){.kv = view, .blocks = s->blocks, .kv_head = kv_head, .from = from, .to = end,
+                                        .n_query = group, .q = q, .q_stride = (size_t)stride, .scale = a->scale,
+                                        .sinks = a->sinks.at ? a->sinks.at + head : NULL, .out = out,
+                                        .out_stride = (size_t)a->d_head, .scores = w->scores});
+    if (a->output_gate)
+        apply_gate(a, q, group, out);
+    w->kv_bytes += (uint64_t)(end - from) * 2 * (uint64_t)a->d_head * (view->half ? 2 : 4);
+}
+
+void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index)
+{
+    struct backend *b = w->backend;
+    const struct attention_plan *a = &layer->attention;
+    int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head, width = a->n_head * a->d_head;
+    project(w, layer);
+    worker_barrier(w);
+    for (int32_t u = w->index; u < units; u += w->count)
+        finish_heads(w, layer, index, u / a->n_kv_head, u % a->n_kv_head);
+    /* A row of its own sequence needs no key that another thread has just stored. */
+    if (!b->rows.one_row_each)
+        worker_barrier(w);
+    for (int32_t u = w->index; u < units; u += w->count)
+        attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
+    worker_barrier(w);
+    struct panel panel =
+        matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->mixed, .stride = (size_t)width, .n = n,
+                                      .cols = width, .kinds = matmul_kind(w, &a->wo)});
+    struct product out = {.weight = &a->wo, .panel = &panel, .n = n, .bias = a->bo.at, .out = b->y,
+                          .stride = (size_t)d, .residual = b->x};
+    matmul_run(w, &out, 1);
+    worker_barrier(w);
+}

@@ -1,0 +1,221 @@
+/* The cpu backend's table: opening, memory, counters, what it would need. The step is in step.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine/cpu/bandwidth.h"
+#include "engine/cpu/kv_layout.h"
+#include "engine/cpu/layout.h"
+#include "engine/cpu/open.h"
+#include "engine/cpu/router.h"
+#include "engine/cpu/step.h"
+
+/* Pages come zeroed and become real when first written: blocks that no sequence has used cost nothing. */
+static bool map_memory(void *at, size_t bytes, const char *what, struct err *e)
+{
+    void **p = at;
+    if (!bytes)
+        return true;
+    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (m == MAP_FAILED)
+        return err_set(e, ERR_NOMEM, "no memory for %s (%zu bytes)", what, bytes);
+    *p = m;
+    return true;
+}
+
+static void unmap_memory(void *p, size_t bytes)
+{
+    if (p)
+        munmap(p, bytes);
+}
+
+static bool check_params(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+{
+    if (p->max_rows < 1 || p->max_sequences < 1 || p->n_blocks < 0 || p->n_states < 0)
+        return err_set(e, ERR_INPUT, "cpu: max_rows %d, max_sequences %d, n_blocks %d, n_states %d", p->max_rows,
+                       p->max_sequences, p->n_blocks, p->n_states);
+    for (int32_t i = 0; i < plan->n_layer; i++)
+        if (plan->layers[i].ffn == FFN_MOE && plan->layers[i].moe.n_expert > ROUTER_MAX_EXPERTS)
+            return err_set(e, ERR_UNSUPPORTED, "layer %d: %d experts, at most %d", i, plan->layers[i].moe.n_expert,
+                           ROUTER_MAX_EXPERTS);
+    return true;
+}
+
+static void place_views(struct backend *b)
+{
+    char *at = b->kv;
+    for (int32_t i = 0; i < b->plan->n_layer; i++) {
+        const struct layer_plan *layer = &b->plan->layers[i];
+        if (layer->mixer != MIXER_ATTENTION)
+            continue;
+        const struct attention_plan *a = &layer->attention;
+        bool half = b->kernels->half_kv && !b->params.exact;
+        size_t values = kv_block_values(a->n_kv_head, a->d_head);
+        b->views[layer->kv_index] = (struct kv_view){
+            .data = at, .block_values = values, .n_kv_head = a->n_kv_head, .d_head = a->d_head, .half = half};
+        at += values * (half ? 2 : 4) * (size_t)b->params.n_blocks;
+    }
+}
+
+static bool allocate(struct backend *b, struct err *e)
+{
+    const struct model_plan *plan = b->plan;
+    struct layout l = {.plan = plan, .params = &b->params, .kernels = b->kernels, .n_workers = b->n_workers};
+    b->workers = calloc((size_t)b->n_workers, sizeof *b->workers);
+    b->views = calloc((size_t)plan->n_attention + 1, sizeof *b->views);
+    b->state_at = calloc((size_t)plan->n_recurrent + 1, sizeof *b->state_at);
+    if (!b->workers || !b->views || !b->state_at)
+        return err_set(e, ERR_NOMEM, "no memory for the cpu backend");
+    b->kv_bytes = layout_kv_bytes(&l);
+    b->state_values = layout_state_values(&l, b->state_at);
+    b->work_bytes = layout_work(&l, NULL, NULL);
+    if (!map_memory(&b->kv, b->kv_bytes, "keys and values", e) ||
+        !map_memory(&b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states, "recurrent states", e) ||
+        !map_memory(&b->work, b->work_bytes, "work buffers", e))
+        return false;
+    layout_work(&l, b, b->work);
+    place_views(b);
+    for (int32_t i = 0; i < b->n_workers; i++) {
+        b->workers[i].backend = b;
+        b->workers[i].index = i;
+        b->workers[i].count = b->n_workers;
+    }
+    return true;
+}
+
+static void cpu_close(struct backend **bb)
+{
+    struct backend *b = *bb;
+    *bb = NULL;
+    if (!b)
+        return;
+    pool_destroy(&b->pool);
+    unmap_memory(b->kv, b->kv_bytes);
+    unmap_memory(b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states);
+    unmap_memory(b->work, b->work_bytes);
+    free(b->workers);
+    free(b->views);
+    free(b->state_at);
+    free(b->logits);
+    free(b->top_ids);
+    free(b->top_logits);
+    free(b->log_sum_exp);
+    free(b);
+}
+
+struct backend *cpu_open_with(const struct model_plan *plan, const struct backend_params *p,
+                              const struct kernels *kernels, struct err *e)
+{
+    if (!check_params(plan, p, e))
+        return NULL;
+    struct backend *b = calloc(1, sizeof *b);
+    if (!b) {
+        err_set(e, ERR_NOMEM, "no memory for the cpu backend");
+        return NULL;
+    }
+    b->plan = plan;
+    b->params = *p;
+    b->kernels = kernels;
+    b->pool = pool_create(p->n_threads, e);
+    if (b->pool)
+        b->n_workers = pool_threads(b->pool);
+    if (!b->pool || !allocate(b, e))
+        cpu_close(&b);
+    else
+        snprintf(b->device, sizeof b->device, "cpu, %d thread%s, %s kernels", b->n_workers,
+                 b->n_workers == 1 ? "" : "s", kernels->name);
+    return b;
+}
+
+static struct backend *cpu_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+{
+    return cpu_open_with(plan, p, kernels_best(), e);
+}
+
+static bool copy_state(struct backend *b, int32_t from, int32_t to, struct err *e)
+{
+    if (from < 0 || to < 0 || from >= b->params.n_states || to >= b->params.n_states)
+        return err_set(e, ERR_INTERNAL, "copy_state: %d to %d of %d", from, to, b->params.n_states);
+    memmove(b->state + (size_t)to * b->state_values, b->state + (size_t)from * b->state_values,
+            b->state_values * sizeof(float));
+    return true;
+}
+
+static bool copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int32_t from = pairs[i][0], to = pairs[i][1];
+        if (from < 0 || to < 0 || from >= b->params.n_blocks || to >= b->params.n_blocks)
+            return err_set(e, ERR_INTERNAL, "copy_blocks: %d to %d of %d", from, to, b->params.n_blocks);
+        for (int32_t layer = 0; layer < b->plan->n_attention; layer++) {
+            const struct kv_view *v = &b->views[layer];
+            size_t bytes = v->block_values * (v->half ? 2 : 4);
+            memmove((char *)v->data + (size_t)to * bytes, (char *)v->data + (size_t)from * bytes, bytes);
+        }
+    }
+    return true;
+}
+
+static void memory(const struct backend *b, struct backend_memory *m)
+{
+    size_t logits = (size_t)b->logits_rows * (size_t)b->plan->n_vocab * sizeof(float);
+    size_t tops = (size_t)b->top_rows * (BACKEND_MAX_TOP * 8 + 4);
+    *m = (struct backend_memory){.weights = layout_weight_bytes(b->plan),
+                                 .kv = b->kv_bytes,
+                                 .state = b->state_values * sizeof(float) * (size_t)b->params.n_states,
+                                 .work = b->work_bytes + logits + tops};
+    m->host = m->weights + m->kv + m->state + m->work;
+}
+
+static void counters(const struct backend *b, struct backend_counters *c)
+{
+    *c = b->counters;
+}
+
+static const char *device_name(const struct backend *b)
+{
+    return b->device;
+}
+
+static double read_bandwidth(struct backend *b)
+{
+    return bandwidth_measure(b->pool);
+}
+
+static bool estimate(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m,
+                     struct err *e)
+{
+    if (!check_params(plan, p, e))
+        return false;
+    struct layout l = {.plan = plan, .params = p, .kernels = kernels_best(),
+                       .n_workers = p->n_threads > 0 ? p->n_threads : pool_default_threads()};
+    /* One row of logits: what decoding needs; more come when whole logits are asked for. */
+    size_t results = (size_t)plan->n_vocab * sizeof(float) + BACKEND_MAX_TOP * 8 + 4;
+    *m = (struct backend_memory){.weights = layout_weight_bytes(plan),
+                                 .kv = layout_kv_bytes(&l),
+                                 .state = layout_state_values(&l, NULL) * sizeof(float) * (size_t)p->n_states,
+                                 .work = layout_work(&l, NULL, NULL) + results};
+    m->host = m->weights + m->kv + m->state + m->work;
+    return true;
+}
+
+static bool probe(struct err *e)
+{
+    return true;
+}
+
+const struct backend_ops cpu_backend = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .step = step_run,
+    .copy_state = copy_state,
+    .copy_blocks = copy_blocks,
+    .memory = memory,
+    .counters = counters,
+    .device_name = device_name,
+    .read_bandwidth = read_bandwidth,
+    .estimate = estimate,
+    .probe = probe,
+};

@@ -1,0 +1,217 @@
+/* See layout.h. One walk serves counting and placing, so the two can't disagree. */
+#include "engine/cpu/layout.h"
+
+#include "engine/cpu/head.h"
+#include "engine/cpu/kv_layout.h"
+#include "engine/cpu/mixer.h"
+#include "engine/cpu/rope.h"
+
+struct widest { /* of all layers */
+    size_t q, k, v, mixed, gates, experts, used, d_ff, shared, row, heads;
+    bool moe;
+};
+
+static void raise_to(size_t *at_least, size_t v)
+{
+    if (v > *at_least)
+        *at_least = v;
+}
+
+static void widen(struct widest *m, const struct layer_plan *layer)
+{
+    if (layer->mixer == MIXER_ATTENTION) {
+        const struct attention_plan *a = &layer->attention;
+        raise_to(&m->q, (size_t)a->wq.rows);
+        raise_to(&m->k, (size_t)a->wk.rows);
+        raise_to(&m->v, (size_t)a->wv.rows);
+        raise_to(&m->mixed, (size_t)(a->n_head * a->d_head));
+        raise_to(&m->heads, (size_t)(a->n_head / a->n_kv_head));
+    } else {
+        const struct delta_net_plan *p = &layer->delta_net;
+        raise_to(&m->q, (size_t)p->w_qkv.rows);
+        raise_to(&m->k, (size_t)p->w_z.rows);
+        raise_to(&m->mixed, (size_t)(p->n_v_head * p->d_v));
+        raise_to(&m->gates, (size_t)(2 * p->n_v_head));
+        raise_to(&m->row, (size_t)(2 * p->d_k + p->d_v));
+    }
+    if (layer->ffn == FFN_DENSE) {
+        raise_to(&m->shared, (size_t)layer->dense.d_ff);
+        return;
+    }
+    m->moe = true;
+    raise_to(&m->experts, (size_t)layer->moe.n_expert);
+    raise_to(&m->row, (size_t)(3 * layer->moe.n_expert));
+    raise_to(&m->used, (size_t)layer->moe.n_used);
+    raise_to(&m->d_ff, (size_t)layer->moe.d_ff);
+    if (layer->moe.has_shared)
+        raise_to(&m->shared, (size_t)layer->moe.shared.d_ff);
+}
+
+static struct widest measure(const struct model_plan *plan)
+{
+    struct widest m = {.row = (size_t)plan->d_model};
+    for (int32_t i = 0; i < plan->n_layer; i++)
+        widen(&m, &plan->layers[i]);
+    return m;
+}
+
+struct placer {
+    char *memory; /* NULL: count */
+    size_t at;
+};
+
+static void *take(struct placer *p, size_t bytes)
+{
+    void *part = p->memory ? p->memory + p->at : NULL;
+    p->at += (bytes + 63) & ~(size_t)63;
+    return part;
+}
+
+/* All forms of activations that these kernels can ask for. */
+static unsigned panel_kinds(const struct layout *l)
+{
+    bool floats = l->params->exact || l->kernels == &kernels_generic;
+    return floats ? PANEL_F32 : PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE;
+}
+
+static void take_panels(const struct layout *l, struct placer *p, const struct widest *m, int32_t rows, void **slots)
+{
+    unsigned kinds = panel_kinds(l);
+    int32_t used = m->used ? (int32_t)m->used : 1;
+    slots[PANEL_INPUT] = take(p, panel_bytes(rows, l->plan->d_model, kinds));
+    slots[PANEL_MIXED] = take(p, panel_bytes(rows, (int32_t)m->mixed, kinds));
+    slots[PANEL_HIDDEN] = take(p, panel_bytes(rows * used, (int32_t)m->d_ff, kinds));
+    slots[PANEL_SHARED] = take(p, panel_bytes(rows, (int32_t)m->shared, kinds));
+}
+
+static void take_worker(const struct layout *l, struct placer *p, const struct widest *m, struct worker *w)
+{
+    size_t rows = (size_t)l->params->max_rows;
+    take_panels(l, p, m, PRIVATE_ROWS, w->panels);
+    w->row = take(p, m->row * sizeof(float));
+    for (int i = 0; i < 2; i++)
+        w->tile[i] = take(p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
+    w->scores = take(p, m->heads * KV_TOKENS * sizeof(float));
+    w->choice.ids = take(p, PRIVATE_ROWS * m->used * sizeof(int32_t));
+    w->choice.weights = take(p, PRIVATE_ROWS * m->used * sizeof(float));
+    w->lists.start = take(p, (m->experts + 1) * sizeof(int32_t));
+    w->lists.rows = take(p, rows * m->used * sizeof(int32_t));
+    w->lists.weights = take(p, rows * m->used * sizeof(float));
+    w->candidate_ids = take(p, HEAD_ROWS * BACKEND_MAX_TOP * sizeof(int32_t));
+    w->candidate_logits = take(p, HEAD_ROWS * BACKEND_MAX_TOP * sizeof(float));
+    w->n_candidates = take(p, HEAD_ROWS * sizeof(int32_t));
+}
+
+static void take_ropes(const struct layout *l, struct placer *p, struct backend *b)
+{
+    b->ropes = take(p, (size_t)l->plan->n_layer * sizeof *b->ropes);
+    for (int32_t i = 0; i < l->plan->n_layer; i++) {
+        const struct layer_plan *layer = &l->plan->layers[i];
+        struct rope_table table = {0};
+        bool found = layer->mixer != MIXER_ATTENTION;
+        for (int32_t j = 0; j < i && !found; j++) {
+            const struct layer_plan *other = &l->plan->layers[j];
+            found = other->mixer == MIXER_ATTENTION && rope_same(&layer->attention.rope, &other->attention.rope);
+            if (found && p->memory)
+                table = b->ropes[j];
+        }
+        if (!found) {
+            table.plan = &layer->attention.rope;
+            table.cos_sin = take(p, (size_t)l->params->max_rows * (size_t)table.plan->n_dims * sizeof(float));
+        }
+        if (p->memory)
+            b->ropes[i] = table;
+    }
+}
+
+size_t layout_work(const struct layout *l, struct backend *b, char *memory)
+{
+    struct backend ignored;
+    struct worker none;
+    struct widest m = measure(l->plan);
+    struct placer p = {.memory = memory};
+    size_t n = (size_t)l->params->max_rows, d = (size_t)l->plan->d_model;
+    if (!b)
+        b = &ignored;
+    b->rows.sequence = take(&p, n * sizeof(int32_t));
+    b->rows.position = take(&p, n * sizeof(int32_t));
+    b->rows.token = take(&p, n * sizeof(int32_t));
+    b->rows.out = take(&p, n * sizeof(int32_t));
+    b->rows.want = take(&p, n * sizeof(bool));
+    b->x = take(&p, n * d * sizeof(float));
+    b->y = take(&p, n * d * sizeof(float));
+    b->q = take(&p, n * m.q * sizeof(float));
+    b->k = take(&p, n * m.k * sizeof(float));
+    b->v = take(&p, n * m.v * sizeof(float));
+    b->mixed = take(&p, n * m.mixed * sizeof(float));
+    b->gates = take(&p, n * m.gates * sizeof(float));
+    b->router = take(&p, n * m.experts * sizeof(float));
+    b->choice.ids = take(&p, n * m.used * sizeof(int32_t));
+    b->choice.weights = take(&p, n * m.used * sizeof(float));
+    b->hidden = take(&p, n * m.used * m.d_ff * sizeof(float));
+    b->shared_hidden = take(&p, n * m.shared * sizeof(float));
+    b->shared_gate = take(&p, n * sizeof(float));
+    b->out_rows = take(&p, HEAD_ROWS * d * sizeof(float));
+    b->chunk_stats = take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
+    take_ropes(l, &p, b);
+    take_panels(l, &p, &m, l->params->max_rows, b->panels);
+    for (int32_t i = 0; i < l->n_workers; i++)
+        take_worker(l, &p, &m, b == &ignored ? &none : &b->workers[i]);
+    return p.at;
+}
+
+size_t layout_kv_bytes(const struct layout *l)
+{
+    size_t values = 0, bytes = l->kernels->half_kv && !l->params->exact ? 2 : 4;
+    for (int32_t i = 0; i < l->plan->n_layer; i++)
+        if (l->plan->layers[i].mixer == MIXER_ATTENTION)
+            values += kv_block_values(l->plan->layers[i].attention.n_kv_head, l->plan->layers[i].attention.d_head);
+    return values * bytes * (size_t)l->params->n_blocks;
+}
+
+size_t layout_state_values(const struct layout *l, size_t *at)
+{
+    size_t values = 0;
+    for (int32_t i = 0; i < l->plan->n_layer; i++) {
+        if (l->plan->layers[i].mixer != MIXER_DELTA_NET)
+            continue;
+        if (at)
+            at[l->plan->layers[i].state_index] = values;
+        values += delta_net_state_values(&l->plan->layers[i].delta_net);
+    }
+    return values;
+}
+
+static uint64_t stack_bytes(const struct weight *w)
+{
+    return w->type == WEIGHT_NONE ? 0 : weight_matrix_bytes(w) * (uint64_t)w->n_matrix;
+}
+
+static uint64_t mlp_bytes(const struct mlp_plan *m)
+{
+    return stack_bytes(&m->gate) + stack_bytes(&m->up) + stack_bytes(&m->down);
+}
+
+uint64_t layout_weight_bytes(const struct model_plan *plan)
+{
+    uint64_t sum = stack_bytes(&plan->embed) + (plan->head.data != plan->embed.data ? stack_bytes(&plan->head) : 0);
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        const struct layer_plan *l = &plan->layers[i];
+        const struct attention_plan *a = &l->attention;
+        const struct delta_net_plan *p = &l->delta_net;
+        if (l->mixer == MIXER_ATTENTION)
+            sum += stack_bytes(&a->wq) + stack_bytes(&a->wk) + stack_bytes(&a->wv) + stack_bytes(&a->wo);
+        else
+            sum += stack_bytes(&p->w_qkv) + stack_bytes(&p->w_z) + stack_bytes(&p->w_a) + stack_bytes(&p->w_b) +
+                   stack_bytes(&p->w_out);
+        if (l->ffn == FFN_DENSE) {
+            sum += mlp_bytes(&l->dense);
+            continue;
+        }
+        sum += stack_bytes(&l->moe.router) + stack_bytes(&l->moe.gate) + stack_bytes(&l->moe.up) +
+               stack_bytes(&l->moe.down);
+        if (l->moe.has_shared)
+            sum += mlp_bytes(&l->moe.shared) + stack_bytes(&l->moe.shared_gate);
+    }
+    return sum;
+}

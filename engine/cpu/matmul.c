@@ -1,0 +1,85 @@
+/* See matmul.h. */
+#include "engine/cpu/matmul.h"
+
+enum panel_kind matmul_kind(const struct worker *w, const struct weight *weight)
+{
+    return w->backend->kernels->panel_kind(weight, w->backend->params.exact);
+}
+
+static void pack_row(struct worker *w, const struct pack *p, struct panel *panel, int32_t row)
+{
+    const struct backend *b = w->backend;
+    const float *x = p->x + (size_t)row * p->stride;
+    if (p->norm) {
+        b->kernels->rms_norm(x, p->norm, b->plan->norm_eps, p->cols, w->row);
+        x = w->row;
+    }
+    b->kernels->pack(panel, row, x);
+}
+
+struct panel matmul_pack(struct worker *w, const struct pack *p)
+{
+    struct panel panel;
+    bool own = w->backend->rows.n <= PRIVATE_ROWS;
+    void *memory = own ? w->panels[p->slot] : w->backend->panels[p->slot];
+    int32_t from = 0, to = p->n;
+    panel_place(&panel, p->n, p->cols, p->kinds, memory);
+    if (!own)
+        worker_share(w, p->n, &from, &to);
+    for (int32_t row = from; row < to; row++)
+        pack_row(w, p, &panel, row);
+    if (!own)
+        worker_barrier(w);
+    return panel;
+}
+
+int32_t matmul_tiles(const struct worker *w, int32_t rows)
+{
+    int32_t lanes = w->backend->kernels->lanes;
+    return (rows + lanes - 1) / lanes;
+}
+
+static void store(const struct product *p, int32_t row, int32_t first, int32_t n, int32_t lanes, const float *acc)
+{
+    int32_t left = p->weight->rows - row, count = left < lanes ? left : lanes;
+    for (int32_t i = 0; i < n; i++) {
+        float *out = p->out + (size_t)(first + i) * p->stride + row;
+        for (int32_t j = 0; j < count; j++)
+            out[j] = p->bias ? acc[i * lanes + j] + p->bias[row + j] : acc[i * lanes + j];
+        if (!p->residual)
+            continue;
+        float *sum = p->residual + (size_t)(first + i) * p->stride + row;
+        for (int32_t j = 0; j < count; j++)
+            sum[j] += out[j];
+    }
+}
+
+static void run_tile(struct worker *w, const struct product *p, int32_t tile)
+{
+    const struct kernels *k = w->backend->kernels;
+    enum panel_kind kind = matmul_kind(w, p->weight);
+    int32_t row = tile * k->lanes;
+    for (int32_t first = 0; first < p->n; first += KERNEL_MAX_TILE_ROWS) {
+        int32_t left = p->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+        k->tile(&(struct tile){.weight = p->weight, .matrix = p->matrix, .row = row, .panel = p->panel,
+                               .first = first, .n = n},
+                kind, w->tile[0]);
+        store(p, row, first, n, k->lanes, w->tile[0]);
+    }
+}
+
+void matmul_run(struct worker *w, const struct product *products, int32_t n)
+{
+    int32_t total = 0, from, to, at = 0;
+    for (int32_t i = 0; i < n; i++)
+        total += matmul_tiles(w, products[i].weight->rows);
+    worker_share(w, total, &from, &to);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t tiles = matmul_tiles(w, products[i].weight->rows);
+        for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)
+            run_tile(w, &products[i], t);
+        at += tiles;
+        if (w->index == 0)
+            w->weight_bytes += weight_matrix_bytes(products[i].weight);
+    }
+}

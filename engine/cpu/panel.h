@@ -1,0 +1,41 @@
+/* Activations as the matrix kernels read them: blocks of 32 columns, block-major, so that one block of all
+ * rows is one contiguous run. A panel holds one or more forms of the same rows; `kinds` says which.
+ *
+ * The 16-bit form keeps, per row and block, a scale = max|x| / 32767 and the rounded quotients: 2^-16 of the
+ * block's largest value is lost, far below what bf16 would lose, and products with packed weights stay exact
+ * in 32-bit integers. Its columns are permuted within a block to the order in which unpacking a 4-bit or an
+ * 8-bit weight yields pairs. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PANEL_BLOCK 32 /* columns */
+
+enum panel_kind {
+    PANEL_F32 = 1,    /* values as they are */
+    PANEL_NIBBLE = 2, /* int16, pairs (i, i + 4) of each 8 columns */
+    PANEL_BYTE = 4,   /* int16, pairs (i, i + 2) of each 4 columns */
+};
+
+struct panel {
+    int32_t rows;    /* stride between blocks, in rows */
+    int32_t cols;
+    int32_t blocks;  /* cols / 32, rounded up; missing columns are zeros */
+    unsigned kinds;  /* forms that pack writes */
+    float *f32;      /* [blocks, rows, 32] */
+    int16_t *nibble; /* [blocks, rows, 32] */
+    int16_t *byte;   /* [blocks, rows, 32] */
+    float *scale;    /* [blocks, rows] of the int16 forms */
+    float *sum;      /* [blocks, rows, 2]: scale times the sum of the quotients of each half block */
+};
+
+static inline int32_t panel_blocks(int32_t cols)
+{
+    return (cols + PANEL_BLOCK - 1) / PANEL_BLOCK;
+}
+
+/* Bytes for `rows` rows of `cols` columns in the given forms, 64 per part rounded up. */
+size_t panel_bytes(int32_t rows, int32_t cols, unsigned kinds);
+/* Points the parts into `memory` (64-byte aligned, panel_bytes long). */
+void panel_place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds, void *memory);

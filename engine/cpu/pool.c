@@ -1,0 +1,241 @@
+/* See pool.h. */
+#include "engine/cpu/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+
+#define SPIN_BARRIER_NS 60000 /* phases last 5 to 500 microseconds */
+#define SPIN_RUN_NS 120000    /* between two steps the owner samples and schedules */
+#define MAX_THREADS 256
+
+struct gate { /* a counter that threads wait on until it moves; spin first, then sleep */
+    _Alignas(64) _Atomic uint32_t turn;
+    _Atomic uint32_t sleepers;
+    pthread_mutex_t lock; /* only for sleeping and waking */
+    pthread_cond_t moved;
+};
+
+struct pool {
+    int32_t n;
+    int32_t n_started; /* threads beside member 0 */
+    struct gate start, barrier;
+    _Alignas(64) _Atomic int32_t arrived; /* members at the barrier */
+    void (*fn)(void *context, int32_t member);
+    void *context;
+    bool stop; /* written before start's turn moves */
+    pthread_t threads[MAX_THREADS];
+};
+
+struct member { /* what a new thread is told; freed by it */
+    struct pool *pool;
+    int32_t index;
+};
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static bool gate_init(struct gate *g)
+{
+    atomic_init(&g->turn, 0);
+    atomic_init(&g->sleepers, 0);
+    if (pthread_mutex_init(&g->lock, NULL))
+        return false;
+    if (pthread_cond_init(&g->moved, NULL)) {
+        pthread_mutex_destroy(&g->lock);
+        return false;
+    }
+    return true;
+}
+
+static void gate_fini(struct gate *g)
+{
+    pthread_cond_destroy(&g->moved);
+    pthread_mutex_destroy(&g->lock);
+}
+
+/* Sequentially consistent on both sides: either the mover sees the sleeper, or the sleeper sees the move. */
+static void gate_move(struct gate *g)
+{
+    atomic_fetch_add(&g->turn, 1);
+    if (atomic_load(&g->sleepers)) {
+        pthread_mutex_lock(&g->lock);
+        pthread_cond_broadcast(&g->moved);
+        pthread_mutex_unlock(&g->lock);
+    }
+}
+
+static void gate_wait(struct gate *g, uint32_t seen, uint64_t spin_ns)
+{
+    uint64_t until = 0;
+    for (int i = 0;; i++) {
+        if (atomic_load_explicit(&g->turn, memory_order_acquire) != seen)
+            return;
+        relax();
+        if (i % 64 == 63) {
+            uint64_t now = clock_ns();
+            if (!until)
+                until = now + spin_ns;
+            else if (now >= until)
+                break;
+        }
+    }
+    pthread_mutex_lock(&g->lock);
+    atomic_fetch_add(&g->sleepers, 1);
+    while (atomic_load(&g->turn) == seen)
+        pthread_cond_wait(&g->moved, &g->lock);
+    atomic_fetch_sub(&g->sleepers, 1);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void pool_barrier(struct pool *p)
+{
+    if (p->n == 1)
+        return;
+    uint32_t seen = atomic_load(&p->barrier.turn);
+    if (atomic_fetch_add(&p->arrived, 1) + 1 == p->n) {
+        atomic_store(&p->arrived, 0);
+        gate_move(&p->barrier);
+    } else {
+        gate_wait(&p->barrier, seen, SPIN_BARRIER_NS);
+    }
+}
+
+static void *thread_main(void *argument)
+{
+    struct member m = *(struct member *)argument;
+    free(argument);
+    for (uint32_t seen = 0;; seen++) {
+        gate_wait(&m.pool->start, seen, SPIN_RUN_NS);
+        if (m.pool->stop)
+            return NULL;
+        m.pool->fn(m.pool->context, m.index);
+        pool_barrier(m.pool);
+    }
+}
+
+void pool_run(struct pool *p, void (*fn)(void *context, int32_t member), void *context)
+{
+    p->fn = fn;
+    p->context = context;
+    if (p->n > 1)
+        gate_move(&p->start);
+    fn(context, 0);
+    pool_barrier(p);
+}
+
+static bool start_threads(struct pool *p, struct err *e)
+{
+    for (int32_t i = 1; i < p->n; i++) {
+        struct member *m = malloc(sizeof *m);
+        if (!m)
+            return err_set(e, ERR_NOMEM, "no memory for thread %d", i);
+        *m = (struct member){.pool = p, .index = i};
+        int failure = pthread_create(&p->threads[i], NULL, thread_main, m);
+        if (failure) {
+            free(m);
+            return err_set(e, ERR_NOMEM, "thread %d of %d: %s", i, p->n, strerror(failure));
+        }
+        p->n_started++;
+    }
+    return true;
+}
+
+struct pool *pool_create(int32_t n_threads, struct err *e)
+{
+    struct pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
+    if (!p) {
+        err_set(e, ERR_NOMEM, "no memory for the thread pool");
+        return NULL;
+    }
+    memset(p, 0, sizeof *p);
+    p->n = n_threads > 0 ? n_threads : pool_default_threads();
+    if (p->n > MAX_THREADS)
+        p->n = MAX_THREADS;
+    if (!gate_init(&p->start)) {
+        err_set(e, ERR_NOMEM, "no memory for the thread pool");
+        free(p);
+        return NULL;
+    }
+    if (!gate_init(&p->barrier)) {
+        err_set(e, ERR_NOMEM, "no memory for the thread pool");
+        gate_fini(&p->start);
+        free(p);
+        return NULL;
+    }
+    if (!start_threads(p, e))
+        pool_destroy(&p);
+    return p;
+}
+
+void pool_destroy(struct pool **pp)
+{
+    struct pool *p = *pp;
+    *pp = NULL;
+    if (!p)
+        return;
+    p->stop = true;
+    gate_move(&p->start);
+    for (int32_t i = 1; i <= p->n_started; i++)
+        pthread_join(p->threads[i], NULL);
+    gate_fini(&p->start);
+    gate_fini(&p->barrier);
+    free(p);
+}
+
+int32_t pool_threads(const struct pool *p)
+{
+    return p->n;
+}
+
+/* "quota period" or "max period"; 0: no limit known. */
+static int32_t cgroup_cpus(void)
+{
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (!f)
+        return 0;
+    long long quota = 0, period = 0;
+    int n = fscanf(f, "%lld %lld", &quota, &period);
+    fclose(f);
+    if (n != 2 || quota <= 0 || period <= 0)
+        return 0;
+    return (int32_t)((quota + period - 1) / period);
+}
+
+/* True when another allowed CPU with a lower number shares this one's core. */
+static bool is_second_thread(int cpu, const cpu_set_t *allowed)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return false;
+    int first = -1, n = fscanf(f, "%d", &first);
+    fclose(f);
+    return n == 1 && first >= 0 && first < cpu && CPU_ISSET(first, allowed);
+}
+
+int32_t pool_default_threads(void)
+{
+    cpu_set_t allowed;
+    int32_t n = 0, quota = cgroup_cpus();
+    if (sched_getaffinity(0, sizeof allowed, &allowed))
+        return 1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        n += CPU_ISSET(cpu, &allowed) && !is_second_thread(cpu, &allowed);
+    if (quota && quota < n)
+        n = quota;
+    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+}

@@ -1,0 +1,144 @@
+/* One step: the batch checked and flattened, then every thread walks through the layers. */
+#include "engine/cpu/step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/cpu/ffn.h"
+#include "engine/cpu/head.h"
+#include "engine/cpu/mixer.h"
+#include "engine/cpu/rope.h"
+
+static bool check_sequence(const struct backend *b, const struct step_sequence *s, int32_t i, struct err *e)
+{
+    int32_t end = s->start + s->n_tokens;
+    if (s->n_tokens < 1 || s->start < 0 || s->n_out < 0 || s->n_out > s->n_tokens)
+        return err_set(e, ERR_INTERNAL, "step: sequence %d has %d tokens at %d, %d wanted", i, s->n_tokens, s->start,
+                       s->n_out);
+    if (end > b->plan->n_ctx)
+        return err_set(e, ERR_LIMIT, "step: sequence %d reaches position %d of %d", i, end, b->plan->n_ctx);
+    for (int32_t t = 0; t < s->n_tokens; t++)
+        if (s->tokens[t] < 0 || s->tokens[t] >= b->plan->n_vocab)
+            return err_set(e, ERR_INPUT, "step: token %d of sequence %d is %d, want 0..%d", t, i, s->tokens[t],
+                           b->plan->n_vocab - 1);
+    for (int32_t k = 0; b->plan->n_attention && k * BACKEND_BLOCK_TOKENS < end; k++)
+        if (s->blocks[k] < 0 || s->blocks[k] >= b->params.n_blocks)
+            return err_set(e, ERR_INTERNAL, "step: block %d of sequence %d is %d, want 0..%d", k, i, s->blocks[k],
+                           b->params.n_blocks - 1);
+    if (b->plan->n_recurrent && (s->state < 0 || s->state >= b->params.n_states))
+        return err_set(e, ERR_INTERNAL, "step: state of sequence %d is %d, want 0..%d", i, s->state,
+                       b->params.n_states - 1);
+    return true;
+}
+
+static bool flatten(struct backend *b, const struct step *s, struct err *e)
+{
+    struct step_rows *rows = &b->rows;
+    rows->n = rows->n_out = 0;
+    rows->keep_logits = false;
+    rows->one_row_each = true;
+    if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences)
+        return err_set(e, ERR_INTERNAL, "step: %d sequences, want 1..%d", s->n_sequences, b->params.max_sequences);
+    if (s->n_top < 1 || s->n_top > BACKEND_MAX_TOP)
+        return err_set(e, ERR_INTERNAL, "step: %d candidates, want 1..%d", s->n_top, BACKEND_MAX_TOP);
+    for (int32_t i = 0; i < s->n_sequences; i++) {
+        const struct step_sequence *q = &s->sequences[i];
+        if (!check_sequence(b, q, i, e))
+            return false;
+        if (q->n_tokens > b->params.max_rows - rows->n)
+            return err_set(e, ERR_LIMIT, "step: more than %d rows", b->params.max_rows);
+        rows->one_row_each = rows->one_row_each && q->n_tokens == 1;
+        for (int32_t t = 0; t < q->n_tokens; t++, rows->n++) {
+            rows->sequence[rows->n] = i;
+            rows->position[rows->n] = q->start + t;
+            rows->token[rows->n] = q->tokens[t];
+            if (t < q->n_tokens - q->n_out)
+                continue;
+            rows->want[rows->n_out] = q->want_logits;
+            rows->keep_logits = rows->keep_logits || q->want_logits;
+            rows->out[rows->n_out++] = rows->n;
+        }
+    }
+    return true;
+}
+
+void worker_dump(struct worker *w, int32_t layer, const char *what, const void *data, int32_t rows, int32_t cols,
+                 bool is_int)
+{
+    const struct backend_params *p = &w->backend->params;
+    char name[64];
+    if (!p->dump)
+        return;
+    worker_barrier(w);
+    if (layer >= 0)
+        snprintf(name, sizeof name, "layers.%d.%s", layer, what);
+    else
+        snprintf(name, sizeof name, "%s", what);
+    if (w->index == 0)
+        p->dump(p->dump_context, name, data, rows, cols, is_int);
+    worker_barrier(w);
+}
+
+/* Rows' embeddings into the residual stream, and the step's rotations. */
+static void begin(struct worker *w)
+{
+    struct backend *b = w->backend;
+    int32_t from, to;
+    worker_share(w, b->rows.n, &from, &to);
+    for (int32_t t = from; t < to; t++) {
+        weight_row_f32(&b->plan->embed, 0, b->rows.token[t], b->x + (size_t)t * (size_t)b->plan->d_model);
+        w->weight_bytes += weight_matrix_bytes(&b->plan->embed) / (size_t)b->plan->embed.rows;
+        for (int32_t i = 0; i < b->plan->n_layer; i++) {
+            const struct rope_table *r = &b->ropes[i];
+            bool first = r->plan == &b->plan->layers[i].attention.rope;
+            if (r->plan && first)
+                rope_fill(r->plan, b->rows.position[t], r->cos_sin + (size_t)t * (size_t)r->plan->n_dims);
+        }
+    }
+}
+
+/* Runs in every thread of the pool at once. */
+static void forward(void *context, int32_t member)
+{
+    struct backend *b = context;
+    struct worker *w = &b->workers[member];
+    int32_t n = b->rows.n, d = b->plan->d_model;
+    begin(w);
+    worker_barrier(w);
+    worker_dump(w, -1, "embed", b->x, n, d, false);
+    for (int32_t i = 0; i < b->plan->n_layer; i++) {
+        const struct layer_plan *layer = &b->plan->layers[i];
+        if (layer->mixer == MIXER_ATTENTION)
+            attention_run(w, layer, i);
+        else
+            delta_net_run(w, layer, i);
+        worker_dump(w, i, "mixer", b->y, n, d, false);
+        worker_dump(w, i, "after_mixer", b->x, n, d, false);
+        ffn_run(w, layer, i);
+        worker_dump(w, i, "ffn", b->y, n, d, false);
+        worker_dump(w, i, "after_ffn", b->x, n, d, false);
+    }
+    head_run(w);
+}
+
+bool step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e)
+{
+    uint64_t began = clock_ns();
+    if (!flatten(b, s, e) || !head_reserve(b, e))
+        return false;
+    b->step = s;
+    for (int32_t i = 0; i < b->n_workers; i++)
+        b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;
+    pool_run(b->pool, forward, b);
+    head_publish(b, rows);
+    b->step = NULL;
+    for (int32_t i = 0; i < b->n_workers; i++) {
+        b->counters.weight_bytes_read += b->workers[i].weight_bytes;
+        b->counters.kv_bytes_read += b->workers[i].kv_bytes;
+    }
+    b->counters.steps++;
+    b->counters.rows += (uint64_t)b->rows.n;
+    b->counters.step_ns += clock_ns() - began;
+    return true;
+}

@@ -1,0 +1,122 @@
+/* What the ops of one step share, and what each thread has for itself. Private to engine/cpu.
+ *
+ * A step is one function that every thread of the pool walks through together (SPMD): each takes its share of
+ * a phase and they meet at a barrier. Fields of struct backend are written by the owner thread before a step,
+ * or by the thread whose share they are, between two barriers. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/cpu/kernels.h"
+#include "engine/cpu/pool.h"
+#include "engine/model/backend.h"
+
+/* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */
+#define PRIVATE_ROWS 4
+/* Rows whose logits are computed together. */
+#define HEAD_ROWS 32
+/* Logits summed as one unit, so that the sum does not depend on the number of threads. */
+#define HEAD_CHUNK 2048
+
+enum panel_slot { PANEL_INPUT, PANEL_MIXED, PANEL_HIDDEN, PANEL_SHARED, PANEL_SLOT__N };
+
+struct router_choice { /* of T rows; [T, n_used] by descending weight */
+    int32_t *ids;
+    float *weights;
+};
+
+struct expert_lists { /* the rows of each expert, ascending; one copy per thread */
+    int32_t *start;  /* [n_expert + 1] into rows and weights */
+    int32_t *rows;   /* [T * n_used] */
+    float *weights;  /* [T * n_used] */
+};
+
+struct worker {
+    struct backend *backend;
+    int32_t index, count;      /* this thread, all threads */
+    void *panels[PANEL_SLOT__N]; /* for a step of PRIVATE_ROWS rows */
+    float *row;                /* [widest row] scratch */
+    float *tile[2];            /* [KERNEL_MAX_TILE_ROWS, KERNEL_MAX_LANES] */
+    float *scores;             /* attend's scratch */
+    struct router_choice choice; /* of PRIVATE_ROWS rows */
+    struct expert_lists lists;
+    int32_t *candidate_ids;    /* [HEAD_ROWS, BACKEND_MAX_TOP] */
+    float *candidate_logits;
+    int32_t *n_candidates;     /* [HEAD_ROWS] */
+    uint64_t weight_bytes, kv_bytes; /* read by this thread in this step */
+};
+
+struct step_rows { /* a step, flattened */
+    int32_t n;
+    int32_t *sequence, *position, *token; /* [n] */
+    int32_t n_out;
+    int32_t *out;            /* [n_out] rows whose logits are wanted */
+    bool *want;              /* [n_out] whole logits wanted */
+    bool keep_logits;        /* any of want */
+    bool one_row_each;       /* every sequence has one row: decoding */
+};
+
+struct rope_table { /* cos and sin of the step's rows for one rope plan */
+    const struct rope_plan *plan;
+    float *cos_sin; /* [T, n_dims / 2, 2] */
+};
+
+struct backend {
+    const struct model_plan *plan;
+    struct backend_params params;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct worker *workers; /* [threads] */
+    int32_t n_workers;
+    char device[96];
+
+    void *kv;               /* [n_attention layers] of [n_blocks] blocks */
+    struct kv_view *views;  /* [n_attention] */
+    size_t kv_bytes;
+    float *state;           /* [n_states, state_values] */
+    size_t state_values;    /* of one sequence, all recurrent layers */
+    size_t *state_at;       /* [n_recurrent] offset of a layer's part: conv, then recurrent */
+    void *work;
+    size_t work_bytes;
+    float *logits;          /* [logits_rows, n_vocab], grown when whole logits are wanted */
+    int32_t logits_rows;
+
+    /* Of the running step. */
+    const struct step *step;
+    struct step_rows rows;
+    struct rope_table *ropes; /* [n_layer], entries of equal plans share a table */
+    float *x;               /* [T, d] residual stream */
+    float *y;               /* [T, d] output of a mixer or feed-forward */
+    float *q, *k, *v;       /* projections; DeltaNet uses q for q, k, v and k for z */
+    float *mixed;           /* [T, n_head * d_head] before the output projection */
+    float *gates;           /* [T, n_v_head, 2] DeltaNet's decay and strength */
+    float *router;          /* [T, n_expert] */
+    struct router_choice choice;
+    float *hidden;          /* [T * n_used, d_ff] */
+    float *shared_hidden;   /* [T, widest dense or shared d_ff] */
+    float *shared_gate;     /* [T] */
+    void *panels[PANEL_SLOT__N];
+    float *out_rows;        /* [HEAD_ROWS, d] */
+    float *chunk_stats;     /* [HEAD_ROWS, chunks, 2]: maximum, sum of exponentials */
+    int32_t *top_ids;       /* [out rows, BACKEND_MAX_TOP] grown as needed */
+    float *top_logits, *log_sum_exp;
+    int32_t top_rows;
+
+    struct backend_counters counters;
+};
+
+/* This thread's share of n things. */
+static inline void worker_share(const struct worker *w, int32_t n, int32_t *from, int32_t *to)
+{
+    *from = (int32_t)((int64_t)n * w->index / w->count);
+    *to = (int32_t)((int64_t)n * (w->index + 1) / w->count);
+}
+
+static inline void worker_barrier(struct worker *w)
+{
+    pool_barrier(w->backend->pool);
+}
+
+/* Test hook: thread 0 shows `data` to params.dump, the others wait. Called by every thread. */
+void worker_dump(struct worker *w, int32_t layer, const char *what, const void *data, int32_t rows, int32_t cols,
+                 bool is_int);
