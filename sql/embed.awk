@@ -14,7 +14,7 @@ function fail(text)
 # One source line as a C string literal of its own.
 function literal(line)
 {
-    gsub(/\\/, "\\\\", line)
+    gsub(/\\/, "&&", line)
     gsub(/"/, "\\\"", line)
     return "    \"" line "\\n\"\n"
 }

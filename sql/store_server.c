@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
 #include "sql/statement.h"
 #include "sql/store.h"
 
 #define DAY_S 86400
+#define SETTING_BYTES 65536
 
 bool store_setting_get(struct store *s, struct arena *a, const char *name, const char **json,
                        struct err *e)
@@ -23,7 +25,10 @@ bool store_setting_get(struct store *s, struct arena *a, const char *name, const
 
 bool store_setting_set(struct store *s, const char *name, const char *json, struct err *e)
 {
-    if (!write_begin(s, e))
+    cJSON *v = json_parse(json, strlen(json), &(struct json_limits){.max_bytes = SETTING_BYTES}, e);
+    bool valid = v != NULL;
+    cJSON_Delete(v);
+    if (!valid || !write_begin(s, e))
         return false;
     sqlite3_stmt *q = query(s, QUERY_SETTING_SET, e);
     if (q) {

@@ -4,7 +4,7 @@ CREATE TABLE users (
     name TEXT NOT NULL COLLATE NOCASE UNIQUE CHECK (length(name) BETWEEN 1 AND 64),
     role TEXT NOT NULL CHECK (role IN ('admin', 'user')),
     password TEXT NOT NULL CHECK (password LIKE '$argon2id$%' OR deleted_at IS NOT NULL),
-    settings TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(settings)),
+    settings TEXT NOT NULL DEFAULT '{}' CHECK (settings GLOB '{*}'),
     disabled INTEGER NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1)),
     created_at INTEGER NOT NULL,
     deleted_at INTEGER -- removed for everyone; the recorder clears the rows away and then this one
@@ -39,7 +39,7 @@ CREATE TABLE conversations (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
     title TEXT NOT NULL DEFAULT '' CHECK (length(title) <= 512),
-    settings TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(settings)),
+    settings TEXT NOT NULL DEFAULT '{}' CHECK (settings GLOB '{*}'),
     leaf_id INTEGER,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
@@ -60,13 +60,13 @@ CREATE TABLE messages (
     status TEXT NOT NULL CHECK (status IN ('done', 'running', 'stopped', 'length', 'error')),
     content TEXT NOT NULL DEFAULT '',
     reasoning TEXT NOT NULL DEFAULT '',
-    tool_calls TEXT CHECK (json_valid(tool_calls)),
+    tool_calls TEXT CHECK (tool_calls GLOB '[[]*]'),
     tool_call_id TEXT,
     error TEXT,
     model TEXT,
     job_key TEXT UNIQUE CHECK (length(job_key) BETWEEN 1 AND 47),
-    parser TEXT CHECK (json_valid(parser)),
-    timings TEXT CHECK (json_valid(timings)),
+    parser TEXT CHECK (parser GLOB '{*}'),
+    timings TEXT CHECK (timings GLOB '{*}'),
     prompt_tokens INTEGER,
     cached_tokens INTEGER,
     completion_tokens INTEGER,
@@ -83,7 +83,7 @@ CREATE INDEX messages_running ON messages (conversation_id) WHERE status = 'runn
 -- The server's own settings, one JSON value each.
 CREATE TABLE settings (
     name TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
-    value TEXT NOT NULL CHECK (json_valid(value))
+    value TEXT NOT NULL CHECK (value <> '')
 ) STRICT, WITHOUT ROWID;
 
 -- key_id 0: the page. No foreign key: the counts of a removed key stay.

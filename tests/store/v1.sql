@@ -1,0 +1,127 @@
+-- DO NOT EDIT: a database of version 1 with rows in it, upgraded by tests/unit/test_store_migrate.c.
+CREATE TABLE users (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL COLLATE NOCASE UNIQUE CHECK (length(name) BETWEEN 1 AND 64),
+    role TEXT NOT NULL CHECK (role IN ('admin', 'user')),
+    password TEXT NOT NULL CHECK (password LIKE '$argon2id$%' OR deleted_at IS NOT NULL),
+    settings TEXT NOT NULL DEFAULT '{}' CHECK (settings GLOB '{*}'),
+    disabled INTEGER NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1)),
+    created_at INTEGER NOT NULL,
+    deleted_at INTEGER -- removed for everyone; the recorder clears the rows away and then this one
+) STRICT;
+
+CREATE TABLE sessions (
+    token_hash BLOB PRIMARY KEY CHECK (length(token_hash) = 32),
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    address TEXT NOT NULL DEFAULT '',
+    agent TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_by_user ON sessions (user_id);
+CREATE INDEX sessions_by_expiry ON sessions (expires_at);
+
+CREATE TABLE api_keys (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    key_hash BLOB NOT NULL UNIQUE CHECK (length(key_hash) = 32),
+    name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    prefix TEXT NOT NULL CHECK (length(prefix) <= 24),
+    created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX api_keys_by_user ON api_keys (user_id);
+
+CREATE TABLE conversations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    title TEXT NOT NULL DEFAULT '' CHECK (length(title) <= 512),
+    settings TEXT NOT NULL DEFAULT '{}' CHECK (settings GLOB '{*}'),
+    leaf_id INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER, -- deleted by its owner; the recorder clears it away
+    FOREIGN KEY (id, leaf_id) REFERENCES messages (conversation_id, id) DEFERRABLE INITIALLY DEFERRED
+) STRICT;
+CREATE INDEX conversations_by_user ON conversations (user_id, updated_at DESC, id DESC)
+    WHERE deleted_at IS NULL;
+CREATE INDEX conversations_by_owner ON conversations (user_id);
+CREATE INDEX conversations_deleted ON conversations (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation_id INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    parent_id INTEGER CHECK (parent_id < id),
+    role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'tool')),
+    status TEXT NOT NULL CHECK (status IN ('done', 'running', 'stopped', 'length', 'error')),
+    content TEXT NOT NULL DEFAULT '',
+    reasoning TEXT NOT NULL DEFAULT '',
+    tool_calls TEXT CHECK (tool_calls GLOB '[[]*]'),
+    tool_call_id TEXT,
+    error TEXT,
+    model TEXT,
+    job_key TEXT UNIQUE CHECK (length(job_key) BETWEEN 1 AND 47),
+    parser TEXT CHECK (parser GLOB '{*}'),
+    timings TEXT CHECK (timings GLOB '{*}'),
+    prompt_tokens INTEGER,
+    cached_tokens INTEGER,
+    completion_tokens INTEGER,
+    created_at INTEGER NOT NULL,
+    finished_at INTEGER,
+    UNIQUE (conversation_id, id),
+    FOREIGN KEY (conversation_id, parent_id) REFERENCES messages (conversation_id, id),
+    CHECK (status <> 'running' OR (role = 'assistant' AND job_key IS NOT NULL AND finished_at IS NULL)),
+    CHECK (status = 'running' OR finished_at IS NOT NULL)
+) STRICT;
+CREATE INDEX messages_by_parent ON messages (conversation_id, parent_id);
+CREATE INDEX messages_running ON messages (conversation_id) WHERE status = 'running';
+
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
+    value TEXT NOT NULL CHECK (value <> '')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE usage (
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    day INTEGER NOT NULL, -- Unix days
+    key_id INTEGER NOT NULL,
+    requests INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    PRIMARY KEY (user_id, day, key_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    user_id INTEGER NOT NULL,
+    user_name TEXT NOT NULL,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL,
+    address TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER audit_no_change BEFORE UPDATE ON audit BEGIN
+    SELECT RAISE(ABORT, 'the audit log is append-only');
+END;
+CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
+    SELECT RAISE(ABORT, 'the audit log is append-only');
+END;
+
+PRAGMA application_id = 1397511491; -- "SLUC"
+PRAGMA user_version = 1;
+
+INSERT INTO users VALUES (1, 'ada', 'admin', '$argon2id$v=19$m=65536,t=2,p=1$AAAA$BBBB', '{}', 0, 1000, NULL);
+INSERT INTO sessions VALUES (zeroblob(32), 1, 1000, 1000, 9999999999999, '127.0.0.1', 'frozen');
+INSERT INTO api_keys VALUES (1, 1, zeroblob(32), 'first key', 'sk-sluice-abcdef', 1000, 0);
+BEGIN;
+INSERT INTO conversations VALUES (1, 1, 'Sums', '{"temperature":0}', 4, 1000, 2000, NULL);
+INSERT INTO messages VALUES (1, 1, NULL, 'user', 'done', '1+1?', '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1000, 1000);
+INSERT INTO messages VALUES (2, 1, 1, 'assistant', 'done', 'Two.', 'easy', NULL, NULL, NULL, 'demo', 'key-a', '{"format":"hermes"}', '{"queue_ms":1}', 9, 0, 3, 1000, 1500);
+INSERT INTO messages VALUES (3, 1, 2, 'user', 'done', '2+2?', '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1600, 1600);
+INSERT INTO messages VALUES (4, 1, 3, 'assistant', 'done', 'It''s four.', '', '[]', NULL, NULL, 'demo', 'key-b', '{"format":"hermes"}', '{"queue_ms":1}', 20, 16, 5, 1600, 2000);
+COMMIT;
+INSERT INTO settings VALUES ('banner', '"hello"');
+INSERT INTO usage VALUES (1, 20000, 0, 2, 29, 16, 8);
+INSERT INTO audit VALUES (1, 1000, 0, '', 'user.add', 'user:1', '');

@@ -1,0 +1,141 @@
+/* One user can never reach another's rows: each function that takes a user's id is tried with the wrong one, and
+ * the SQL itself is read. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sql/embedded.h"
+#include "tests/unit/store_fixture.h"
+
+static bool never(void *context, const struct store_message *m)
+{
+    fail_msg("a row of another user: message %lld", (long long)m->id);
+    return true;
+}
+
+static bool never_conversation(void *context, const struct store_conversation *c)
+{
+    fail_msg("a row of another user: conversation %lld", (long long)c->id);
+    return true;
+}
+
+static bool never_key(void *context, const struct store_key *k)
+{
+    fail_msg("a key of another user: %lld", (long long)k->id);
+    return true;
+}
+
+static bool never_usage(void *context, const struct store_usage *u)
+{
+    fail_msg("counts of another user: %lld", (long long)u->user_id);
+    return true;
+}
+
+static void test_reads_of_another_user_find_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_conversation c;
+    struct store_message m;
+    int64_t id = fixture_conversation(f, f->user, "secret plans");
+    struct store_posted p = fixture_post(f, f->user, id, 0, "secret text");
+    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .requests = 1}, &e));
+    ASSERT_ERR(store_conversation_get(f->store, f->arena, f->other, id, &c, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_message_get(f->store, f->arena, f->other, p.message_id, &m, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_message_list(f->store, f->other, id, 0, 0, never, NULL, &e));
+    ASSERT_OK(store_message_branch(f->store, f->other, id, p.message_id, never, NULL, &e));
+    ASSERT_OK(store_message_running(f->store, f->other, id, never, NULL, &e));
+    ASSERT_OK(store_conversation_list(f->store, f->other, &(struct store_page){.limit = 50},
+                                      never_conversation, NULL, &e));
+    ASSERT_OK(store_conversation_list(f->store, f->other,
+                                      &(struct store_page){.limit = 50, .text = "secret"},
+                                      never_conversation, NULL, &e));
+    ASSERT_OK(store_usage_list(f->store, f->other, 0, never_usage, NULL, &e));
+}
+
+static void test_writes_of_another_user_change_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_message m;
+    struct store_posted out;
+    int64_t id = fixture_conversation(f, f->user, "mine"), own = fixture_conversation(f, f->other, "own");
+    struct store_posted p = fixture_post(f, f->user, id, 0, "text");
+    struct store_posted q = fixture_post(f, f->other, own, 0, "own text");
+    const struct store_conversation_change rename = {.title = "stolen"}, move = {.leaf_id = p.message_id};
+    ASSERT_ERR(store_conversation_change(f->store, f->other, id, &rename, &e), ERR_NOTFOUND);
+    /* one's own conversation can't point at another's message, nor hang one below it */
+    ASSERT_ERR(store_conversation_change(f->store, f->other, own, &move, &e), ERR_INPUT);
+    ASSERT_ERR(store_message_post(f->store,
+                                  &(struct store_post){.user_id = f->other, .conversation_id = own,
+                                                       .parent_id = p.message_id, .content = "x",
+                                                       .job_key = "k1"}, &out, &e), ERR_INPUT);
+    ASSERT_ERR(store_message_post(f->store,
+                                  &(struct store_post){.user_id = f->other, .conversation_id = id,
+                                                       .content = "x", .job_key = "k2"}, &out, &e),
+               ERR_NOTFOUND);
+    ASSERT_ERR(store_conversation_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_message_fail(f->store, f->other, p.message_id, "stopped by a stranger", &e));
+    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
+    assert_int_equal(m.status, MESSAGE_RUNNING);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 4);
+    (void)q;
+    fixture_check_whole(f->path);
+}
+
+static void test_keys_of_another_user_stay(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_user u;
+    unsigned char hash[SECRET_HASH_BYTES] = {1};
+    int64_t id;
+    ASSERT_OK(store_key_add(f->store, f->user, "k", "", hash, &id, &e));
+    ASSERT_OK(store_key_list(f->store, f->other, never_key, NULL, &e));
+    ASSERT_ERR(store_key_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, NULL, &e));
+}
+
+/* Statements that may see conversations and messages of all users, and why. */
+static bool serves_everyone(int q)
+{
+    switch (q) {
+    case QUERY_RUNNING_LIST: /* the recorder */
+    case QUERY_RECORD_WRITE:
+    case QUERY_CLEAR_MESSAGES:
+    case QUERY_CLEAR_NEXT_CONVERSATION:
+    case QUERY_CLEAR_CONVERSATION:
+    case QUERY_CLEAR_NEXT_USER:
+    case QUERY_FACTS: /* counts only */
+    case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void test_every_statement_on_user_data_compares_the_user(void **state)
+{
+    int checked = 0;
+    for (int q = 0; q < QUERY__N; q++) {
+        const char *text = query_text[q];
+        if ((!strstr(text, "conversations") && !strstr(text, "messages")) || serves_everyone(q))
+            continue;
+        if (!strstr(text, "user_id = :user_id") && !strstr(text, "id = :user_id"))
+            fail_msg("this statement does not compare user_id:\n%s", text);
+        checked++;
+    }
+    assert_true(checked > 10);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_reads_of_another_user_find_nothing),
+        T(test_writes_of_another_user_change_nothing),
+        T(test_keys_of_another_user_stay),
+        cmocka_unit_test(test_every_statement_on_user_data_compares_the_user),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
