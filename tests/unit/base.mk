@@ -1,0 +1,9 @@
+# tests of engine/base
+BASE_TESTS = %D%/test_json %D%/test_base
+check_PROGRAMS += $(BASE_TESTS)
+TESTS += $(BASE_TESTS)
+
+%C%_test_json_SOURCES = %D%/test_json.c
+%C%_test_json_LDADD = $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_base_SOURCES = %D%/test_base.c
+%C%_test_base_LDADD = $(BASE_LIBS) $(CMOCKA_LIBS) -lm

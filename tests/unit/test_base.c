@@ -1,0 +1,199 @@
+/* engine/base: arena, buf, hash, file, option. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/buf.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/option.h"
+
+static void test_arena_gives_zeroed_aligned_memory_up_to_its_limit(void **state)
+{
+    (void)state;
+    struct arena *a = arena_create(100000);
+    for (size_t n = 1; n < 300; n++) {
+        unsigned char *p = arena_alloc(a, n);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 16, 0);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(p[i], 0);
+        memset(p, 0xFF, n);
+    }
+    assert_null(arena_alloc(a, 100000));
+    assert_null(arena_alloc(a, SIZE_MAX));
+    assert_string_equal(arena_printf(a, "%s-%d", "x", 5), "x-5");
+    arena_reset(a);
+    assert_int_equal(arena_used(a), 0);
+    char *copy = arena_copy(a, "abc", 2);
+    assert_string_equal(copy, "ab");
+    arena_destroy(&a);
+    assert_null(a);
+    arena_destroy(&a);
+}
+
+static void test_buf_remembers_that_it_failed(void **state)
+{
+    (void)state;
+    struct buf b = {.limit = 10};
+    assert_true(buf_puts(&b, "12345"));
+    assert_false(buf_puts(&b, "678901"));
+    assert_false(buf_putc(&b, 'x'));
+    assert_true(b.failed);
+    assert_string_equal(b.data, "12345");
+    buf_clear(&b);
+    assert_true(buf_puts(&b, "ok"));
+    buf_consume(&b, 1);
+    assert_string_equal(b.data, "k");
+    buf_fini(&b);
+}
+
+static void test_buf_json_string_is_always_valid_utf8(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_json_string(&b, "a\"\\\n\x01\x7F\xE2\x80\xA8\xC3\xA9\xFF\xE2\x82", 14);
+    assert_string_equal(b.data, "\"a\\\"\\\\\\n\\u0001\\u007f\\u2028\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\"");
+    buf_fini(&b);
+}
+
+static void test_buf_json_number_is_shortest_that_reads_back(void **state)
+{
+    (void)state;
+    const struct {
+        double v;
+        const char *text;
+    } cases[] = {{0.1, "0.1"}, {1, "1"}, {-3, "-3"}, {1e21, "1e+21"}, {2.5e-7, "2.5e-07"}, {1.0 / 3, "0.3333333333333333"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf b = {0};
+        buf_json_number(&b, cases[i].v);
+        assert_string_equal(b.data, cases[i].text);
+        buf_fini(&b);
+    }
+}
+
+static void test_hash64_equals_the_published_vectors(void **state)
+{
+    (void)state;
+    assert_true(hash64("", 0, 0) == 0xEF46DB3751D8E999u);
+    assert_true(hash64("a", 1, 0) == 0xD24EC4F1A98C6E5Bu);
+    assert_true(hash64("abc", 3, 0) == 0x44BC2CF5AD770999u);
+    const char *text = "Nobody inspects the spammish repetition";
+    assert_true(hash64(text, strlen(text), 0) == 0xFBCEA83C8A378BF1u);
+}
+
+static void test_file_write_atomic_replaces_whole(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/sluice-test-XXXXXX", path[64], nested[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/file", dir);
+    snprintf(nested, sizeof nested, "%s/a/b/c", dir);
+    struct err e = {0};
+    assert_true(file_write_atomic(path, "one", 3, 0600, &e));
+    assert_true(file_write_atomic(path, "second", 6, 0640, &e));
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    struct buf b = {0};
+    assert_true(file_read(path, 100, &b, &e));
+    assert_string_equal(b.data, "second");
+    buf_clear(&b);
+    assert_false(file_read(path, 3, &b, &e));
+    assert_int_equal(e.code, ERR_LIMIT);
+    buf_fini(&b);
+    struct file_map m;
+    assert_true(file_map(path, &m, &e));
+    assert_int_equal(m.size, 6);
+    file_unmap(&m);
+    assert_false(file_map(dir, &m, &e));
+    assert_true(file_mkdirs(nested, 0700, &e) && file_is_dir(nested));
+    assert_false(file_map(nested, &m, &e));
+    assert_false(file_read("/nonexistent/x", 1, &b, &e));
+    assert_int_equal(e.code, ERR_NOTFOUND);
+    char command[96];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+struct values {
+    bool flag;
+    int64_t count, size;
+    double rate;
+    const char *name, *mode;
+};
+
+static const struct option table[] = {
+    {"flag", OPTION_BOOL, offsetof(struct values, flag), "true", 0, 0, NULL, NULL, "a flag"},
+    {"count", OPTION_INT, offsetof(struct values, count), "3", 1, 10, NULL, "N", "a count"},
+    {"size", OPTION_BYTES, offsetof(struct values, size), "1K", 0, 0, NULL, "SIZE", "a size"},
+    {"rate", OPTION_FLOAT, offsetof(struct values, rate), NULL, 0, 1, NULL, "X", "a rate"},
+    {"name", OPTION_STRING, offsetof(struct values, name), NULL, 0, 0, NULL, "S", "a name"},
+    {"mode", OPTION_CHOICE, offsetof(struct values, mode), "auto", 0, 0, "auto|cpu", NULL, "a mode"},
+};
+
+static bool parse(struct values *v, char **rest, struct err *e, int argc, char **argv)
+{
+    return option_parse(table, sizeof table / sizeof table[0], argc, argv, v, rest, e);
+}
+
+static void test_option_reads_values_and_keeps_the_rest(void **state)
+{
+    (void)state;
+    struct values v;
+    struct err e = {0};
+    char *rest[20];
+    char *argv[] = {"p", "--no-flag", "--count=7", "first", "--size", "2MiB", "--rate", "0.5", "--name=", "--mode", "cpu", "--", "--count", NULL};
+    assert_true(parse(&v, rest, &e, 13, argv));
+    assert_false(v.flag);
+    assert_int_equal(v.count, 7);
+    assert_int_equal(v.size, 2 << 20);
+    assert_true(v.rate == 0.5);
+    assert_string_equal(v.name, "");
+    assert_string_equal(v.mode, "cpu");
+    assert_string_equal(rest[0], "first");
+    assert_string_equal(rest[1], "--count");
+    assert_null(rest[2]);
+    char *none[] = {"p", NULL};
+    assert_true(parse(&v, NULL, &e, 1, none));
+    assert_true(v.flag && v.count == 3 && v.size == 1024 && !v.name);
+}
+
+static void test_option_refuses_with_the_option_named(void **state)
+{
+    (void)state;
+    struct values v;
+    char *const bad[][2] = {{"--count", "11"}, {"--count", "x"}, {"--count", "1.5"}, {"--size", "5Q"}, {"--rate", "nan"},
+                            {"--mode", "gpu"}, {"--flag=maybe", NULL}, {"--unknown", NULL}, {"--name", NULL}, {"stray", NULL}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err e = {0};
+        char *argv[] = {"p", bad[i][0], bad[i][1], NULL};
+        assert_false(parse(&v, NULL, &e, bad[i][1] ? 3 : 2, argv));
+        assert_int_equal(e.code, ERR_INPUT);
+        assert_true(e.text[0] != '\0');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arena_gives_zeroed_aligned_memory_up_to_its_limit),
+        cmocka_unit_test(test_buf_remembers_that_it_failed),
+        cmocka_unit_test(test_buf_json_string_is_always_valid_utf8),
+        cmocka_unit_test(test_buf_json_number_is_shortest_that_reads_back),
+        cmocka_unit_test(test_hash64_equals_the_published_vectors),
+        cmocka_unit_test(test_file_write_atomic_replaces_whole),
+        cmocka_unit_test(test_option_reads_values_and_keeps_the_rest),
+        cmocka_unit_test(test_option_refuses_with_the_option_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
