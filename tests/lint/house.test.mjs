@@ -1,0 +1,128 @@
+// The house rules that a machine can check: sizes, who may include what, nothing left that must not be there.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import test from "node:test";
+import { fileURLToPath } from "node:url";
+
+const top = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const files = execFileSync("git", ["-C", top, "ls-files", "-co", "--exclude-standard"], { encoding: "utf8" })
+  .split("\n").filter((f) => f && existsSync(join(top, f)));
+const read = (f) => readFileSync(join(top, f), "utf8");
+const ending = (re) => files.filter((f) => re.test(f));
+const sources = ending(/\.(c|h)$/);
+
+const GENERATED_TABLES = new Set([]); // generated tables are exempt from the size limits, by name
+
+test("no file is longer than its kind allows", () => {
+  const limits = [[/\.(c|h)$/, 800], [/\.(comp|glsl)$/, 250], [/^web\/.*\.(js|css|html)$/, 300], [/\.mjs$/, 800]];
+  const bad = [];
+  for (const [re, limit] of limits) for (const f of ending(re)) {
+    const n = read(f).split("\n").length - 1;
+    if (n > limit && !GENERATED_TABLES.has(f)) bad.push(`${f}: ${n} lines, limit ${limit}`);
+  }
+  assert.deepEqual(bad, []);
+});
+
+test("no function is longer than 120 lines", () => {
+  const bad = [];
+  for (const f of ending(/\.c$/)) {
+    let start = -1;
+    read(f).split("\n").forEach((line, i) => {
+      if (line === "{") start = i;
+      else if (line === "}" && start >= 0) {
+        if (i - start > 120) bad.push(`${f}:${start + 1}: ${i - start} lines`);
+        start = -1;
+      }
+    });
+  }
+  assert.deepEqual(bad, []);
+});
+
+test("every header has #pragma once and opens with a comment", () => {
+  const bad = ending(/\.h$/).filter((f) => !/^\/\*/.test(read(f)) || !/#pragma once/.test(read(f)));
+  assert.deepEqual(bad, []);
+});
+
+// room -> rooms it may include from, beside itself and engine/base
+const MAY = {
+  "engine/base": [],
+  "engine/text": ["engine/model/gguf.h"],
+  "engine/model": ["engine/text/vocab_source.h"],
+  "engine/cpu": ["engine/model"],
+  "engine/vulkan": ["engine/model"],
+  "engine/wire": ["engine/engine.h"],
+  "engine/cache": ["engine/model", "engine/wire"],
+  "engine/sched": ["engine/cache", "engine/model", "engine/text", "engine/wire", "engine/engine.h"],
+  sql: [],
+  fcgi: ["engine/engine.h", "engine/wire/status.h", "engine/text", "sql"],
+};
+const room = (f) => {
+  if (f.startsWith("fcgi/cli/") || /^engine\/[^/]+$/.test(f) || f.startsWith("tests/")) return null; // may use every room
+  const parts = f.split("/");
+  return parts[0] === "engine" ? parts.slice(0, 2).join("/") : parts[0];
+};
+
+test("a room includes only from the rooms below it", () => {
+  const bad = [];
+  for (const f of sources) {
+    const own = room(f);
+    if (!own) continue;
+    for (const [, target] of read(f).matchAll(/^#include "([^"]+)"/gm)) {
+      const to = target.includes("/") ? target : join(dirname(f), target);
+      if (target === "config.h" || to.endsWith(".gen.h") || to.endsWith(".spv.h")) continue;
+      const ok = to.startsWith(`${own}/`) || to.startsWith("engine/base/") || (MAY[own] || []).some((m) => to === m || to.startsWith(`${m}/`));
+      if (!ok) bad.push(`${f} includes ${target}`);
+    }
+  }
+  assert.deepEqual(bad, []);
+});
+
+test("each foreign library is seen by one room", () => {
+  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "pcre2.h": /^engine\/text\//, "curl/curl.h": /^fcgi\/cli\// };
+  const bad = [];
+  for (const f of sources) for (const [, name] of read(f).matchAll(/^#include <([^>]+)>/gm)) {
+    for (const [header, where] of Object.entries(owners)) {
+      if (name.startsWith(header) && !where.test(f) && !f.startsWith("tests/")) bad.push(`${f} includes <${name}>`);
+    }
+  }
+  assert.deepEqual(bad, []);
+});
+
+test("no environment variable decides anything", () => {
+  const bad = sources.filter((f) => !f.startsWith("tests/") && /\bgetenv\s*\(/.test(read(f)) && !/NOTIFY_SOCKET/.test(read(f)));
+  assert.deepEqual(bad, []);
+});
+
+test("the page never parses HTML by itself", () => {
+  const bad = ending(/^web\/js\/.*\.js$/).filter((f) => /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function/.test(read(f)));
+  assert.deepEqual(bad, []);
+});
+
+test("every source file is built", () => {
+  const lists = ending(/\.mk$|^Makefile\.am$/).map(read).join("\n");
+  const bad = ending(/\.(c|comp)$/).filter((f) => {
+    const name = f.split("/").pop();
+    if (f.startsWith("tests/fuzz/")) return false; // built by tests/fuzz/run
+    return !lists.includes(name) && !(f.endsWith(".comp") && read("engine/vulkan/shaders/variants.list").includes(name.replace(".comp", "")));
+  });
+  assert.deepEqual(bad, []);
+});
+
+test("nothing points outside the repository", () => {
+  const words = ["../sha" + "red", "/wo" + "rk/", "registry.npm" + "js.org", "pypi" + ".org/simple", "deb.debian" + ".org"];
+  const bad = [];
+  for (const f of files) {
+    if (/\.(safetensors|gguf|xz|png|gz)$/.test(f) || f.startsWith("tests/data/")) continue;
+    const text = read(f);
+    for (const w of words) if (text.includes(w)) bad.push(`${f}: ${w}`);
+  }
+  assert.deepEqual(bad, []);
+});
+
+test("ARCHITECTURE names every room", () => {
+  const text = read("docs/ARCHITECTURE.md");
+  const rooms = new Set(ending(/\.c$/).filter((f) => !f.startsWith("tests/")).map((f) => dirname(f)));
+  assert.deepEqual([...rooms].filter((r) => !text.includes(r)), []);
+});
