@@ -3,4 +3,4 @@
 bin_PROGRAMS += sluice
 sluice_SOURCES = %D%/main.c %D%/command.h \
 	%D%/cmd_tokenize.c %D%/cmd_detokenize.c %D%/jsonl.c %D%/jsonl.h \
-	%D%/cmd_up.c %D%/supervisor.c %D%/supervisor.h %D%/nginx_conf.c %D%/nginx_conf.h
+	%D%/cmd_doctor.c %D%/cmd_up.c %D%/supervisor.c %D%/supervisor.h %D%/nginx_conf.c %D%/nginx_conf.h

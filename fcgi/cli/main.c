@@ -9,7 +9,7 @@
 
 /* one row per command, in the order of --help */
 #define COMMANDS(X) \
-    X(up) \
+    X(up) X(doctor) \
     X(tokenize) X(detokenize)
 
 #define DECLARE(name) extern const struct command cmd_##name;
