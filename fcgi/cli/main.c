@@ -10,7 +10,8 @@
 /* one row per command, in the order of --help */
 #define COMMANDS(X) \
     X(up) X(doctor) \
-    X(tokenize) X(detokenize)
+    X(tokenize) X(detokenize) \
+    X(generate) X(logits) X(perplexity)
 
 #define DECLARE(name) extern const struct command cmd_##name;
 COMMANDS(DECLARE)

@@ -1,0 +1,118 @@
+/* See cli_run.h. */
+#include "fcgi/cli/cli_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+
+#define DEFAULT_CHUNK 512
+
+static bool open_backend(struct run *r, const struct run_params *p, struct err *e)
+{
+    r->ops = backend_select(p->backend, e);
+    if (!r->ops)
+        return false;
+    int64_t n_blocks = (int64_t)r->blocks_each * r->n_sequences;
+    if (n_blocks > INT32_MAX)
+        return err_set(e, ERR_LIMIT, "%d sequences of %d tokens are too many", r->n_sequences, r->n_tokens);
+    r->blocks = malloc((size_t)n_blocks * sizeof *r->blocks);
+    if (!r->blocks)
+        return err_set(e, ERR_NOMEM, "no memory for %d block numbers", (int)n_blocks);
+    for (int32_t i = 0; i < n_blocks; i++)
+        r->blocks[i] = i;
+    struct backend_params params = {
+        .n_blocks = (int32_t)n_blocks, .n_states = r->plan->n_recurrent ? r->n_sequences : 0, .max_rows = r->chunk,
+        .max_sequences = r->n_sequences, .n_threads = p->n_threads, .exact = p->exact, .dump = p->dump,
+        .dump_context = p->dump_context};
+    r->backend = r->ops->open(r->plan, &params, e);
+    return r->backend != NULL;
+}
+
+bool run_open(struct run *r, const struct run_params *p, struct err *e)
+{
+    double begin = clock_ms();
+    *r = (struct run){.n_sequences = p->n_sequences ? p->n_sequences : 1,
+                      .chunk = p->chunk ? p->chunk : DEFAULT_CHUNK, .n_tokens = p->n_tokens};
+    if (r->chunk < r->n_sequences)
+        r->chunk = r->n_sequences;
+    r->blocks_each = (p->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
+    r->model = model_open(p->model, e);
+    bool ok = r->model != NULL;
+    if (ok) {
+        r->plan = model_plan(r->model);
+        ok = open_backend(r, p, e);
+    }
+    if (!ok)
+        run_close(r);
+    r->load_ms = clock_ms() - begin;
+    return ok;
+}
+
+void run_close(struct run *r)
+{
+    if (r->backend)
+        r->ops->close(&r->backend);
+    model_close(&r->model);
+    free(r->blocks);
+    *r = (struct run){0};
+}
+
+const int32_t *run_blocks(const struct run *r, int32_t sequence)
+{
+    return r->blocks + (size_t)sequence * (size_t)r->blocks_each;
+}
+
+bool run_is_eos(const struct run *r, int32_t id)
+{
+    for (int i = 0; i < r->plan->n_eos; i++)
+        if (r->plan->eos[i] == id)
+            return true;
+    return false;
+}
+
+static bool check_feed(const struct run *r, const struct run_feed *f, struct err *e)
+{
+    if (f->n < 1)
+        return err_set(e, ERR_INPUT, "no tokens");
+    if ((int64_t)f->start + f->n > r->n_tokens)
+        return err_set(e, ERR_LIMIT, "%d tokens, room for %d", f->start + f->n, r->n_tokens);
+    for (int32_t i = 0; i < f->n; i++)
+        if (f->tokens[i] < 0 || f->tokens[i] >= r->plan->n_vocab)
+            return err_set(e, ERR_INPUT, "token %d is id %d, the vocabulary has %d", i, f->tokens[i],
+                           r->plan->n_vocab);
+    return true;
+}
+
+static bool feed_chunk(struct run *r, const struct run_feed *f, int32_t at, int32_t n, struct step_row *rows,
+                       struct err *e)
+{
+    int32_t left = f->n - at - n; /* tokens after this chunk */
+    int32_t n_out = f->n_out > left ? f->n_out - left : 0;
+    if (n_out > n)
+        n_out = n;
+    struct step_sequence sequence = {
+        .tokens = f->tokens + at, .n_tokens = n, .start = f->start + at, .blocks = run_blocks(r, f->sequence),
+        .state = r->plan->n_recurrent ? f->sequence : -1, .n_out = n_out, .want_logits = f->want_logits};
+    struct step step = {.sequences = &sequence, .n_sequences = 1, .n_top = f->n_top ? f->n_top : 1};
+    if (!r->ops->step(r->backend, &step, rows, e))
+        return false;
+    for (int32_t i = 0; i < n_out; i++)
+        if (!f->on_row(f->context, f->start + at + n - n_out + i, &rows[i], e))
+            return false;
+    return true;
+}
+
+bool run_feed(struct run *r, const struct run_feed *f, struct err *e)
+{
+    if (!check_feed(r, f, e))
+        return false;
+    struct step_row *rows = malloc((size_t)r->chunk * sizeof *rows);
+    if (!rows)
+        return err_set(e, ERR_NOMEM, "no memory for %d rows", r->chunk);
+    bool ok = true;
+    for (int32_t at = 0; ok && at < f->n; at += r->chunk)
+        ok = feed_chunk(r, f, at, f->n - at < r->chunk ? f->n - at : r->chunk, rows, e);
+    free(rows);
+    return ok;
+}

@@ -1,0 +1,55 @@
+/* A model on a backend without a server: what logits, perplexity, generate, bench and the golden tests drive.
+ * A few sequences, each with blocks of its own for its whole length; no scheduler, no sharing. One thread. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/model/backend.h"
+#include "engine/model/model.h"
+
+struct run_params {
+    const char *model;
+    const char *backend;  /* as in backend_select */
+    int32_t n_tokens;     /* positions that each sequence may have */
+    int32_t n_sequences;  /* 0: 1 */
+    int32_t chunk;        /* rows of a step at most; 0: 512 */
+    int32_t n_threads;    /* cpu: 0 = one per core */
+    bool exact;
+    void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);
+    void *dump_context;
+};
+
+struct run {
+    struct model *model;
+    const struct model_plan *plan;
+    const struct backend_ops *ops;
+    struct backend *backend;
+    int32_t *blocks;        /* [n_sequences, blocks_each] */
+    int32_t blocks_each, n_sequences, n_tokens, chunk;
+    double load_ms;         /* model and backend */
+};
+
+bool run_open(struct run *r, const struct run_params *p, struct err *e);
+void run_close(struct run *r); /* accepts a zeroed struct */
+
+/* Called with each wanted row, in order; position is that of the row's token. False stops the run. */
+typedef bool (*run_row)(void *context, int32_t position, const struct step_row *row, struct err *e);
+
+struct run_feed {
+    int32_t sequence;
+    const int32_t *tokens; /* [n] */
+    int32_t n, start;      /* start: position of tokens[0] */
+    int32_t n_out;         /* rows wanted: the last n_out */
+    int32_t n_top;         /* candidates of each; 0: 1 */
+    bool want_logits;
+    run_row on_row;        /* may be NULL with n_out 0 */
+    void *context;
+};
+
+/* Runs tokens through one sequence in chunks. ERR_LIMIT past n_tokens, ERR_INPUT for ids out of range. */
+bool run_feed(struct run *r, const struct run_feed *f, struct err *e);
+/* Blocks of one sequence. */
+const int32_t *run_blocks(const struct run *r, int32_t sequence);
+/* Whether the id ends an answer. */
+bool run_is_eos(const struct run *r, int32_t id);
