@@ -1,0 +1,17 @@
+# golden tests: whole models on a backend against reference outputs
+GOLDEN_TESTS = %D%/test_demo_cpu
+if VULKAN
+GOLDEN_TESTS += %D%/test_demo_vulkan
+endif
+check_PROGRAMS += $(GOLDEN_TESTS)
+TESTS += $(GOLDEN_TESTS)
+GOLDEN_LIBS = libsluice-backend.a $(GPU_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
+
+%C%_test_demo_cpu_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)
+%C%_test_demo_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"' -DGOLDEN_POSITIONS=4096
+%C%_test_demo_cpu_LDADD = $(GOLDEN_LIBS)
+# lavapipe computes on the CPU: fewer positions, the same code
+%C%_test_demo_vulkan_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)
+%C%_test_demo_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"' -DGOLDEN_POSITIONS=1024
+%C%_test_demo_vulkan_LDADD = $(GOLDEN_LIBS)
