@@ -1,1 +1,20 @@
-# files of fcgi
+# sluice-worker: FastCGI processes that give HTTP its meaning. Everything but main is a library, for the tests.
+
+noinst_LIBRARIES += libsluice-fcgi.a
+libsluice_fcgi_a_SOURCES = \
+	%D%/pool.c %D%/pool.h %D%/child.c %D%/child.h %D%/listen.c %D%/listen.h \
+	%D%/shared.c %D%/shared.h %D%/state.h %D%/worker.h \
+	%D%/route.c %D%/route.h %D%/request.c %D%/request.h %D%/reply.c %D%/reply.h %D%/reply_head.h \
+	%D%/sse.c %D%/sse.h %D%/auth.c %D%/auth.h %D%/watch.c %D%/watch.h \
+	%D%/prompt.c %D%/prompt.h %D%/settings.c %D%/settings.h %D%/generation.c %D%/generation.h \
+	%D%/inference.c %D%/inference.h %D%/openai.c %D%/openai.h %D%/usage.c %D%/usage.h \
+	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/fields.c \
+	%D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
+	%D%/facts.c %D%/facts.h %D%/users.h \
+	%D%/api_chat.c %D%/api_models.c %D%/api_text.c %D%/api_health.c \
+	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
+FCGI_ROOM_LIBS = libsluice-fcgi.a $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) -lm
+
+pkglibexec_PROGRAMS += sluice-worker
+sluice_worker_SOURCES = %D%/worker_main.c
+sluice_worker_LDADD = $(FCGI_ROOM_LIBS)

@@ -2,6 +2,7 @@
 #include "fcgi/prompt.h"
 
 #include <stdio.h>
+#include <string.h>
 
 bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e)
 {
@@ -21,6 +22,11 @@ bool prompt_make(const struct text_model *m, const struct prompt_input *in, stru
     out->opens_reasoning = chat_prompt_opens_reasoning(t, data, text->len);
     return tokenizer_encode(m->tokenizer, data, text->len, TOKENIZE_SPECIAL, out->rendered.untrusted,
                             out->rendered.n_untrusted, &out->ids, e);
+}
+
+bool prompt_wants_special_text(const struct prompt *p)
+{
+    return p->format && !strcmp(p->format, "harmony"); /* its channels are special tokens */
 }
 
 void prompt_fini(struct prompt *p)

@@ -24,4 +24,6 @@ struct prompt { /* owner calls prompt_fini; zeroed = empty */
 
 /* ERR_INPUT: messages that the template refuses (its own words); ERR_UNSUPPORTED: the model has no chat template. */
 bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e);
+/* Must the engine spell out special tokens for this format's parser? */
+bool prompt_wants_special_text(const struct prompt *p);
 void prompt_fini(struct prompt *p);

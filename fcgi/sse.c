@@ -43,6 +43,8 @@ void sse_comment(struct sse *s, const char *fmt, ...)
 bool sse_flush(struct sse *s)
 {
     struct request *r = s->r;
+    if (!r)
+        return false; /* never started */
     if (s->out.failed)
         r->client_gone = true; /* no memory: better an ended stream than one with a hole */
     if (!r->client_gone && s->out.len) {

@@ -56,7 +56,7 @@ static char *path_in(const char *dir, const char *name)
 static int record(const struct worker *w)
 {
     return recorder_run(&(struct recorder_params){.db_path = w->db_path, .engine_socket = w->engine_socket,
-                                                  .run_dir = w->run_dir, .worker = w});
+                                                  .run_dir = w->run_dir});
 }
 
 /* The model's id in the API, and its date. */

@@ -1,0 +1,88 @@
+/* GET /health, /ready, /version: for probes, without a key. GET /api/status: for the page. All from the status page,
+ * so they answer at once and truthfully when the engine is down. */
+#include <stdio.h>
+
+#include "config.h"
+#include "fcgi/facts.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+static bool reply_and_free(struct request *r, int status, cJSON *o)
+{
+    reply_json(r, status, o);
+    cJSON_Delete(o);
+    return true;
+}
+
+/* 200 only when a chat would be served now. */
+static bool health(struct request *r, struct err *e)
+{
+    struct status_page page;
+    bool ready = facts_read(r, &page);
+    bool store = r->store != NULL;
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "status", ready && store ? "ok" : "unavailable");
+    cJSON_AddStringToObject(o, "engine", engine_state_name(page.state));
+    cJSON_AddStringToObject(o, "database", store ? "ok" : "unavailable");
+    if (!ready && page.error[0])
+        cJSON_AddStringToObject(o, "error", page.error);
+    if (!ready)
+        reply_header(r, "Retry-After", "3");
+    return reply_and_free(r, ready && store ? 200 : 503, o);
+}
+
+static bool version(struct request *r, struct err *e)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "name", "sluice");
+    cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
+    return reply_and_free(r, 200, o);
+}
+
+static void add_model(cJSON *o, const struct request *r, const struct status_page *page)
+{
+    static const struct chat_traits none;
+    const struct text_model *m = r->worker->text;
+    const struct chat_traits *t = m->chat_template ? chat_template_traits(m->chat_template) : &none;
+    cJSON *model = cJSON_AddObjectToObject(o, "model");
+    cJSON_AddStringToObject(model, "id", r->worker->model_id);
+    cJSON_AddStringToObject(model, "name", m->name);
+    cJSON_AddStringToObject(model, "family", page->family);
+    cJSON_AddNumberToObject(model, "n_ctx", page->n_ctx);
+    cJSON_AddBoolToObject(model, "thinking", t->thinking);
+    cJSON_AddBoolToObject(model, "thinking_switch", t->thinking_switch);
+    cJSON_AddBoolToObject(model, "tools", t->tools);
+    cJSON_AddStringToObject(model, "backend", page->backend);
+    cJSON_AddStringToObject(model, "device", page->device);
+}
+
+static bool status(struct request *r, struct err *e)
+{
+    struct status_page page;
+    bool ready = facts_read(r, &page);
+    bool alive = page.state != ENGINE_DOWN;
+    cJSON *o = cJSON_CreateObject(), *part;
+    part = cJSON_AddObjectToObject(o, "engine");
+    cJSON_AddStringToObject(part, "state", engine_state_name(page.state));
+    if (!ready && page.error[0])
+        cJSON_AddStringToObject(part, "error", page.error);
+    else
+        cJSON_AddNullToObject(part, "error");
+    add_model(o, r, &page);
+    cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
+    part = cJSON_AddObjectToObject(o, "load");
+    cJSON_AddNumberToObject(part, "running", alive ? page.jobs_running : 0);
+    cJSON_AddNumberToObject(part, "waiting", alive ? page.jobs_waiting : 0);
+    cJSON_AddNumberToObject(part, "tokens_per_second", alive ? page.decode_tokens_per_s : 0);
+    return reply_and_free(r, 200, o);
+}
+
+const struct route api_health_routes[] = {
+    {HTTP_GET, "/health", ROUTE_OPEN, POOL_SHORT, 0, health},
+    {HTTP_GET, "/v1/health", ROUTE_OPEN, POOL_SHORT, 0, health},
+    {HTTP_GET, "/ready", ROUTE_OPEN, POOL_SHORT, 0, health},
+    {HTTP_GET, "/version", ROUTE_OPEN, POOL_SHORT, 0, version},
+    {HTTP_GET, "/api/status", ROUTE_USER, POOL_SHORT, 0, status},
+    {0},
+};

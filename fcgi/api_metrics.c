@@ -1,0 +1,218 @@
+/* GET /metrics: Prometheus text. The engine's figures come from its status page, the workers' from shared memory;
+ * vLLM's names where it has them. Open like /health: no figure names a user or a prompt, and nginx decides who
+ * reaches it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "fcgi/facts.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/shared.h"
+#include "fcgi/worker.h"
+
+static void head(struct buf *b, const char *name, const char *type, const char *help)
+{
+    buf_printf(b, "# HELP sluice_%s %s\n# TYPE sluice_%s %s\n", name, help, name, type);
+}
+
+static void number(struct buf *b, const char *name, const char *type, const char *help, double v)
+{
+    head(b, name, type, help);
+    buf_printf(b, "sluice_%s ", name);
+    buf_json_number(b, v);
+    buf_putc(b, '\n');
+}
+
+static void gauge(struct buf *b, const char *name, const char *help, double v)
+{
+    number(b, name, "gauge", help, v);
+}
+
+static void counter(struct buf *b, const char *name, const char *help, double v)
+{
+    number(b, name, "counter", help, v);
+}
+
+/* Label values: backslash, quote and newline are escaped. */
+static void label(struct buf *b, const char *name, const char *value)
+{
+    buf_printf(b, "%s=\"", name);
+    for (const char *c = value; *c; c++) {
+        if (*c == '\\' || *c == '"')
+            buf_putc(b, '\\');
+        buf_putc(b, *c == '\n' ? ' ' : *c);
+    }
+    buf_putc(b, '"');
+}
+
+static void engine_histogram(struct buf *b, const char *name, const char *help, const struct status_histogram *h)
+{
+    uint64_t sum = 0;
+    head(b, name, "histogram", help);
+    for (int i = 0; i < STATUS_BUCKETS; i++) {
+        sum += h->count[i];
+        if (i == STATUS_BUCKETS - 1) {
+            buf_printf(b, "sluice_%s_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)sum);
+            break;
+        }
+        buf_printf(b, "sluice_%s_bucket{le=\"", name);
+        buf_json_number(b, h->bound[i]);
+        buf_printf(b, "\"} %llu\n", (unsigned long long)sum);
+    }
+    buf_printf(b, "sluice_%s_sum %.9g\nsluice_%s_count %llu\n", name, h->sum, name, (unsigned long long)sum);
+}
+
+static void worker_histogram(struct buf *b, const char *name, const char *labels, const struct shared_histogram *h)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < SHARED_BUCKETS; i++) {
+        sum += atomic_load_explicit(&h->count[i], memory_order_relaxed);
+        if (i < SHARED_BUCKETS - 1)
+            buf_printf(b, "sluice_%s_bucket{%s%sle=\"%g\"} %llu\n", name, labels, *labels ? "," : "",
+                       shared_bounds[i], (unsigned long long)sum);
+        else
+            buf_printf(b, "sluice_%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, labels, *labels ? "," : "",
+                       (unsigned long long)sum);
+    }
+    const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
+    buf_printf(b, "sluice_%s_sum%s%s%s %.9g\nsluice_%s_count%s%s%s %llu\n", name, open, labels, close,
+               (double)atomic_load_explicit(&h->sum_ns, memory_order_relaxed) / 1e9, name, open, labels, close,
+               (unsigned long long)sum);
+}
+
+static void engine_state(struct buf *b, const struct status_page *p)
+{
+    gauge(b, "up", "1 when the engine is ready", p->state == ENGINE_READY);
+    head(b, "model_info", "gauge", "what is served");
+    buf_puts(b, "sluice_model_info{");
+    label(b, "model", p->model_name);
+    buf_putc(b, ',');
+    label(b, "family", p->family);
+    buf_putc(b, ',');
+    label(b, "backend", p->backend);
+    buf_putc(b, ',');
+    label(b, "device", p->device);
+    buf_putc(b, ',');
+    label(b, "strategy", p->strategy);
+    buf_puts(b, "} 1\n");
+    bool alive = p->state != ENGINE_DOWN;
+    gauge(b, "num_requests_running", "jobs that hold a slot", alive ? p->jobs_running : 0);
+    gauge(b, "num_requests_waiting", "jobs in the queue", alive ? p->jobs_waiting : 0);
+    gauge(b, "slots", "jobs that can run at once", p->n_slots);
+    gauge(b, "kv_cache_usage_perc", "share of KV blocks in use by running jobs, 0 to 1",
+          alive && p->n_blocks ? (double)p->blocks_used / p->n_blocks : 0);
+    gauge(b, "kv_cache_blocks", "KV blocks", p->n_blocks);
+    gauge(b, "kv_cache_blocks_cached", "KV blocks kept for their prefix", alive ? p->blocks_cached : 0);
+    gauge(b, "decode_tokens_per_second", "generated, over the last 10 s of work", alive ? p->decode_tokens_per_s : 0);
+    gauge(b, "prefill_tokens_per_second", "prompt tokens computed, over the last 10 s of work",
+          alive ? p->prefill_tokens_per_s : 0);
+    gauge(b, "weight_bytes", "bytes of the model's weights", (double)p->weight_bytes);
+    gauge(b, "resident_memory_bytes", "the engine's resident set", (double)p->resident_bytes);
+    gauge(b, "resident_weight_bytes", "of these, pages of the mapped weights", (double)p->resident_weight_bytes);
+    gauge(b, "device_memory_bytes", "allocated on the device", (double)p->device_bytes);
+    gauge(b, "start_time_seconds", "Unix time of the engine's start", p->started);
+}
+
+static void engine_totals(struct buf *b, const struct status_page *p)
+{
+    counter(b, "prompt_tokens_total", "prompt tokens of jobs, cached ones included", (double)p->prompt_tokens);
+    counter(b, "generation_tokens_total", "tokens generated", (double)p->completion_tokens);
+    counter(b, "prefill_tokens_total", "prompt tokens that were computed", (double)p->prefill_tokens);
+    counter(b, "prefix_cache_queries_total", "prompt tokens looked up in the prefix cache", (double)p->prefix_queries);
+    counter(b, "prefix_cache_hits_total", "prompt tokens found there", (double)p->prefix_hits);
+    counter(b, "requests_accepted_total", "jobs accepted", (double)p->jobs_accepted);
+    counter(b, "requests_refused_total", "jobs refused: queue full, too long, invalid", (double)p->jobs_refused);
+    head(b, "request_success_total", "counter", "jobs ended, by reason");
+    static const char *const reasons[] = {"stop", "stop_string", "length", "abort"};
+    for (int i = 0; i < 4; i++)
+        buf_printf(b, "sluice_request_success_total{finished_reason=\"%s\"} %llu\n", reasons[i],
+                   (unsigned long long)p->jobs_done[i]);
+    counter(b, "request_failure_total", "jobs that failed", (double)p->jobs_done[7]);
+    counter(b, "steps_total", "steps of the model", (double)p->steps);
+    counter(b, "step_rows_total", "rows (tokens) over all steps", (double)p->rows);
+    counter(b, "step_seconds_total", "time inside steps", p->step_seconds);
+    counter(b, "idle_seconds_total", "time without work", p->idle_seconds);
+    counter(b, "weight_bytes_read_total", "weight bytes that the steps had to read", (double)p->weight_bytes_read);
+    counter(b, "kv_bytes_read_total", "KV bytes that the steps had to read", (double)p->kv_bytes_read);
+    engine_histogram(b, "time_to_first_token_seconds", "submission to first token", &p->time_to_first_token);
+    engine_histogram(b, "time_per_output_token_seconds", "between tokens of a job", &p->time_per_output_token);
+    engine_histogram(b, "request_queue_time_seconds", "waiting for a slot", &p->queue_time);
+    engine_histogram(b, "e2e_request_latency_seconds", "submission to end", &p->job_time);
+}
+
+static void http_totals(struct buf *b, const struct shared *s)
+{
+    head(b, "http_requests_total", "counter", "requests answered by the workers");
+    for (int i = 0; i < SHARED_ROUTES; i++) {
+        const struct route *route = i == SHARED_ROUTES - 1 ? NULL : route_at(i);
+        for (int k = 0; k < SHARED_STATUSES; k++) {
+            uint64_t n = atomic_load_explicit(&s->requests[i][k], memory_order_relaxed);
+            if (n)
+                buf_printf(b, "sluice_http_requests_total{method=\"%s\",route=\"%s\",status=\"%d\"} %llu\n",
+                           route ? http_method_name(route->method) : "", route ? route->path : "",
+                           shared_status_at(k), (unsigned long long)n);
+        }
+    }
+    head(b, "worker_overhead_seconds", "histogram", "time of a request outside the engine");
+    worker_histogram(b, "worker_overhead_seconds", "", &s->overhead);
+    head(b, "http_request_duration_seconds", "histogram", "accept to end of reply");
+    worker_histogram(b, "http_request_duration_seconds", "pool=\"short\"", &s->duration_short);
+    worker_histogram(b, "http_request_duration_seconds", "pool=\"stream\"", &s->duration_stream);
+    head(b, "http_first_byte_seconds", "histogram", "accept to the first byte of the reply");
+    worker_histogram(b, "http_first_byte_seconds", "", &s->first_byte);
+    counter(b, "http_response_bytes_total", "bytes of bodies", (double)s->bytes_out);
+    counter(b, "client_disconnects_total", "clients that left before the end", (double)s->client_gone);
+    counter(b, "engine_lost_total", "requests whose engine connection broke", (double)s->engine_lost);
+    counter(b, "auth_failures_total", "requests without a valid key or session", (double)s->auth_failed);
+    counter(b, "logins_throttled_total", "logins refused for too many failures", (double)s->login_throttled);
+}
+
+static void pools(struct buf *b, const struct shared *s)
+{
+    static const struct {
+        const char *name;
+        enum child_state state;
+    } states[] = {{"starting", CHILD_STARTING}, {"idle", CHILD_IDLE}, {"busy", CHILD_BUSY}, {"leaving", CHILD_LEAVING}};
+    head(b, "worker_processes", "gauge", "processes by pool and state");
+    for (int p = 0; p < POOL__N; p++)
+        for (size_t k = 0; k < sizeof states / sizeof states[0]; k++) {
+            int n = 0;
+            for (int i = 0; i < SHARED_CHILDREN; i++)
+                n += s->pool[p].child[i].state == (int32_t)states[k].state;
+            buf_printf(b, "sluice_worker_processes{pool=\"%s\",state=\"%s\"} %d\n", route_pool_name((enum route_pool)p),
+                       states[k].name, n);
+        }
+    head(b, "worker_started_total", "counter", "processes forked");
+    for (int p = 0; p < POOL__N; p++)
+        buf_printf(b, "sluice_worker_started_total{pool=\"%s\"} %llu\n", route_pool_name((enum route_pool)p),
+                   (unsigned long long)s->pool[p].started);
+    head(b, "worker_crashes_total", "counter", "processes that died");
+    for (int p = 0; p < POOL__N; p++)
+        buf_printf(b, "sluice_worker_crashes_total{pool=\"%s\"} %llu\n", route_pool_name((enum route_pool)p),
+                   (unsigned long long)s->pool[p].crashed);
+}
+
+static bool metrics(struct request *r, struct err *e)
+{
+    struct buf b = {0};
+    struct status_page page;
+    facts_read(r, &page);
+    engine_state(&b, &page);
+    engine_totals(&b, &page);
+    http_totals(&b, r->worker->shared);
+    pools(&b, r->worker->shared);
+    if (b.failed) {
+        buf_fini(&b);
+        return err_set(e, ERR_NOMEM, "no memory for the figures");
+    }
+    reply_header(r, "Cache-Control", "no-store");
+    reply_bytes(r, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
+    buf_fini(&b);
+    return true;
+}
+
+const struct route api_metrics_routes[] = {
+    {HTTP_GET, "/metrics", ROUTE_OPEN, POOL_SHORT, 0, metrics},
+    {0},
+};

@@ -1,0 +1,144 @@
+/* POST /tokenize, /detokenize, /apply-template: the text layer, seen from outside. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/text/detokenizer.h"
+#include "fcgi/chat_request.h"
+#include "fcgi/prompt.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+/* vLLM's names, llama.cpp's `content` and OpenAI's `messages` */
+static const struct field_row tokenize_fields[] = {
+    {"model", FIELD_READ},       {"prompt", FIELD_READ},        {"content", FIELD_READ},
+    {"with_pieces", FIELD_READ}, {"parse_special", FIELD_READ}, {NULL, FIELD_READ},
+};
+static const struct field_row detokenize_fields[] = {{"model", FIELD_READ}, {"tokens", FIELD_READ}, {NULL, FIELD_READ}};
+static const struct field_row template_fields[] = {
+    {"model", FIELD_READ},
+    {"messages", FIELD_READ},
+    {"tools", FIELD_READ},
+    {"chat_template_kwargs", FIELD_READ},
+    {"add_generation_prompt", FIELD_READ},
+    {NULL, FIELD_READ},
+};
+
+static void put_token(struct buf *b, const struct vocab *v, int32_t id)
+{
+    size_t len = 0;
+    const char *bytes = vocab_bytes(v, id, &len);
+    buf_printf(b, "{\"id\":%d,\"piece\":", (int)id);
+    buf_json_string(b, bytes ? bytes : "", len);
+    buf_putc(b, '}');
+}
+
+static bool reply_ids(struct request *r, const struct ids *ids, bool pieces)
+{
+    struct buf b = {0};
+    buf_printf(&b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", ids->n, (int)r->worker->text->n_ctx);
+    for (size_t i = 0; i < ids->n; i++) {
+        if (i)
+            buf_putc(&b, ',');
+        if (pieces)
+            put_token(&b, r->worker->text->vocab, ids->at[i]);
+        else
+            buf_printf(&b, "%d", (int)ids->at[i]);
+    }
+    buf_puts(&b, "]}");
+    reply_json_buf(r, 200, &b);
+    buf_fini(&b);
+    return true;
+}
+
+static bool tokenize(struct request *r, struct err *e)
+{
+    const cJSON *body = request_json(r, e);
+    const char *text = NULL, *content = NULL;
+    bool special = true, pieces = false;
+    struct ids ids = {0};
+    if (!body || !fields_check(r, body, tokenize_fields, e) || !field_model(r, body, e) ||
+        !json_get_string(body, "prompt", &text, e) || !json_get_string(body, "content", &content, e) ||
+        !json_get_bool(body, "parse_special", &special, e) || !json_get_bool(body, "with_pieces", &pieces, e))
+        return false;
+    text = text ? text : content;
+    if (!text)
+        return err_field(e, ERR_INPUT, "prompt", "is needed: the text to tokenize");
+    bool ok = tokenizer_encode(r->worker->text->tokenizer, text, strlen(text),
+                               special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN, NULL, 0, &ids, e) &&
+              reply_ids(r, &ids, pieces);
+    ids_fini(&ids);
+    return ok;
+}
+
+static bool detokenize(struct request *r, struct err *e)
+{
+    const cJSON *body = request_json(r, e), *list = NULL, *item;
+    const struct vocab *v = r->worker->text->vocab;
+    struct buf text = {0}, b = {0};
+    struct detokenizer d;
+    if (!body || !fields_check(r, body, detokenize_fields, e) || !field_model(r, body, e) ||
+        !json_get_array(body, "tokens", &list, e))
+        return false;
+    if (!list)
+        return err_field(e, ERR_INPUT, "tokens", "is needed: a list of token ids");
+    detokenizer_init(&d, v, true);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
+            item->valueint >= vocab_size(v)) {
+            buf_fini(&text);
+            return err_field(e, ERR_INPUT, "tokens", "holds something that is not an id from 0 to %d",
+                             (int)vocab_size(v) - 1);
+        }
+        detokenizer_push(&d, item->valueint, &text);
+    }
+    detokenizer_flush(&d, &text);
+    buf_puts(&b, "{\"prompt\":");
+    buf_json_string(&b, text.data ? text.data : "", text.len);
+    buf_puts(&b, ",\"content\":");
+    buf_json_string(&b, text.data ? text.data : "", text.len);
+    buf_putc(&b, '}');
+    b.failed |= text.failed;
+    reply_json_buf(r, 200, &b);
+    buf_fini(&text);
+    buf_fini(&b);
+    return true;
+}
+
+static bool apply_template(struct request *r, struct err *e)
+{
+    cJSON *body = request_json(r, e);
+    const cJSON *tools = NULL, *kwargs = NULL;
+    bool add = true;
+    struct prompt prompt = {0};
+    struct buf b = {0};
+    if (!body || !fields_check(r, body, template_fields, e) || !field_model(r, body, e) ||
+        !chat_check_messages(cJSON_GetObjectItemCaseSensitive(body, "messages"), e) ||
+        !json_get_array(body, "tools", &tools, e) || (tools && !chat_check_tools(tools, e)) ||
+        !json_get_object(body, "chat_template_kwargs", &kwargs, e) ||
+        !json_get_bool(body, "add_generation_prompt", &add, e))
+        return false;
+    struct prompt_input in = {.messages = cJSON_GetObjectItemCaseSensitive(body, "messages"), .tools = tools,
+                              .kwargs = kwargs, .no_generation_prompt = !add};
+    bool ok = prompt_make(r->worker->text, &in, &prompt, e);
+    if (ok) {
+        const struct buf *text = &prompt.rendered.text;
+        buf_puts(&b, "{\"prompt\":");
+        buf_json_string(&b, text->data ? text->data : "", text->len);
+        buf_printf(&b, ",\"count\":%zu}", prompt.ids.n);
+        reply_json_buf(r, 200, &b);
+    }
+    buf_fini(&b);
+    prompt_fini(&prompt);
+    return ok;
+}
+
+#define TEXT_BODY ((size_t)8 << 20)
+
+const struct route api_text_routes[] = {
+    {HTTP_POST, "/tokenize", ROUTE_USER, POOL_SHORT, TEXT_BODY, tokenize},
+    {HTTP_POST, "/detokenize", ROUTE_USER, POOL_SHORT, TEXT_BODY, detokenize},
+    {HTTP_POST, "/apply-template", ROUTE_USER, POOL_SHORT, TEXT_BODY, apply_template},
+    {0},
+};

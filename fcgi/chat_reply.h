@@ -1,0 +1,34 @@
+/* How a chat completion is shown: as one JSON object, or as a stream of chunks. Both listen to an inference. */
+#pragma once
+#include "engine/base/buf.h"
+#include "fcgi/chat_request.h"
+#include "fcgi/inference.h"
+#include "fcgi/openai.h"
+#include "fcgi/sse.h"
+
+struct request;
+
+struct chat_whole {
+    struct request *r;
+    const struct chat_request *c;
+    struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items of each choice */
+};
+struct inference_listener chat_whole_listener(struct chat_whole *w);
+void chat_whole_reply(struct chat_whole *w, const struct inference *x);
+void chat_whole_fini(struct chat_whole *w);
+
+struct chat_stream {
+    struct request *r;
+    const struct chat_request *c;
+    const struct inference *x;
+    struct sse sse;
+    struct buf head; /* of every chunk: id, created, model */
+    struct buf line;
+    struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items not sent yet: they go with the next chunk */
+};
+struct inference_listener chat_stream_listener(struct chat_stream *s, struct request *r, const struct chat_request *c,
+                                               const struct inference *x);
+void chat_stream_begin(struct chat_stream *s); /* headers, and the role of each choice */
+/* The usage chunk, or the error; then [DONE]. */
+void chat_stream_end(struct chat_stream *s, const struct err *broken);
+void chat_stream_fini(struct chat_stream *s);

@@ -1,0 +1,91 @@
+/* chat_reply.h: the whole answer as one object. */
+#include <string.h>
+
+#include "fcgi/chat_reply.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+static void take_tokens(void *context, int choice, const struct engine_event *ev)
+{
+    struct chat_whole *w = context;
+    if (w->c->top_logprobs >= 0)
+        openai_logprobs(&w->logprobs[choice], w->r->worker->text->vocab, ev->tokens, ev->n_tokens);
+}
+
+struct inference_listener chat_whole_listener(struct chat_whole *w)
+{
+    return (struct inference_listener){.context = w, .tokens = take_tokens};
+}
+
+static void put_text(struct buf *b, const struct buf *text)
+{
+    buf_json_string(b, text->data ? text->data : "", text->len);
+}
+
+static void put_calls(struct buf *b, const struct generation *g)
+{
+    buf_puts(b, ",\"tool_calls\":[");
+    for (int i = 0; i < g->n_calls; i++) {
+        const struct generation_call *call = g->calls[i];
+        buf_printf(b, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", i ? "," : "", call->id);
+        put_text(b, &call->name);
+        buf_puts(b, ",\"arguments\":");
+        put_text(b, &call->arguments);
+        buf_puts(b, "}}");
+    }
+    buf_putc(b, ']');
+}
+
+static void put_choice(struct buf *b, const struct chat_whole *w, const struct generation *g, int i)
+{
+    const struct buf *items = &w->logprobs[i];
+    buf_printf(b, "%s{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", i ? "," : "", i);
+    if (g->n_calls && !g->content.len)
+        buf_puts(b, "null");
+    else
+        put_text(b, &g->content);
+    buf_puts(b, ",\"refusal\":null");
+    if (g->reasoning.len) {
+        buf_puts(b, ",\"reasoning_content\":");
+        put_text(b, &g->reasoning);
+    }
+    if (g->n_calls)
+        put_calls(b, g);
+    buf_puts(b, "},\"logprobs\":");
+    if (w->c->top_logprobs >= 0)
+        buf_printf(b, "{\"content\":[%s],\"refusal\":null}", items->len ? items->data : "");
+    else
+        buf_puts(b, "null");
+    buf_printf(b, ",\"finish_reason\":\"%s\"}", generation_finish_reason(g));
+    if (items->failed || g->content.failed || g->reasoning.failed)
+        b->failed = true;
+}
+
+void chat_whole_reply(struct chat_whole *w, const struct inference *x)
+{
+    struct buf b = {0};
+    char id[OPENAI_ID_SIZE];
+    struct engine_usage usage = inference_usage(x);
+    int reasoning = 0;
+    openai_id(id, "chatcmpl-", w->r);
+    openai_head(&b, id, "chat.completion", w->r);
+    buf_puts(&b, ",\"choices\":[");
+    for (int i = 0; i < x->n; i++) {
+        put_choice(&b, w, &x->generations[i], i);
+        reasoning += x->generations[i].n_reasoning;
+    }
+    buf_puts(&b, "],\"usage\":");
+    openai_usage(&b, &usage, reasoning);
+    buf_puts(&b, ",\"timings\":");
+    openai_timings(&b, &usage);
+    buf_putc(&b, '}');
+    reply_json_buf(w->r, 200, &b);
+    buf_fini(&b);
+}
+
+void chat_whole_fini(struct chat_whole *w)
+{
+    for (int i = 0; i < INFERENCE_MAX_CHOICES; i++)
+        buf_fini(&w->logprobs[i]);
+}

@@ -1,0 +1,79 @@
+/* facts.h */
+#include "fcgi/facts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+bool facts_read(const struct request *r, struct status_page *page)
+{
+    struct err e = {0};
+    if (!status_read(r->worker->status_path, page, &e)) {
+        *page = (struct status_page){.state = ENGINE_DOWN};
+        snprintf(page->error, sizeof page->error, "the engine has not started");
+    }
+    return page->state == ENGINE_READY;
+}
+
+static void add_traits(cJSON *o, const struct text_model *m)
+{
+    if (!m->chat_template) {
+        cJSON_AddNullToObject(o, "chat_template");
+        return;
+    }
+    const struct chat_traits *t = chat_template_traits(m->chat_template);
+    cJSON *c = cJSON_AddObjectToObject(o, "chat_template");
+    cJSON_AddStringToObject(c, "format", t->format);
+    cJSON_AddBoolToObject(c, "tools", t->tools);
+    cJSON_AddBoolToObject(c, "system_role", t->system_role);
+    cJSON_AddBoolToObject(c, "thinking", t->thinking);
+    cJSON_AddBoolToObject(c, "thinking_switch", t->thinking_switch);
+    cJSON_AddBoolToObject(c, "reasoning_effort", t->effort);
+}
+
+static void add_defaults(cJSON *o, const struct text_model *m)
+{
+    cJSON *d = cJSON_AddObjectToObject(o, "defaults");
+    cJSON_AddNumberToObject(d, "temperature", (double)m->temperature);
+    cJSON_AddNumberToObject(d, "top_p", (double)m->top_p);
+    cJSON_AddNumberToObject(d, "top_k", m->top_k);
+    cJSON_AddNumberToObject(d, "min_p", (double)m->min_p);
+    cJSON_AddNumberToObject(d, "repetition_penalty", (double)m->repetition_penalty);
+}
+
+cJSON *facts_model(const struct request *r, const struct status_page *page)
+{
+    const struct worker *w = r->worker;
+    char fingerprint[24];
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "id", w->model_id);
+    cJSON_AddStringToObject(o, "object", "model");
+    cJSON_AddNumberToObject(o, "created", (double)w->model_created);
+    cJSON_AddStringToObject(o, "owned_by", "sluice");
+    cJSON *s = cJSON_AddObjectToObject(o, "sluice");
+    cJSON_AddStringToObject(s, "state", engine_state_name(page->state));
+    add_traits(s, w->text);
+    add_defaults(s, w->text);
+    cJSON_AddNumberToObject(s, "context_trained", w->text->n_ctx);
+    if (!page->n_ctx) /* the engine has not told yet */
+        return o;
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)page->model_fingerprint);
+    cJSON_AddStringToObject(s, "family", page->family);
+    cJSON_AddStringToObject(s, "fingerprint", fingerprint);
+    cJSON_AddStringToObject(s, "backend", page->backend);
+    cJSON_AddStringToObject(s, "device", page->device);
+    cJSON_AddStringToObject(s, "strategy", page->strategy);
+    cJSON_AddNumberToObject(s, "context", page->n_ctx);
+    cJSON_AddNumberToObject(s, "layers", page->n_layer);
+    cJSON_AddNumberToObject(s, "vocabulary", page->n_vocab);
+    cJSON_AddNumberToObject(s, "slots", page->n_slots);
+    cJSON_AddNumberToObject(s, "parameters", (double)page->parameters);
+    cJSON_AddNumberToObject(s, "active_parameters", (double)page->active_parameters);
+    cJSON_AddNumberToObject(s, "file_bytes", (double)page->file_bytes);
+    cJSON_AddNumberToObject(s, "weight_bytes", (double)page->weight_bytes);
+    cJSON_AddNumberToObject(s, "active_bytes", (double)page->active_bytes);
+    cJSON_AddNumberToObject(s, "kv_bytes", (double)page->kv_bytes);
+    return o;
+}

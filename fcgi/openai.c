@@ -1,0 +1,76 @@
+/* openai.h */
+#include "fcgi/openai.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+#define LOWEST_LOGPROB (-9999.0) /* what OpenAI sends for a token that could not be drawn */
+
+void openai_id(char out[OPENAI_ID_SIZE], const char *prefix, const struct request *r)
+{
+    snprintf(out, OPENAI_ID_SIZE, "%s%s", prefix, r->id + strlen("req_"));
+}
+
+void openai_head(struct buf *b, const char *id, const char *object, const struct request *r)
+{
+    const struct worker *w = r->worker;
+    buf_printf(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", id, object,
+               (long long)clock_wall_s());
+    buf_json_string(b, w->model_id, strlen(w->model_id));
+    buf_printf(b, ",\"system_fingerprint\":\"fp_%016llx\"", (unsigned long long)vocab_fingerprint(w->text->vocab));
+}
+
+void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens)
+{
+    buf_printf(b,
+               "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
+               "\"prompt_tokens_details\":{\"cached_tokens\":%d}",
+               (int)u->prompt_tokens, (int)u->completion_tokens, (int)(u->prompt_tokens + u->completion_tokens),
+               (int)u->cached_tokens);
+    if (reasoning_tokens >= 0)
+        buf_printf(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}", reasoning_tokens);
+    buf_putc(b, '}');
+}
+
+void openai_timings(struct buf *b, const struct engine_usage *u)
+{
+    buf_printf(b,
+               "{\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"prefill_tokens_per_s\":%.3f,"
+               "\"decode_tokens_per_s\":%.3f}",
+               u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
+}
+
+/* "token":"...","logprob":-0.1,"bytes":[104,105] */
+static void token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob)
+{
+    size_t len = 0;
+    const char *bytes = vocab_bytes(v, id, &len);
+    buf_puts(b, "\"token\":");
+    buf_json_string(b, bytes ? bytes : "", len); /* half a character shows as U+FFFD; `bytes` has it whole */
+    buf_puts(b, ",\"logprob\":");
+    buf_json_number(b, (double)logprob < LOWEST_LOGPROB || logprob != logprob ? LOWEST_LOGPROB : (double)logprob);
+    buf_puts(b, ",\"bytes\":[");
+    for (size_t i = 0; i < len; i++)
+        buf_printf(b, "%s%d", i ? "," : "", (unsigned char)bytes[i]);
+    buf_putc(b, ']');
+}
+
+void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const struct engine_token *t = &tokens[i];
+        buf_puts(items, items->len ? ",{" : "{");
+        token_members(items, v, t->id, t->logprob);
+        buf_puts(items, ",\"top_logprobs\":[");
+        for (int k = 0; k < t->n_top; k++) {
+            buf_puts(items, k ? ",{" : "{");
+            token_members(items, v, t->top[k].id, t->top[k].logprob);
+            buf_putc(items, '}');
+        }
+        buf_puts(items, "]}");
+    }
+}
