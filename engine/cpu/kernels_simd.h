@@ -1,0 +1,116 @@
+/* The kernel table of one instruction set: include simd_<isa>.h first, and define KERNELS to its name. */
+#pragma once
+#include "engine/cpu/ops_simd.h"
+#include "engine/cpu/tile_formats.h"
+
+/* 16-bit activations in this order, or NULL where a format has no vector unpacking. */
+static enum panel_kind panel_kind(const struct weight *w, bool exact)
+{
+    if (exact || !block_is_packed(w))
+        return PANEL_F32;
+    if (w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4))
+        return PANEL_NIBBLE;
+    return PANEL_BYTE;
+}
+
+static inline __attribute__((always_inline)) void run_format(const struct lanes *l, bool exact, float *acc)
+{
+    const struct weight *w = l->tile->weight;
+    switch (w->type) {
+    case WEIGHT_MXFP4:
+        tile_mxfp4(l, exact, acc);
+        break;
+    case WEIGHT_AFFINE:
+        if (w->bits == 8)
+            tile_affine(l, 8, exact, acc);
+        else if (w->bits == 4)
+            tile_affine(l, 4, exact, acc);
+        else
+            tile_plain(l, exact, acc);
+        break;
+    case WEIGHT_Q8_0:
+        tile_q8_0(l, exact, acc);
+        break;
+    case WEIGHT_Q4_0:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = minus_8_levels}, exact, acc);
+        break;
+    case WEIGHT_Q4_1:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 20, .at = 4, .levels = plain_levels, .shape = WITH_MIN},
+                     exact, acc);
+        break;
+    case WEIGHT_IQ4_NL:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = iq4_levels}, exact, acc);
+        break;
+    case WEIGHT_MXFP4_BLOCK:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 17, .at = 1, .levels = fp4_levels, .e8m0 = true}, exact,
+                     acc);
+        break;
+    case WEIGHT_Q4_K:
+        tile_k4(l, false, exact, acc);
+        break;
+    case WEIGHT_Q5_K:
+        tile_k4(l, true, exact, acc);
+        break;
+    case WEIGHT_Q6_K:
+        tile_q6_k(l, exact, acc);
+        break;
+    default:
+        tile_plain(l, exact, acc);
+    }
+}
+
+static void run_floats(const struct lanes *l, float *acc)
+{
+    const struct weight *w = l->tile->weight;
+    if (w->cols % PANEL_BLOCK)
+        tile_plain_floats(l, acc);
+    else if (w->type == WEIGHT_F32)
+        tile_f32(l, acc);
+    else if (w->type == WEIGHT_F16)
+        tile_16_bit(l, true, acc);
+    else
+        tile_16_bit(l, false, acc);
+}
+
+static void run_exact(const struct lanes *l, float *acc)
+{
+    run_format(l, true, acc);
+}
+
+static void run_fast(const struct lanes *l, float *acc)
+{
+    run_format(l, false, acc);
+}
+
+static void tile(const struct tile *t, enum panel_kind kind, float *acc)
+{
+    struct lanes l;
+    lanes_init(&l, t, acc);
+    if (!block_is_packed(t->weight))
+        run_floats(&l, acc);
+    else if (kind == PANEL_F32)
+        run_exact(&l, acc);
+    else
+        run_fast(&l, acc);
+}
+
+#define KERNELS_JOIN_(a, b) a##b
+#define KERNELS_JOIN(a, b) KERNELS_JOIN_(a, b)
+#define KERNELS_TEXT_(a) #a
+#define KERNELS_TEXT(a) KERNELS_TEXT_(a)
+
+extern const struct kernels KERNELS_JOIN(kernels_, KERNELS);
+const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
+    .name = KERNELS_TEXT(KERNELS),
+    .lanes = LANES,
+    .half_kv = true,
+    .panel_kind = panel_kind,
+    .pack = pack,
+    .tile = tile,
+    .rms_norm = rms_norm,
+    .activate = activate,
+    .store_kv = store_kv,
+    .attend = attend,
+    .max = max,
+    .sum_exp = sum_exp,
+};
