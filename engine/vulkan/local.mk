@@ -1,1 +1,27 @@
 # files of engine/vulkan
+noinst_LIBRARIES += libsluice-vulkan.a
+if VULKAN
+libsluice_vulkan_a_SOURCES = \
+	%D%/backend.c %D%/backend_state.h %D%/command.c %D%/device.c %D%/device_layout.c \
+	%D%/device_layout.h %D%/device_model.c %D%/device_model.h %D%/forward.c %D%/gpu.h \
+	%D%/heap.c %D%/heap.h %D%/instance.c %D%/memory.c %D%/pipeline.c %D%/record.c \
+	%D%/record.h %D%/shader.c %D%/shader.h %D%/step.c %D%/step.h %D%/work.c
+nodist_libsluice_vulkan_a_SOURCES = %D%/shaders.spv.h
+BUILT_SOURCES += %D%/shaders.spv.h
+CLEANFILES += %D%/shaders.spv.h
+VULKAN_BACKEND_LIBS = libsluice-vulkan.a $(VULKAN_LIBS)
+else
+libsluice_vulkan_a_SOURCES = %D%/stubs.c
+VULKAN_BACKEND_LIBS = libsluice-vulkan.a
+endif
+
+VULKAN_SHADERS = $(wildcard $(top_srcdir)/%D%/shaders/*.comp $(top_srcdir)/%D%/shaders/*.glsl) \
+	$(top_srcdir)/%D%/shaders/variants.list $(top_srcdir)/%D%/shaders/build.sh
+EXTRA_DIST += $(VULKAN_SHADERS)
+
+%D%/shaders.spv.h: $(VULKAN_SHADERS)
+	$(AM_V_GEN)$(MKDIR_P) %D% && sh $(top_srcdir)/%D%/shaders/build.sh "$(GLSLANG)" $(top_srcdir)/%D%/shaders $@
+
+clean-local: clean-shaders
+clean-shaders:
+	rm -rf %D%/shaders.spv.h.d

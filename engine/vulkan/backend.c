@@ -1,0 +1,210 @@
+/* The backend's table: opening, closing, copies, numbers. */
+#include "engine/vulkan/backend_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_MODULE "vulkan"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/vulkan/step.h"
+
+static uint64_t mlp_bytes(const struct mlp_plan *m)
+{
+    return weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down);
+}
+
+/* Packed bytes that every step reads whatever its rows are. The embedding gives single rows, unless it is the head. */
+static uint64_t dense_bytes(const struct model_plan *p)
+{
+    uint64_t sum = weight_matrix_bytes(&p->head);
+    for (int i = 0; i < p->n_layer; i++) {
+        const struct layer_plan *l = &p->layers[i];
+        const struct attention_plan *a = &l->attention;
+        if (l->mixer == MIXER_ATTENTION) {
+            sum += weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) + weight_matrix_bytes(&a->wv) + weight_matrix_bytes(&a->wo);
+        }
+        sum += l->ffn == FFN_DENSE ? mlp_bytes(&l->dense)
+                                   : weight_matrix_bytes(&l->moe.router) + (l->moe.has_shared ? mlp_bytes(&l->moe.shared) : 0);
+    }
+    return sum;
+}
+
+static void backend_close(struct backend **b)
+{
+    if (!*b) {
+        return;
+    }
+    if ((*b)->gpu.device) {
+        vkDeviceWaitIdle((*b)->gpu.device);
+        for (int i = 0; i < (*b)->n_recorded; i++) {
+            gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
+        }
+        work_close(*b);
+    }
+    heap_fini(&(*b)->work.heap, &(*b)->gpu);
+    heap_fini(&(*b)->kv_heap, &(*b)->gpu);
+    device_model_fini(&(*b)->model, &(*b)->gpu);
+    gpu_close(&(*b)->gpu);
+    free(*b);
+    *b = NULL;
+}
+
+/* All that can be known without a device: sizes and the list of parts. */
+static struct backend *backend_plan(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+{
+    struct backend *b = calloc(1, sizeof *b);
+    if (!b) {
+        err_set(e, ERR_NOMEM, "no memory for the backend");
+        return NULL;
+    }
+    b->plan = plan;
+    b->params = *p;
+    sizes_of(plan, p, &b->sizes);
+    b->dense_bytes = dense_bytes(plan);
+    if (b->sizes.expert > USED_WORDS * 32) {
+        err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert, USED_WORDS * 32);
+        backend_close(&b);
+    } else if (!device_model_plan(&b->model, plan, e) || !work_plan(b, e)) {
+        backend_close(&b);
+    }
+    return b;
+}
+
+static struct backend *backend_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+{
+    struct backend *b = backend_plan(plan, p, e);
+    uint64_t start = clock_ns(), available, total;
+    if (!b) {
+        return NULL;
+    }
+    if (!gpu_open(&b->gpu, p->cache_dir, e)) {
+        goto fail;
+    }
+    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->work.heap) + heap_planned_bytes(&b->kv_heap);
+    gpu_memory_free(&b->gpu, &available, &total);
+    if (need > available) {
+        err_set(e, ERR_NOMEM, "%s: %.1f GiB are needed, %.1f of %.1f GiB are free", b->gpu.caps.name, (double)need / (1u << 30),
+                (double)available / (1u << 30), (double)total / (1u << 30));
+        goto fail;
+    }
+    if (!heap_commit(&b->model.heap, &b->gpu, "weights", e) || !work_open(b, e)) {
+        goto fail;
+    }
+    log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
+             (double)b->kv_heap.bytes / 1e6, (double)b->work.heap.bytes / 1e6, (double)(clock_ns() - start) / 1e6);
+    return b;
+fail:
+    backend_close(&b);
+    return NULL;
+}
+
+static bool backend_copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e)
+{
+    struct gpu *g = &b->gpu;
+    VkCommandBuffer c = gpu_command_begin(g, false, e);
+    if (!c) {
+        return false;
+    }
+    for (int i = 0; i < b->plan->n_layer; i++) {
+        VkBuffer buffer;
+        uint64_t at;
+        if (!b->model.layers[i].kv || !heap_locate(&b->kv_heap, b->model.layers[i].kv, &buffer, &at)) {
+            continue;
+        }
+        for (int32_t k = 0; k < n; k++) {
+            VkBufferCopy copy = {.srcOffset = at + (uint64_t)pairs[k][0] * b->kv_block_bytes,
+                                 .dstOffset = at + (uint64_t)pairs[k][1] * b->kv_block_bytes,
+                                 .size = b->kv_block_bytes};
+            vkCmdCopyBuffer(c, buffer, buffer, 1, &copy);
+        }
+    }
+    gpu_barrier(c);
+    bool ok = gpu_command_end(g, c, e) && gpu_run(g, c, e);
+    gpu_command_free(g, &c);
+    return ok;
+}
+
+static bool backend_copy_state(struct backend *b, int32_t from, int32_t to, struct err *e)
+{
+    return b->plan->n_recurrent == 0 || err_set(e, ERR_UNSUPPORTED, "recurrent layers have no Vulkan kernel yet");
+}
+
+static void memory_of(const struct backend *b, bool planned, struct backend_memory *m)
+{
+    *m = (struct backend_memory){0};
+    m->weights = planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes;
+    m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
+    m->work = planned ? heap_planned_bytes(&b->work.heap) : b->work.heap.bytes;
+    m->device = m->weights + m->kv + m->work;
+    m->host = b->step.buffer.size + b->result.buffer.size + b->result.whole.size;
+    m->work += m->host;
+}
+
+static void backend_memory(const struct backend *b, struct backend_memory *m)
+{
+    memory_of(b, false, m);
+}
+
+static bool backend_estimate(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e)
+{
+    struct backend *b = backend_plan(plan, p, e);
+    if (!b) {
+        return false;
+    }
+    memory_of(b, true, m);
+    backend_close(&b);
+    return true;
+}
+
+static void backend_counters(const struct backend *b, struct backend_counters *c)
+{
+    *c = b->counters;
+}
+
+static const char *backend_device_name(const struct backend *b)
+{
+    return b->gpu.caps.name;
+}
+
+static double backend_read_bandwidth(struct backend *b)
+{
+    return b->bandwidth;
+}
+
+static bool pick_only(bool *software, struct err *e)
+{
+    struct gpu g = {0};
+    bool ok = gpu_instance_open(&g, e) && gpu_pick(&g, e);
+    *software = g.caps.software;
+    gpu_instance_close(&g);
+    return ok;
+}
+
+static bool backend_probe(struct err *e)
+{
+    bool software;
+    return pick_only(&software, e);
+}
+
+bool vulkan_is_software(void)
+{
+    bool software = false;
+    struct err ignored;
+    return pick_only(&software, &ignored) && software;
+}
+
+const struct backend_ops vulkan_backend = {
+    .name = "vulkan",
+    .open = backend_open,
+    .close = backend_close,
+    .step = step_run,
+    .copy_state = backend_copy_state,
+    .copy_blocks = backend_copy_blocks,
+    .memory = backend_memory,
+    .counters = backend_counters,
+    .device_name = backend_device_name,
+    .read_bandwidth = backend_read_bandwidth,
+    .estimate = backend_estimate,
+    .probe = backend_probe,
+};

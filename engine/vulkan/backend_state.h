@@ -1,0 +1,100 @@
+/* What the Vulkan backend keeps: the device, weights, KV, work memory, and recorded steps. Private to this room.
+ * One owner thread. */
+#pragma once
+#include "engine/model/backend.h"
+#include "engine/vulkan/device_model.h"
+
+#define STEP_HEAD_ROWS 64 /* logits of so many rows at a time */
+#define STEP_DEAD (-1)    /* position of a row that only pads the batch */
+#define USED_WORDS 16     /* bits of experts of one layer: 512 */
+
+struct work { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats, padding zero */
+    VkDeviceAddress x;       /* [rows, d] residual stream */
+    VkDeviceAddress qkv;     /* [rows, qkv_stride] */
+    VkDeviceAddress attn;    /* [rows, n_head * d_head] */
+    VkDeviceAddress parts;   /* attention's splits */
+    VkDeviceAddress arrived; /* [rows, n_kv_head], zero between ops */
+    VkDeviceAddress router;  /* [rows, n_expert] logits; [rows] of the shared expert's gate */
+    VkDeviceAddress shared_gate;
+    VkDeviceAddress ids, weights; /* [rows, n_used] */
+    VkDeviceAddress h;       /* [rows * n_used, d_ff] */
+    VkDeviceAddress h_shared; /* [rows, d_ff of the shared expert] */
+    VkDeviceAddress used;    /* [n_layer, USED_WORDS] experts that the step read */
+    VkDeviceAddress logits;  /* [STEP_HEAD_ROWS, n_vocab] */
+    VkDeviceAddress candidates, candidate_ids, stats; /* first half of top */
+    struct heap heap;
+};
+
+struct sizes { /* greatest over the layers, padded to 32 */
+    uint32_t d, qkv, attn, n_kv_head, d_head, group, expert, n_used, h, h_shared;
+    uint32_t n_slices;      /* of the vocabulary */
+    uint32_t max_splits;    /* of attention, for rows of a decode step */
+    uint32_t decode_rows;   /* rows of a step at most that attention splits over workgroups */
+};
+
+/* The step's variables as the shaders read them, written by the host before each submission. */
+struct step_memory {
+    struct gpu_buffer buffer;
+    int32_t *n_top;         /* [4] */
+    int32_t (*rows)[4];     /* [max_rows] token, position, table, sequence */
+    int32_t *outs;          /* [max_rows] row of each wanted output */
+    int32_t *tables;        /* [table_cap] block ids */
+    VkDeviceAddress at_n_top, at_rows, at_outs, at_tables;
+    int32_t table_cap;
+};
+
+struct result_memory { /* written by the device */
+    struct gpu_buffer buffer;
+    int32_t *ids;     /* [max_rows, BACKEND_MAX_TOP] */
+    float *logits;    /* [max_rows, BACKEND_MAX_TOP] */
+    float *lse;       /* [max_rows] */
+    uint32_t *used;   /* [n_layer, USED_WORDS] */
+    VkDeviceAddress at_ids, at_logits, at_lse;
+    uint64_t used_offset;
+    struct gpu_buffer whole; /* [rows, n_vocab] whole logits; grows when asked for */
+};
+
+struct shape { /* what a recorded step depends on */
+    int32_t n_rows, n_out;  /* rounded up */
+    bool alone;             /* each row is its sequence's only one */
+    bool whole;             /* whole logits are copied out */
+};
+
+struct recorded {
+    struct shape shape;
+    VkCommandBuffer command;
+    uint64_t used_at; /* for eviction */
+};
+
+#define MAX_RECORDED 48
+
+struct backend {
+    struct gpu gpu;
+    const struct model_plan *plan;
+    struct backend_params params;
+    struct device_model model;
+    struct work work;
+    struct sizes sizes;
+    struct heap kv_heap;
+    uint64_t kv_block_bytes; /* of one layer */
+    struct step_memory step;
+    struct result_memory result;
+    struct recorded recorded[MAX_RECORDED];
+    int n_recorded;
+    uint64_t n_steps;
+    uint64_t dense_bytes;    /* read by every step */
+    struct backend_counters counters;
+    double bandwidth;        /* measured, 0: not yet */
+};
+
+/* --- work.c: work memory, the step's variables, results, KV */
+void sizes_of(const struct model_plan *plan, const struct backend_params *p, struct sizes *s);
+bool work_plan(struct backend *b, struct err *e); /* notes work and KV in their heaps; no device is touched */
+bool work_open(struct backend *b, struct err *e);
+bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e);
+void work_close(struct backend *b);
+
+/* --- forward.c: records a step */
+VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct err *e); /* NULL on failure */
+/* Runs a step op by op, handing every intermediate to params.dump. */
+bool forward_dump(struct backend *b, const struct shape *s, struct err *e);

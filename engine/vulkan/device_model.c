@@ -1,0 +1,186 @@
+/* Which tensors of a plan go to the device, and how they are laid out there. */
+#include "engine/vulkan/device_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void fill_rows(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+{
+    device_layout_rows(p->sources[source], p->extra, p->plane, first, n, out);
+}
+
+/* A stack of matrices packed alike, one below the other. */
+static bool plan_stack(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e)
+{
+    if (!device_layout_of(w[0], &m->layout, e)) {
+        return false;
+    }
+    m->n_matrix = (uint32_t)w[0]->n_matrix;
+    m->rows = 0;
+    for (int i = 0; i < n; i++) {
+        m->rows += (uint32_t)w[i]->rows;
+    }
+    for (int plane = 0; plane < DEVICE_PLANES; plane++) {
+        struct heap_part part = {.address = &m->plane[plane],
+                                 .fill = fill_rows,
+                                 .extra = &m->layout,
+                                 .plane = plane,
+                                 .row_bytes = m->layout.row_bytes[plane]};
+        if (part.row_bytes == 0) {
+            continue;
+        }
+        for (int i = 0; i < n; i++) {
+            part.sources[i] = w[i];
+            part.rows[i] = (int64_t)w[i]->n_matrix * w[i]->rows;
+            part.bytes += (uint64_t)part.rows[i] * part.row_bytes;
+        }
+        if (!heap_plan(h, &part, e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool plan_matrix(struct heap *h, const struct weight *w, struct device_matrix *m, struct err *e)
+{
+    return w->type == WEIGHT_NONE || plan_stack(h, &w, 1, m, e);
+}
+
+/* Vectors are read four floats at a time up to a multiple of 32. */
+static uint32_t padded_bytes(int32_t n)
+{
+    return (uint32_t)(n + 31) / 32 * 128;
+}
+
+static void fill_vector(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+{
+    const struct vector *v = p->sources[source];
+    memset(out, 0, p->row_bytes);
+    if (v->at) {
+        memcpy(out, v->at, (size_t)v->n * sizeof(float));
+    }
+}
+
+static bool plan_vector(struct heap *h, const struct vector *v, VkDeviceAddress *address, struct err *e)
+{
+    if (!v->at) {
+        return true;
+    }
+    struct heap_part part = {.address = address, .fill = fill_vector, .sources = {v}, .rows = {1}};
+    part.bytes = part.row_bytes = padded_bytes(v->n);
+    return heap_plan(h, &part, e);
+}
+
+/* inv_freq lies inside the plan, not in a vector. */
+static void fill_inv_freq(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+{
+    const struct rope_plan *r = p->sources[0];
+    memset(out, 0, p->row_bytes);
+    memcpy(out, r->inv_freq, (size_t)r->n_dims / 2 * sizeof(float));
+}
+
+static void fill_biases(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+{
+    const struct vector *v = p->sources[source];
+    if (v->at) {
+        memcpy(out, v->at + first, (size_t)n * sizeof(float));
+    } else {
+        memset(out, 0, (size_t)n * sizeof(float));
+    }
+}
+
+/* Biases of q, k, v below each other as their rows are; an absent one is zeros. */
+static bool plan_qkv_bias(struct heap *h, const struct attention_plan *a, VkDeviceAddress *address, struct err *e)
+{
+    struct heap_part part = {.address = address, .fill = fill_biases, .row_bytes = sizeof(float),
+                             .sources = {&a->bq, &a->bk, &a->bv}, .rows = {a->wq.rows, a->wk.rows, a->wv.rows}};
+    part.bytes = (uint64_t)(a->wq.rows + a->wk.rows + a->wv.rows) * sizeof(float);
+    return heap_plan(h, &part, e);
+}
+
+static bool plan_attention(struct heap *h, const struct attention_plan *a, struct device_layer *l, struct err *e)
+{
+    const struct weight *w[3] = {&a->wq, &a->wk, &a->wv};
+    const struct vector *bias[3] = {&a->bq, &a->bk, &a->bv};
+    struct device_layout q, k, v;
+    struct heap_part freq = {.address = &l->inv_freq, .fill = fill_inv_freq, .sources = {&a->rope}, .rows = {1}};
+    freq.bytes = freq.row_bytes = padded_bytes(a->rope.n_dims / 2 + 1);
+    if (!device_layout_of(w[0], &q, e) || !device_layout_of(w[1], &k, e) || !device_layout_of(w[2], &v, e)) {
+        return false;
+    }
+    if (device_layout_equal(&q, &k) && device_layout_equal(&q, &v)) {
+        l->n_qkv = 1;
+        if (!plan_stack(h, w, 3, &l->qkv[0], e) ||
+            ((a->bq.at || a->bk.at || a->bv.at) && !plan_qkv_bias(h, a, &l->b_qkv[0], e))) {
+            return false;
+        }
+    } else {
+        l->n_qkv = 3;
+        for (int i = 0; i < 3; i++) {
+            if (!plan_matrix(h, w[i], &l->qkv[i], e) || !plan_vector(h, bias[i], &l->b_qkv[i], e)) {
+                return false;
+            }
+        }
+    }
+    return plan_vector(h, &a->q_norm, &l->q_norm, e) && plan_vector(h, &a->k_norm, &l->k_norm, e) &&
+           plan_vector(h, &a->sinks, &l->sinks, e) && plan_vector(h, &a->bo, &l->bo, e) &&
+           plan_matrix(h, &a->wo, &l->wo, e) && heap_plan(h, &freq, e);
+}
+
+static bool plan_mlp(struct heap *h, const struct mlp_plan *p, struct device_mlp *m, struct err *e)
+{
+    m->d_ff = (uint32_t)p->d_ff;
+    return plan_matrix(h, &p->gate, &m->gate, e) && plan_matrix(h, &p->up, &m->up, e) && plan_matrix(h, &p->down, &m->down, e) &&
+           plan_vector(h, &p->b_gate, &m->b_gate, e) && plan_vector(h, &p->b_up, &m->b_up, e) &&
+           plan_vector(h, &p->b_down, &m->b_down, e);
+}
+
+static bool plan_moe(struct heap *h, const struct moe_plan *p, struct device_layer *l, struct err *e)
+{
+    struct device_mlp *m = &l->mlp;
+    m->d_ff = (uint32_t)p->d_ff;
+    return plan_matrix(h, &p->gate, &m->gate, e) && plan_matrix(h, &p->up, &m->up, e) && plan_matrix(h, &p->down, &m->down, e) &&
+           plan_vector(h, &p->b_gate, &m->b_gate, e) && plan_vector(h, &p->b_up, &m->b_up, e) &&
+           plan_vector(h, &p->b_down, &m->b_down, e) && plan_matrix(h, &p->router, &l->router, e) &&
+           plan_vector(h, &p->router_bias, &l->router_bias, e) && plan_vector(h, &p->select_bias, &l->select_bias, e) &&
+           plan_matrix(h, &p->shared_gate, &l->shared_gate, e) && (!p->has_shared || plan_mlp(h, &p->shared, &l->shared, e));
+}
+
+static bool plan_layer(struct heap *h, const struct layer_plan *p, struct device_layer *l, struct err *e)
+{
+    if (p->mixer != MIXER_ATTENTION) {
+        return err_set(e, ERR_UNSUPPORTED, "recurrent layers have no Vulkan kernel yet");
+    }
+    if (!plan_vector(h, &p->mixer_norm, &l->mixer_norm, e) || !plan_vector(h, &p->ffn_norm, &l->ffn_norm, e) ||
+        !plan_attention(h, &p->attention, l, e)) {
+        return false;
+    }
+    return p->ffn == FFN_MOE ? plan_moe(h, &p->moe, l, e) : plan_mlp(h, &p->dense, &l->mlp, e);
+}
+
+bool device_model_plan(struct device_model *m, const struct model_plan *plan, struct err *e)
+{
+    m->layers = calloc((size_t)plan->n_layer, sizeof *m->layers);
+    if (!m->layers) {
+        return err_set(e, ERR_NOMEM, "no memory for %d layers", plan->n_layer);
+    }
+    if (!plan_matrix(&m->heap, &plan->embed, &m->embed, e)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_layer; i++) {
+        if (!plan_layer(&m->heap, &plan->layers[i], &m->layers[i], e)) {
+            return err_prefix(e, "layer %d", i);
+        }
+    }
+    if (plan->head.data != plan->embed.data && !plan_matrix(&m->heap, &plan->head, &m->head, e)) {
+        return false;
+    }
+    return plan_vector(&m->heap, &plan->final_norm, &m->final_norm, e);
+}
+
+void device_model_fini(struct device_model *m, struct gpu *g)
+{
+    heap_fini(&m->heap, g);
+    free(m->layers);
+    memset(m, 0, sizeof *m);
+}

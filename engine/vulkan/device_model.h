@@ -1,0 +1,45 @@
+/* A plan's weights and vectors on the device: addresses and layouts, ready for push constants.
+ * Built at open, immutable after; owned by the backend. */
+#pragma once
+#include "engine/model/plan.h"
+#include "engine/vulkan/heap.h"
+#include "engine/vulkan/device_layout.h"
+
+struct device_matrix {
+    VkDeviceAddress plane[DEVICE_PLANES]; /* 0: absent */
+    struct device_layout layout;
+    uint32_t rows;     /* of one matrix */
+    uint32_t n_matrix; /* 0: the matrix is absent */
+};
+
+struct device_mlp { /* dense feed-forward, shared expert, or all routed experts */
+    struct device_matrix gate, up, down;
+    VkDeviceAddress b_gate, b_up, b_down;
+    uint32_t d_ff;
+};
+
+struct device_layer {
+    VkDeviceAddress mixer_norm, ffn_norm;
+    struct device_matrix qkv[3]; /* one stack where q, k, v are packed alike (n_qkv 1), else each alone */
+    int n_qkv;
+    VkDeviceAddress b_qkv[3];
+    VkDeviceAddress q_norm, k_norm, sinks, inv_freq;
+    struct device_matrix wo;
+    VkDeviceAddress bo;
+    struct device_mlp mlp;       /* dense or routed */
+    struct device_matrix router, shared_gate;
+    VkDeviceAddress router_bias, select_bias;
+    struct device_mlp shared;
+    VkDeviceAddress kv;          /* attention layers: blocks of this layer */
+};
+
+struct device_model {
+    struct device_layer *layers; /* [n_layer] */
+    struct device_matrix embed, head;
+    VkDeviceAddress final_norm;
+    struct heap heap;
+};
+
+/* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload. */
+bool device_model_plan(struct device_model *m, const struct model_plan *plan, struct err *e);
+void device_model_fini(struct device_model *m, struct gpu *g); /* accepts a zeroed struct */

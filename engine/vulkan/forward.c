@@ -1,0 +1,292 @@
+/* One step of a plan as a list of ops: this file is the model, read from top to bottom. */
+#include "engine/vulkan/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Called after each intermediate of layer `layer` (-1: the model's own) is complete; NULL when a step is recorded whole. */
+typedef void (*after_fn)(void *context, const char *what, int layer);
+
+struct forward {
+    struct recorder r;
+    const struct shape *shape;
+    after_fn after;
+    void *after_context;
+};
+
+static void after(struct forward *f, const char *what, int layer)
+{
+    record_barrier(&f->r);
+    if (f->after && f->r.ok) {
+        f->after(f->after_context, what, layer);
+    }
+}
+
+static void projections(struct forward *f, const struct device_layer *l)
+{
+    struct backend *b = f->r.b;
+    uint32_t at = 0;
+    for (int i = 0; i < l->n_qkv; i++) {
+        record_linear(&f->r, &(struct linear_op){.w = &l->qkv[i], .x = b->work.x, .norm = l->mixer_norm, .y = b->work.qkv + at * 4,
+                                                 .bias = l->b_qkv[i], .x_stride = b->sizes.d, .y_stride = b->sizes.qkv,
+                                                 .n_x = f->r.n_rows, .eps = b->plan->norm_eps});
+        at += l->qkv[i].rows;
+    }
+    record_barrier(&f->r);
+}
+
+static void attention(struct forward *f, const struct attention_plan *a, const struct device_layer *l, int layer)
+{
+    struct backend *b = f->r.b;
+    projections(f, l);
+    if (!f->shape->alone) {
+        record_rope_kv(&f->r, a, l);
+        record_barrier(&f->r);
+    }
+    record_attention(&f->r, a, l, f->shape->alone);
+    record_barrier(&f->r);
+    record_linear(&f->r, &(struct linear_op){.w = &l->wo, .x = b->work.attn, .y = b->work.x, .bias = l->bo,
+                                             .x_stride = (uint32_t)(a->n_head * a->d_head), .y_stride = b->sizes.d,
+                                             .n_x = f->r.n_rows, .add = true});
+    after(f, "after_mixer", layer);
+}
+
+static void router(struct forward *f, const struct moe_plan *p, const struct device_layer *l, int layer)
+{
+    struct backend *b = f->r.b;
+    struct linear_op op = {.w = &l->router, .x = b->work.x, .norm = l->ffn_norm, .y = b->work.router, .bias = l->router_bias,
+                           .x_stride = b->sizes.d, .y_stride = b->sizes.expert, .n_x = f->r.n_rows, .eps = b->plan->norm_eps};
+    record_linear(&f->r, &op);
+    if (l->shared_gate.n_matrix) {
+        op.w = &l->shared_gate;
+        op.y = b->work.shared_gate;
+        op.y_stride = 1;
+        op.bias = 0;
+        record_linear(&f->r, &op);
+    }
+    after(f, "router_logits", layer);
+    record_route(&f->r, p, l, layer);
+    after(f, "experts", layer);
+}
+
+static void experts(struct forward *f, const struct layer_plan *p, const struct device_layer *l, int layer)
+{
+    struct backend *b = f->r.b;
+    const bool clamp = p->activation == ACT_SWIGLU_CLAMP;
+    struct mlp_op routed = {.m = &l->mlp, .norm = l->ffn_norm, .h = b->work.h, .n_used = (uint32_t)p->moe.n_used,
+                            .weights = b->work.weights, .clamp = clamp};
+    struct mlp_op shared = {.m = &l->shared, .norm = l->ffn_norm, .h = b->work.h_shared, .n_used = 1,
+                            .weights_kind = l->shared_gate.n_matrix ? 2 : 1, .weights = b->work.shared_gate, .clamp = clamp};
+    router(f, &p->moe, l, layer);
+    record_mlp_up(&f->r, &routed);
+    if (p->moe.has_shared) {
+        record_mlp_up(&f->r, &shared);
+    }
+    record_barrier(&f->r);
+    record_mlp_down(&f->r, &routed);
+    if (p->moe.has_shared) {
+        record_barrier(&f->r);
+        record_mlp_down(&f->r, &shared);
+    }
+}
+
+static void feed_forward(struct forward *f, const struct layer_plan *p, const struct device_layer *l)
+{
+    struct mlp_op op = {.m = &l->mlp, .norm = l->ffn_norm, .h = f->r.b->work.h, .n_used = 1, .weights_kind = 1,
+                        .clamp = p->activation == ACT_SWIGLU_CLAMP};
+    record_mlp_up(&f->r, &op);
+    record_barrier(&f->r);
+    record_mlp_down(&f->r, &op);
+}
+
+static void head_rows(struct forward *f, uint32_t first, uint32_t n)
+{
+    struct backend *b = f->r.b;
+    const struct device_matrix *w = b->model.head.n_matrix ? &b->model.head : &b->model.embed;
+    uint32_t vocab = (uint32_t)b->plan->n_vocab;
+    record_linear(&f->r, &(struct linear_op){.w = w, .x = b->work.x, .norm = b->model.final_norm, .y = b->work.logits,
+                                             .gather = b->step.at_outs + first * 4, .x_stride = b->sizes.d, .y_stride = vocab,
+                                             .n_x = n, .eps = b->plan->norm_eps});
+    record_barrier(&f->r);
+    if (f->shape->whole && f->r.ok) {
+        VkBuffer from;
+        uint64_t offset, bytes = (uint64_t)n * vocab * 4;
+        heap_locate(&b->work.heap, b->work.logits, &from, &offset);
+        vkCmdCopyBuffer(f->r.c, from, b->result.whole.buffer, 1,
+                        &(VkBufferCopy){.srcOffset = offset, .dstOffset = (uint64_t)first * vocab * 4, .size = bytes});
+    }
+    record_top(&f->r, first, n);
+    record_barrier(&f->r);
+}
+
+static void forward(struct forward *f)
+{
+    struct backend *b = f->r.b;
+    const struct model_plan *plan = b->plan;
+    VkBuffer used;
+    uint64_t offset, bytes = (uint64_t)plan->n_layer * USED_WORDS * 4;
+    heap_locate(&b->work.heap, b->work.used, &used, &offset);
+    vkCmdFillBuffer(f->r.c, used, offset, bytes, 0);
+    record_embed(&f->r);
+    after(f, "embed", -1);
+    for (int i = 0; i < plan->n_layer; i++) {
+        const struct layer_plan *p = &plan->layers[i];
+        const struct device_layer *l = &b->model.layers[i];
+        attention(f, &p->attention, l, i);
+        if (p->ffn == FFN_MOE) {
+            experts(f, p, l, i);
+        } else {
+            feed_forward(f, p, l);
+        }
+        after(f, "after_ffn", i);
+    }
+    for (int32_t first = 0; first < f->shape->n_out; first += STEP_HEAD_ROWS) {
+        int32_t n = f->shape->n_out - first;
+        head_rows(f, (uint32_t)first, (uint32_t)(n < STEP_HEAD_ROWS ? n : STEP_HEAD_ROWS));
+    }
+    vkCmdCopyBuffer(f->r.c, used, b->result.buffer.buffer, 1,
+                    &(VkBufferCopy){.srcOffset = offset, .dstOffset = b->result.used_offset, .size = bytes});
+}
+
+/* What the device wrote is visible to the host once the timeline is reached. */
+static void host_barrier(VkCommandBuffer c)
+{
+    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                               .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                               .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
+                         1, &barrier, 0, NULL, 0, NULL);
+}
+
+VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct err *e)
+{
+    VkCommandBuffer c = gpu_command_begin(&b->gpu, true, e);
+    if (!c) {
+        return NULL;
+    }
+    struct forward f = {.r = {.b = b, .c = c, .n_rows = (uint32_t)s->n_rows, .ok = true, .e = e}, .shape = s};
+    forward(&f);
+    host_barrier(c);
+    if (!f.r.ok || !gpu_command_end(&b->gpu, c, e)) {
+        gpu_command_free(&b->gpu, &c);
+        return NULL;
+    }
+    return c;
+}
+
+/* --- the same, op by op, for tests */
+
+struct dumping {
+    struct forward *f;
+    struct gpu_buffer copy;
+    float *before, *now; /* [rows, d] residual stream */
+    struct err *e;
+};
+
+static void restart(struct dumping *d)
+{
+    struct recorder *r = &d->f->r;
+    struct gpu *g = &r->b->gpu;
+    host_barrier(r->c);
+    r->ok = r->ok && gpu_command_end(g, r->c, d->e) && gpu_run(g, r->c, d->e);
+    gpu_command_free(g, &r->c);
+    r->c = gpu_command_begin(g, false, d->e);
+    r->ok = r->ok && r->c;
+}
+
+/* Copies rows of `width` words, `stride` words apart on the device, to out without gaps. */
+static bool fetch(struct dumping *d, VkDeviceAddress from, uint32_t width, uint32_t stride, void *out)
+{
+    struct backend *b = d->f->r.b;
+    VkBuffer buffer;
+    uint64_t offset;
+    uint32_t rows = d->f->r.n_rows;
+    if (!heap_locate(&b->work.heap, from, &buffer, &offset)) {
+        return false;
+    }
+    vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
+                    &(VkBufferCopy){.srcOffset = offset, .size = (uint64_t)rows * stride * 4});
+    restart(d);
+    for (uint32_t i = 0; d->f->r.ok && i < rows; i++) {
+        memcpy((uint8_t *)out + (size_t)i * width * 4, (uint8_t *)d->copy.map + (size_t)i * stride * 4, (size_t)width * 4);
+    }
+    return d->f->r.ok;
+}
+
+static void give(struct dumping *d, const char *what, int layer, const void *data, uint32_t cols, bool is_int)
+{
+    const struct backend_params *p = &d->f->r.b->params;
+    char name[64];
+    if (layer < 0) {
+        snprintf(name, sizeof name, "%s", what);
+    } else {
+        snprintf(name, sizeof name, "layers.%d.%s", layer, what);
+    }
+    p->dump(p->dump_context, name, data, (int32_t)d->f->r.n_rows, (int32_t)cols, is_int);
+}
+
+static void give_stream(struct dumping *d, const char *what, const char *part, int layer)
+{
+    struct backend *b = d->f->r.b;
+    uint32_t width = (uint32_t)b->plan->d_model;
+    if (!fetch(d, b->work.x, width, b->sizes.d, d->now)) {
+        return;
+    }
+    if (part) { /* what this half of the layer added */
+        for (size_t i = 0; i < (size_t)width * d->f->r.n_rows; i++) {
+            d->before[i] = d->now[i] - d->before[i];
+        }
+        give(d, part, layer, d->before, width, false);
+    }
+    give(d, what, layer, d->now, width, false);
+    memcpy(d->before, d->now, (size_t)width * d->f->r.n_rows * 4);
+}
+
+static void on_intermediate(void *context, const char *what, int layer)
+{
+    struct dumping *d = context;
+    struct backend *b = d->f->r.b;
+    if (!strcmp(what, "embed")) {
+        give_stream(d, what, NULL, layer);
+    } else if (!strcmp(what, "after_mixer") || !strcmp(what, "after_ffn")) {
+        give_stream(d, what, what[6] == 'm' ? "mixer" : "ffn", layer);
+    } else if (!strcmp(what, "router_logits")) {
+        uint32_t n = (uint32_t)b->plan->layers[layer].moe.n_expert;
+        if (fetch(d, b->work.router, n, b->sizes.expert, d->now)) {
+            give(d, what, layer, d->now, n, false);
+        }
+    } else {
+        uint32_t n = (uint32_t)b->plan->layers[layer].moe.n_used;
+        if (fetch(d, b->work.ids, n, n, d->now)) {
+            give(d, "expert_ids", layer, d->now, n, true);
+        }
+        if (fetch(d, b->work.weights, n, n, d->now)) {
+            give(d, "expert_weights", layer, d->now, n, false);
+        }
+    }
+}
+
+bool forward_dump(struct backend *b, const struct shape *s, struct err *e)
+{
+    struct forward f = {.r = {.b = b, .n_rows = (uint32_t)s->n_rows, .ok = true, .e = e}, .shape = s};
+    struct dumping d = {.f = &f, .e = e};
+    size_t widest = b->sizes.d > b->sizes.expert ? b->sizes.d : b->sizes.expert;
+    size_t bytes = widest * (size_t)s->n_rows * 4;
+    d.before = calloc(1, bytes);
+    d.now = calloc(1, bytes);
+    f.after = on_intermediate;
+    f.after_context = &d;
+    bool ok = d.before && d.now ? gpu_buffer_create(&b->gpu, GPU_READBACK, bytes, "dump", &d.copy, e)
+                                : err_set(e, ERR_NOMEM, "no memory for the dump");
+    if (ok && (f.r.c = gpu_command_begin(&b->gpu, false, e))) {
+        forward(&f);
+        restart(&d);
+    }
+    ok = ok && f.r.ok && f.r.c;
+    gpu_command_free(&b->gpu, &f.r.c);
+    gpu_buffer_destroy(&b->gpu, &d.copy);
+    free(d.before);
+    free(d.now);
+    return ok;
+}

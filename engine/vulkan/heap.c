@@ -1,0 +1,214 @@
+/* Planning, allocation and upload of long-lived device memory. */
+#include "engine/vulkan/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN 256u
+#define BUFFER_BYTES (2048ull << 20) /* aim; larger parts get a buffer of their own */
+#define STAGE_BYTES (8ull << 20)     /* each of two */
+
+bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e)
+{
+    if (h->n_parts == h->cap_parts) {
+        int cap = h->cap_parts ? h->cap_parts * 2 : 256;
+        struct heap_part *more = realloc(h->parts, (size_t)cap * sizeof *more);
+        if (!more) {
+            return err_set(e, ERR_NOMEM, "no memory for the list of weights");
+        }
+        h->parts = more;
+        h->cap_parts = cap;
+    }
+    h->parts[h->n_parts++] = *part;
+    return true;
+}
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+uint64_t heap_planned_bytes(const struct heap *h)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < h->n_parts; i++) {
+        sum += aligned(h->parts[i].bytes);
+    }
+    return sum;
+}
+
+/* Places parts in order; returns the number of buffers, their sizes in `sizes` (room for n_parts). */
+static int place(struct heap *h, uint64_t limit, uint64_t *sizes)
+{
+    int n = 0;
+    for (int i = 0; i < h->n_parts; i++) {
+        struct heap_part *p = &h->parts[i];
+        uint64_t bytes = aligned(p->bytes);
+        if (n == 0 || sizes[n - 1] + bytes > limit) {
+            sizes[n++] = 0;
+        }
+        p->buffer = n - 1;
+        p->offset = sizes[n - 1];
+        sizes[n - 1] += bytes;
+    }
+    return n;
+}
+
+struct stage { /* two halves: one is filled while the other is copied */
+    struct gpu_buffer half[2];
+    VkCommandBuffer command[2];
+    uint64_t value[2]; /* of the timeline when the copy is done */
+    int now;
+    uint64_t used;
+};
+
+static bool stage_submit(struct gpu *g, struct stage *s, struct err *e)
+{
+    VkCommandBuffer c = s->command[s->now];
+    if (!c) {
+        return true;
+    }
+    VKTRY(vkEndCommandBuffer(c));
+    uint64_t value = g->submitted + 1;
+    VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                              .signalSemaphoreValueCount = 1,
+                                              .pSignalSemaphoreValues = &value};
+    VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                           .pNext = &timeline,
+                           .commandBufferCount = 1,
+                           .pCommandBuffers = &c,
+                           .signalSemaphoreCount = 1,
+                           .pSignalSemaphores = &g->timeline};
+    VKTRY(vkQueueSubmit(g->queue, 1, &submit, VK_NULL_HANDLE));
+    g->submitted = s->value[s->now] = value;
+    s->now ^= 1;
+    s->used = 0;
+    return true;
+fail:
+    return false;
+}
+
+/* Makes the current half writable and its command open. */
+static bool stage_ready(struct gpu *g, struct stage *s, struct err *e)
+{
+    int i = s->now;
+    if (s->value[i]) {
+        VkSemaphoreWaitInfo wait = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                    .semaphoreCount = 1,
+                                    .pSemaphores = &g->timeline,
+                                    .pValues = &s->value[i]};
+        VKTRY(vkWaitSemaphores(g->device, &wait, UINT64_MAX));
+        gpu_command_free(g, &s->command[i]);
+        s->value[i] = 0;
+    }
+    if (!s->command[i]) {
+        s->command[i] = gpu_command_begin(g, false, e);
+    }
+    return s->command[i] != VK_NULL_HANDLE;
+fail:
+    return false;
+}
+
+static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const struct heap_part *p, struct err *e)
+{
+    VkBuffer to = h->buffers[p->buffer].buffer;
+    uint64_t at = p->offset;
+    for (int i = 0; i < HEAP_SOURCES && p->sources[i]; i++) {
+        for (int64_t row = 0; row < p->rows[i];) {
+            if (!stage_ready(g, s, e)) {
+                return false;
+            }
+            int64_t room = (int64_t)((STAGE_BYTES - s->used) / p->row_bytes), n = p->rows[i] - row;
+            if (room == 0) {
+                if (!stage_submit(g, s, e)) {
+                    return false;
+                }
+                continue;
+            }
+            n = n < room ? n : room;
+            struct gpu_buffer *half = &s->half[s->now];
+            p->fill(p, i, row, n, (uint8_t *)half->map + s->used);
+            VkBufferCopy copy = {.srcOffset = s->used, .dstOffset = at, .size = (uint64_t)n * p->row_bytes};
+            vkCmdCopyBuffer(s->command[s->now], half->buffer, to, 1, &copy);
+            s->used += (copy.size + 15) / 16 * 16;
+            at += copy.size;
+            row += n;
+        }
+    }
+    return true;
+}
+
+static bool upload(struct heap *h, struct gpu *g, struct err *e)
+{
+    struct stage s = {0};
+    bool ok = gpu_buffer_create(g, GPU_UPLOAD, STAGE_BYTES, "staging 0", &s.half[0], e) &&
+              gpu_buffer_create(g, GPU_UPLOAD, STAGE_BYTES, "staging 1", &s.half[1], e) && stage_ready(g, &s, e);
+    for (int i = 0; ok && i < h->n_parts; i++) {
+        const struct heap_part *p = &h->parts[i];
+        if (p->fill) {
+            ok = p->row_bytes <= STAGE_BYTES ? upload_part(h, g, &s, p, e)
+                                             : err_set(e, ERR_LIMIT, "a row of %u bytes is too long", p->row_bytes);
+        } else if ((ok = stage_ready(g, &s, e))) {
+            vkCmdFillBuffer(s.command[s.now], h->buffers[p->buffer].buffer, p->offset, (p->bytes + 3) / 4 * 4, 0);
+        }
+    }
+    ok = ok && stage_submit(g, &s, e);
+    if (vkDeviceWaitIdle(g->device) != VK_SUCCESS) {
+        g->lost = true;
+        ok = err_set(e, ERR_DEVICE, "the GPU was lost while weights were uploaded");
+    }
+    for (int i = 0; i < 2; i++) {
+        gpu_command_free(g, &s.command[i]);
+        gpu_buffer_destroy(g, &s.half[i]);
+    }
+    return ok;
+}
+
+bool heap_commit(struct heap *h, struct gpu *g, const char *name, struct err *e)
+{
+    bool ok = false;
+    uint64_t limit = g->caps.max_allocation < BUFFER_BYTES ? g->caps.max_allocation / ALIGN * ALIGN : BUFFER_BYTES;
+    uint64_t *sizes = calloc((size_t)h->n_parts + 1, sizeof *sizes);
+    h->buffers = calloc((size_t)h->n_parts + 1, sizeof *h->buffers);
+    if (!sizes || !h->buffers) {
+        err_set(e, ERR_NOMEM, "no memory for the list of buffers");
+        goto out;
+    }
+    int n = place(h, limit, sizes);
+    for (; h->n_buffers < n; h->n_buffers++) {
+        if (!gpu_buffer_create(g, GPU_LOCAL, sizes[h->n_buffers], name, &h->buffers[h->n_buffers], e)) {
+            goto out;
+        }
+        h->bytes += sizes[h->n_buffers];
+    }
+    for (int i = 0; i < h->n_parts; i++) {
+        *h->parts[i].address = h->buffers[h->parts[i].buffer].address + h->parts[i].offset;
+    }
+    ok = upload(h, g, e);
+out:
+    free(sizes);
+    return ok;
+}
+
+bool heap_locate(const struct heap *h, VkDeviceAddress a, VkBuffer *buffer, uint64_t *offset)
+{
+    for (int i = 0; i < h->n_buffers; i++) {
+        const struct gpu_buffer *b = &h->buffers[i];
+        if (a >= b->address && a < b->address + b->size) {
+            *buffer = b->buffer;
+            *offset = a - b->address;
+            return true;
+        }
+    }
+    return false;
+}
+
+void heap_fini(struct heap *h, struct gpu *g)
+{
+    for (int i = 0; i < h->n_buffers; i++) {
+        gpu_buffer_destroy(g, &h->buffers[i]);
+    }
+    free(h->buffers);
+    free(h->parts);
+    memset(h, 0, sizeof *h);
+}

@@ -1,0 +1,44 @@
+/* Recording of ops into a command buffer: one function per kind of op, each binds a pipeline, pushes its arguments and
+ * dispatches. Barriers are the caller's: ops recorded between two barriers may run at the same time.
+ * The push structs mirror the shaders' blocks field by field. */
+#pragma once
+#include "engine/vulkan/backend_state.h"
+
+struct recorder {
+    struct backend *b;
+    VkCommandBuffer c;
+    uint32_t n_rows;
+    bool ok; /* false after the first failure; later calls do nothing */
+    struct err *e;
+};
+
+void record_barrier(struct recorder *r);
+
+struct linear_op { /* y (+)= W norm(x) + bias */
+    const struct device_matrix *w;
+    VkDeviceAddress x, norm, y, bias, gather;
+    uint32_t x_stride, y_stride; /* floats */
+    uint32_t n_x;
+    float eps;
+    bool add;
+};
+void record_linear(struct recorder *r, const struct linear_op *op);
+
+struct mlp_op { /* y += sum of experts(norm(x)) */
+    const struct device_mlp *m;
+    VkDeviceAddress norm, h;    /* h: between up and down */
+    uint32_t n_used;            /* 1 for dense */
+    uint32_t weights_kind;      /* 0 routed, 1 ones, 2 sigmoid of `weights` */
+    VkDeviceAddress weights;
+    bool clamp;
+};
+void record_mlp_up(struct recorder *r, const struct mlp_op *op);
+void record_mlp_down(struct recorder *r, const struct mlp_op *op);
+
+void record_embed(struct recorder *r);
+void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l, int layer);
+void record_rope_kv(struct recorder *r, const struct attention_plan *a, const struct device_layer *l);
+/* prep: the op also does what rope_kv does. */
+void record_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, bool prep);
+/* Candidates of rows [first, first + n) of the wanted outputs, from work.logits. */
+void record_top(struct recorder *r, uint32_t first, uint32_t n);

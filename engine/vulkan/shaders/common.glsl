@@ -1,0 +1,28 @@
+/* What every shader includes: pointer types over buffer device addresses (no descriptors are used), and
+ * reductions over a workgroup. All sizes of rows in memory are multiples of 32 floats, the rest zero. */
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference2 : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer F32x2 { vec2 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { vec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32 { uint at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32 { int at[]; };
+/* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, sequence. */
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Rows { ivec4 at[]; };
+
+layout(local_size_x_id = 0) in; /* constant 0: threads of a workgroup, a multiple of the subgroup's size */
+
+const uint CHUNK = 32; /* columns that one thread decodes at a time */
+
+float sigmoid(float v)
+{
+    return 1.0 / (1.0 + exp(-v));
+}

@@ -1,0 +1,76 @@
+#version 460
+/* y[t, r] (+)= W[r, :] . norm(x[t, :]) + bias[r]
+ * W [rows, cols] packed; x [T, cols], y [T, rows] f32; norm, bias absent as the constants say
+ * Projections of attention, router, dense parts, the head (which gathers its rows of x).
+ * Grid (rows / (ROWS * subgroups), T / COLS); a subgroup owns ROWS rows of W, its threads stride over chunks. */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "quant.glsl"
+#include "reduce.glsl"
+#include "tile.glsl"
+layout(constant_id = 1) const uint ROWS = 2; /* rows of W of a subgroup */
+layout(constant_id = 5) const bool ADD = false;
+layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 7) const bool GATHER = false;
+
+layout(push_constant, std430) uniform Push {
+    Planes w;
+    F32x4 x, norm;
+    F32 y, bias;
+    I32 gather;
+    uint rows, n_chunk;      /* of W */
+    uint x_stride, y_stride; /* x in float4, y in floats */
+    uint n_x;                /* rows of x (T) */
+    float eps, inverse_cols;
+} p;
+
+void main()
+{
+    uint row0 = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS, t0 = gl_WorkGroupID.y * COLS;
+    float sum[ROWS * COLS], squares[COLS];
+    [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) {
+        sum[i] = 0.0;
+    }
+    [[unroll]] for (uint i = 0; i < COLS; i++) {
+        squares[i] = 0.0;
+    }
+    for (uint first = 0; first < p.n_chunk; first += TILE_CHUNKS) {
+        uint n = min(TILE_CHUNKS, p.n_chunk - first);
+        barrier();
+        [[unroll]] for (uint i = 0; i < COLS; i++) {
+            uint t = min(t0 + i, p.n_x - 1);
+            if (GATHER) {
+                t = uint(p.gather.at[t]);
+            }
+            tile_load(i, F32x4(uint64_t(p.x) + 16ul * t * p.x_stride), p.norm, first, n, squares[i]);
+        }
+        barrier();
+        for (uint c = gl_SubgroupInvocationID; c < n; c += gl_SubgroupSize) {
+            Packed packed[ROWS];
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                packed[r] = packed_load(p.w, min(row0 + r, p.rows - 1) * p.n_chunk + first + c);
+            }
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                vec4 code[8];
+                float scale, offset;
+                packed_decode(packed[r], code, scale, offset);
+                [[unroll]] for (uint i = 0; i < COLS; i++) {
+                    sum[r * COLS + i] += tile_dot(i, c, code, scale, offset);
+                }
+            }
+        }
+    }
+    [[unroll]] for (uint i = 0; i < COLS; i++) {
+        float factor = NORM ? inversesqrt(workgroup_sum(squares[i]) * p.inverse_cols + p.eps) : 1.0;
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            float v = subgroupAdd(sum[r * COLS + i]) * factor;
+            if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows && t0 + i < p.n_x) {
+                uint at = (t0 + i) * p.y_stride + row0 + r;
+                if (BIAS) {
+                    v += p.bias.at[row0 + r];
+                }
+                p.y.at[at] = ADD ? p.y.at[at] + v : v;
+            }
+        }
+    }
+}

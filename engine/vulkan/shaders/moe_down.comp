@@ -1,0 +1,80 @@
+#version 460
+/* y[t, r] += sum_k weights[t, k] (D_e[r, :] . h[t, k, :] + bias_e[r]), e = ids[t, k]
+ * D [n_expert, d, d_ff] packed; h [T, K, d_ff] f32; y [T, d] f32, the residual stream
+ * Second half of the experts; of a dense layer with K = 1 (ids NULL: expert 0, weight 1), of a shared expert with
+ * weight sigmoid(weights[t]).
+ * Grid (d / (ROWS * subgroups), T). The K rows of h are one vector of K d_ff columns to a subgroup's threads. */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "quant.glsl"
+#include "reduce.glsl"
+#include "tile.glsl"
+layout(constant_id = 1) const uint ROWS = 2;
+layout(constant_id = 5) const uint N_USED = 4;
+layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 7) const uint WEIGHTS = 0; /* 0: routed; 1: all ones; 2: the sigmoid of one logit per row */
+
+layout(push_constant, std430) uniform Push {
+    Planes down;
+    F32x4 h;
+    F32 y, bias, weights;
+    I32 ids;
+    Rows token_rows;
+    uint rows, n_chunk, h_stride, y_stride, weights_stride;
+} p;
+
+shared int slot_expert[N_USED];
+shared float slot_weight[N_USED];
+
+void main()
+{
+    uint row0 = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS, t = gl_WorkGroupID.y;
+    if (p.token_rows.at[t].y < 0) {
+        return;
+    }
+    if (gl_LocalInvocationIndex < N_USED) {
+        uint k = gl_LocalInvocationIndex;
+        slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * N_USED + k] : 0;
+        slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[t * p.weights_stride + k];
+        if (WEIGHTS == 2) {
+            slot_weight[k] = sigmoid(slot_weight[k]);
+        }
+    }
+    float sum[ROWS], none = 0.0;
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        sum[r] = 0.0;
+    }
+    uint n_chunk = p.n_chunk * N_USED;
+    F32x4 h = F32x4(uint64_t(p.h) + 16ul * t * N_USED * p.h_stride);
+    for (uint first = 0; first < n_chunk; first += TILE_CHUNKS) {
+        uint n = min(TILE_CHUNKS, n_chunk - first);
+        barrier();
+        tile_load(0, h, h, first, n, none);
+        barrier();
+        for (uint c = gl_SubgroupInvocationID; c < n; c += gl_SubgroupSize) {
+            uint k = (first + c) / p.n_chunk, at = (first + c) % p.n_chunk;
+            uint matrix = uint(slot_expert[k]) * p.rows;
+            Packed packed[ROWS];
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                packed[r] = packed_load(p.down, (matrix + min(row0 + r, p.rows - 1)) * p.n_chunk + at);
+            }
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                vec4 code[8];
+                float scale, offset;
+                packed_decode(packed[r], code, scale, offset);
+                sum[r] += slot_weight[k] * tile_dot(0, c, code, scale, offset);
+            }
+        }
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        float v = subgroupAdd(sum[r]);
+        if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
+            if (BIAS) {
+                for (uint k = 0; k < N_USED; k++) {
+                    v += slot_weight[k] * p.bias.at[uint(slot_expert[k]) * p.rows + row0 + r];
+                }
+            }
+            p.y.at[t * p.y_stride + row0 + r] += v;
+        }
+    }
+}

@@ -1,0 +1,24 @@
+/* Chooses the weight format of a variant. A format gives
+ *   struct Packed                      the raw words of CHUNK columns of one row
+ *   Packed packed_load(Planes, index)  index = row * chunks per row + chunk
+ *   void packed_decode(Packed, out vec4 code[8], out float scale, out float offset)
+ *                                      w = scale * code + offset, columns in order
+ *   HAS_OFFSET                         0: offset is 0 */
+struct Planes {
+    uint64_t data, scales, biases;
+};
+layout(constant_id = 16) const uint BITS = 4;        /* affine: bits of a code */
+layout(constant_id = 17) const uint GROUP_CHUNKS = 1; /* affine: chunks that share a scale */
+layout(constant_id = 18) const uint SCALE_TYPE = 0;  /* affine: 0 bf16, 1 f16, 2 f32 */
+
+#if defined(W_F32)
+#include "quant_f32.glsl"
+#elif defined(W_F16)
+#include "quant_f16.glsl"
+#elif defined(W_BF16)
+#include "quant_bf16.glsl"
+#elif defined(W_MXFP4)
+#include "quant_mxfp4.glsl"
+#elif defined(W_AFFINE)
+#include "quant_affine.glsl"
+#endif

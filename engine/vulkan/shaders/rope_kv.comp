@@ -1,0 +1,71 @@
+#version 460
+/* q <- rope(norm(q)) in place; K, V of the row's position <- rope(norm(k)), v
+ * qkv [T, stride]: heads of q (each followed by its gate when Q_STEP is 2 D), then k, then v
+ * Between the projections and attention, when a sequence has several rows in the step.
+ * Grid (n_head + 2 n_kv_head, T); one workgroup of one subgroup per head. */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "rope.glsl"
+#include "kv.glsl"
+
+layout(push_constant, std430) uniform Push {
+    F32 qkv, q_norm, k_norm, inv_freq;
+    Rows rows;
+    I32 tables;
+    U32 kv;
+    uint stride, n_head, n_kv_head, q_step;
+    float eps, rope_scale;
+} p;
+
+shared float heads[D];
+
+void store_kv(ivec4 row, uint is_v, uint head)
+{
+    uint block = uint(p.tables.at[row.z + row.y / int(BLOCK_TOKENS)]);
+    uint at = kv_word(block, is_v, p.n_kv_head, head, uint(row.y) % BLOCK_TOKENS, D);
+    if (KV_F32) {
+        for (uint d = gl_LocalInvocationIndex; d < D; d += gl_WorkGroupSize.x) {
+            p.kv.at[at + d] = floatBitsToUint(heads[d]);
+        }
+    } else {
+        for (uint d = gl_LocalInvocationIndex; d < D / 2; d += gl_WorkGroupSize.x) {
+            p.kv.at[at + d] = packHalf2x16(vec2(heads[2 * d], heads[2 * d + 1]));
+        }
+    }
+}
+
+void main()
+{
+    uint t = gl_WorkGroupID.y, head = gl_WorkGroupID.x;
+    ivec4 row = p.rows.at[t];
+    if (row.y < 0) {
+        return;
+    }
+    bool is_q = head < p.n_head, is_k = !is_q && head < p.n_head + p.n_kv_head;
+    uint at = t * p.stride + (is_q ? head * p.q_step : p.n_head * p.q_step + (head - p.n_head) * D);
+    if (!is_q && !is_k) {
+        for (uint d = gl_LocalInvocationIndex; d < D; d += gl_WorkGroupSize.x) {
+            heads[d] = p.qkv.at[at + d];
+        }
+        barrier();
+        store_kv(row, 1, head - p.n_head - p.n_kv_head);
+        return;
+    }
+    if (is_q) {
+        HEAD_LOAD(0, p.qkv, at, p.q_norm, p.eps)
+    } else {
+        HEAD_LOAD(0, p.qkv, at, p.k_norm, p.eps)
+    }
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < N_ROPE / 2; i += gl_WorkGroupSize.x) {
+        HEAD_ROTATE(0, i, row.y, p.inv_freq, p.rope_scale)
+    }
+    barrier();
+    if (is_k) {
+        store_kv(row, 0, head - p.n_head);
+        return;
+    }
+    for (uint d = gl_LocalInvocationIndex; d < D; d += gl_WorkGroupSize.x) {
+        p.qkv.at[at + d] = heads[d];
+    }
+}

@@ -1,0 +1,89 @@
+/* Choice of experts by rank: each thread holds experts e, e + threads, ... and counts how many come before its own
+ * (greater score, or equal score and lower id), so that no step depends on another and ties always fall alike. */
+layout(constant_id = 20) const uint N_EXPERT = 24;
+layout(constant_id = 21) const uint N_USED = 4;
+layout(constant_id = 22) const uint SCORE = 0; /* enum router_score: softmax, top-k then softmax, sigmoid */
+layout(constant_id = 23) const bool NORMALIZE = true;
+layout(constant_id = 24) const uint N_GROUP = 1;
+layout(constant_id = 25) const uint N_GROUP_USED = 1;
+
+shared float route_score[N_EXPERT]; /* what the choice goes by */
+shared float route_logit[N_EXPERT];
+shared float route_group[N_GROUP];
+shared int chosen_id[N_USED];
+shared float chosen_weight[N_USED]; /* e^(logit - max), or the sigmoid */
+
+const uint GROUP_SIZE = N_EXPERT / N_GROUP;
+
+uint route_rank(uint e, uint first, uint end)
+{
+    float s = route_score[e];
+    uint rank = 0;
+    for (uint i = first; i < end; i++) {
+        float o = route_score[i];
+        rank += (o > s || (o == s && i < e)) ? 1 : 0;
+    }
+    return rank;
+}
+
+/* Group score: the sum of its two best; groups outside the best N_GROUP_USED drop out. */
+void route_groups()
+{
+    for (uint g = gl_LocalInvocationIndex; g < N_GROUP; g += gl_WorkGroupSize.x) {
+        float best = -1.0e30, next = -1.0e30;
+        for (uint i = g * GROUP_SIZE; i < (g + 1) * GROUP_SIZE; i++) {
+            float s = route_score[i];
+            next = max(next, min(best, s));
+            best = max(best, s);
+        }
+        route_group[g] = best + next;
+    }
+    barrier();
+    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
+        uint mine = e / GROUP_SIZE, rank = 0;
+        float s = route_group[mine];
+        for (uint g = 0; g < N_GROUP; g++) {
+            float o = route_group[g];
+            rank += (o > s || (o == s && g < mine)) ? 1 : 0;
+        }
+        if (rank >= N_GROUP_USED) {
+            route_score[e] = -1.0e30;
+        }
+    }
+    barrier();
+}
+
+/* Fills chosen_id, chosen_weight from route_score and route_logit; ends with a barrier. Returns the factor that
+ * makes weights of chosen_weight (before moe_plan.scale). */
+float route_choose()
+{
+    barrier();
+    if (N_GROUP > 1) {
+        route_groups();
+    }
+    float most = -1.0e30;
+    for (uint i = 0; i < N_EXPERT; i++) {
+        most = max(most, route_logit[i]);
+    }
+    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
+        uint rank = route_rank(e, 0, N_EXPERT);
+        if (rank < N_USED) {
+            chosen_id[rank] = int(e);
+            chosen_weight[rank] = SCORE == 2 ? sigmoid(route_logit[e]) : exp(route_logit[e] - most);
+        }
+    }
+    barrier();
+    float sum = 0.0;
+    if (SCORE == 0 && !NORMALIZE) { /* the plain softmax over all experts */
+        for (uint i = 0; i < N_EXPERT; i++) {
+            sum += exp(route_logit[i] - most);
+        }
+    } else if (NORMALIZE || SCORE == 1) {
+        for (uint i = 0; i < N_USED; i++) {
+            sum += chosen_weight[i];
+        }
+    } else {
+        sum = 1.0;
+    }
+    return 1.0 / sum;
+}

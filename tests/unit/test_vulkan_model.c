@@ -1,0 +1,273 @@
+/* The Vulkan backend on the demo model against its goldens (tests/data/demo-golden): logits, greedy answers, and that a
+ * row's result does not depend on how it was batched or cut. Run from the build folder; $srcdir as automake sets it.
+ * With VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation any message of the layer is on stderr. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/model/backend.h"
+#include "engine/model/model.h"
+
+#define VOCAB 8192
+#define MAX_ROWS 96
+#define MAX_SEQUENCES 6
+
+static struct model *model;
+static struct backend *plain, *exact; /* f16 and f32 KV */
+static struct file_map golden;
+static const int32_t *golden_ids;  /* [96] */
+static const float *golden_logits; /* [96, VOCAB] */
+static struct step_row rows[MAX_ROWS];
+
+static void path_of(char *out, size_t size, const char *name)
+{
+    const char *srcdir = getenv("srcdir");
+    snprintf(out, size, "%s/%s", srcdir ? srcdir : ".", name);
+}
+
+static const void *tensor(const cJSON *header, const char *name)
+{
+    uint64_t header_bytes;
+    memcpy(&header_bytes, golden.data, 8);
+    const cJSON *offsets = cJSON_GetObjectItem(cJSON_GetObjectItem(header, name), "data_offsets");
+    assert_non_null(offsets);
+    return golden.data + 8 + header_bytes + (size_t)cJSON_GetArrayItem(offsets, 0)->valuedouble;
+}
+
+static int open_all(void **state)
+{
+    char path[4096];
+    struct err e = {0};
+    uint64_t header_bytes;
+    struct backend_params p = {.n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES};
+    path_of(path, sizeof path, "engine/demo-model");
+    model = model_open(path, &e);
+    assert_non_null(model);
+    plain = vulkan_backend.open(model_plan(model), &p, &e);
+    p.exact = true;
+    exact = vulkan_backend.open(model_plan(model), &p, &e);
+    if (!plain || !exact) {
+        fprintf(stderr, "%s\n", e.text);
+        return -1;
+    }
+    path_of(path, sizeof path, "tests/data/demo-golden/logits.safetensors");
+    assert_true(file_map(path, &golden, &e));
+    memcpy(&header_bytes, golden.data, 8);
+    cJSON *header = json_parse((const char *)golden.data + 8, header_bytes, NULL, &e);
+    assert_non_null(header);
+    golden_ids = tensor(header, "input_ids");
+    golden_logits = tensor(header, "logits");
+    cJSON_Delete(header);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    vulkan_backend.close(&plain);
+    vulkan_backend.close(&exact);
+    model_close(&model);
+    file_unmap(&golden);
+    return 0;
+}
+
+static void run(struct backend *b, const struct step_sequence *q, int32_t n, int32_t n_top)
+{
+    struct err e = {0};
+    struct step s = {.sequences = q, .n_sequences = n, .n_top = n_top};
+    if (!vulkan_backend.step(b, &s, rows, &e)) {
+        fail_msg("%s", e.text);
+    }
+}
+
+/* Blocks of sequence i, in no order. */
+static void blocks_of(int i, int32_t out[8])
+{
+    for (int j = 0; j < 8; j++) {
+        out[j] = (i * 8 + j) * 37 % 64;
+    }
+}
+
+static double worst_difference(struct backend *b, int32_t chunk)
+{
+    int32_t blocks[8];
+    double worst = 0;
+    blocks_of(0, blocks);
+    for (int32_t start = 0; start < 96; start += chunk) {
+        int32_t n = 96 - start < chunk ? 96 - start : chunk;
+        struct step_sequence q = {.tokens = golden_ids + start, .n_tokens = n, .start = start, .blocks = blocks, .state = -1,
+                                  .n_out = n, .want_logits = true};
+        run(b, &q, 1, 1);
+        for (int32_t i = 0; i < n * VOCAB; i++) {
+            double d = fabs(rows[i / VOCAB].logits[i % VOCAB] - golden_logits[(size_t)start * VOCAB + (size_t)i]);
+            worst = d > worst || isnan(d) ? d : worst;
+        }
+    }
+    return worst;
+}
+
+static void test_logits_match_golden(void **state)
+{
+    double worst = worst_difference(plain, 96);
+    print_message("worst logit difference: %g\n", worst);
+    assert_true(worst <= 0.05);
+}
+
+static void test_exact_logits_match_golden_closely(void **state)
+{
+    double worst = worst_difference(exact, 96);
+    print_message("worst logit difference, exact: %g\n", worst);
+    assert_true(worst <= 2e-3);
+}
+
+static void test_prefill_in_chunks_agrees(void **state)
+{
+    assert_true(worst_difference(exact, 37) <= 2e-3);
+    assert_true(worst_difference(plain, 1) <= 0.05);
+}
+
+static void test_candidates_are_sorted_and_complete(void **state)
+{
+    int32_t blocks[8], n_top = BACKEND_MAX_TOP;
+    blocks_of(0, blocks);
+    struct step_sequence q = {.tokens = golden_ids, .n_tokens = 20, .blocks = blocks, .state = -1, .n_out = 3, .want_logits = true};
+    run(exact, &q, 1, n_top);
+    for (int r = 0; r < 3; r++) {
+        const float *logits = rows[r].logits;
+        double sum = 0;
+        int better = 0;
+        for (int v = 0; v < VOCAB; v++) {
+            sum += exp((double)logits[v]);
+            better += logits[v] > rows[r].top_logits[n_top - 1];
+        }
+        assert_true(fabs(log(sum) - rows[r].log_sum_exp) < 1e-4);
+        assert_true(better <= n_top - 1);
+        for (int i = 0; i < n_top; i++) {
+            assert_true(rows[r].top_logits[i] == logits[rows[r].top_ids[i]]);
+            if (i > 0) {
+                float a = rows[r].top_logits[i - 1], b = rows[r].top_logits[i];
+                assert_true(a > b || (a == b && rows[r].top_ids[i - 1] < rows[r].top_ids[i]));
+            }
+        }
+    }
+}
+
+/* Greedy answers of several prompts decoded side by side. */
+static void test_greedy_batch_matches_golden(void **state)
+{
+    char path[4096];
+    struct err e = {0};
+    path_of(path, sizeof path, "tests/data/demo-golden/greedy.json");
+    cJSON *cases = json_parse_file(path, 1 << 20, &e);
+    assert_non_null(cases);
+    const int prompts[] = {0, 1, 2, 3, 4};
+    enum { N = 5, STEPS = 12 };
+    int32_t blocks[N][8], position[N], next[N];
+    for (int i = 0; i < N; i++) {
+        const cJSON *ids = cJSON_GetObjectItem(cJSON_GetArrayItem(cases, prompts[i]), "input_ids");
+        int32_t tokens[MAX_ROWS], n = cJSON_GetArraySize(ids);
+        for (int j = 0; j < n; j++) {
+            tokens[j] = (int32_t)cJSON_GetArrayItem(ids, j)->valuedouble;
+        }
+        blocks_of(i, blocks[i]);
+        struct step_sequence q = {.tokens = tokens, .n_tokens = n, .blocks = blocks[i], .state = -1, .n_out = 1};
+        run(plain, &q, 1, 1);
+        next[i] = rows[0].top_ids[0];
+        position[i] = n;
+    }
+    for (int step = 0; step < STEPS; step++) {
+        struct step_sequence q[N];
+        int n = 0, who[N];
+        for (int i = 0; i < N; i++) {
+            const cJSON *want = cJSON_GetObjectItem(cJSON_GetArrayItem(cases, prompts[i]), "greedy_ids");
+            if (step < cJSON_GetArraySize(want)) {
+                assert_int_equal(next[i], (int)cJSON_GetArrayItem(want, step)->valuedouble);
+                who[n] = i;
+                q[n++] = (struct step_sequence){.tokens = &next[i], .n_tokens = 1, .start = position[i]++, .blocks = blocks[i], .state = -1, .n_out = 1};
+            }
+        }
+        if (n == 0) {
+            break;
+        }
+        run(plain, q, n, 1);
+        for (int i = 0; i < n; i++) {
+            next[who[i]] = rows[i].top_ids[0];
+        }
+    }
+    cJSON_Delete(cases);
+}
+
+static void test_rows_do_not_depend_on_their_batch(void **state)
+{
+    static float alone[VOCAB];
+    int32_t blocks[2][8];
+    blocks_of(0, blocks[0]);
+    blocks_of(1, blocks[1]);
+    struct step_sequence first = {.tokens = golden_ids, .n_tokens = 40, .blocks = blocks[0], .state = -1};
+    struct step_sequence other = {.tokens = golden_ids + 7, .n_tokens = 5, .blocks = blocks[1], .state = -1};
+    run(plain, &first, 1, 1);
+    run(plain, &other, 1, 1);
+    struct step_sequence q[2] = {
+        {.tokens = golden_ids + 40, .n_tokens = 1, .start = 40, .blocks = blocks[0], .state = -1, .n_out = 1, .want_logits = true},
+        {.tokens = golden_ids + 12, .n_tokens = 1, .start = 5, .blocks = blocks[1], .state = -1, .n_out = 1, .want_logits = true}};
+    run(plain, q, 1, 1);
+    memcpy(alone, rows[0].logits, sizeof alone);
+    run(plain, q, 2, 1);
+    assert_memory_equal(alone, rows[0].logits, sizeof alone);
+}
+
+static void test_step_refuses_what_is_too_large(void **state)
+{
+    struct err e = {0};
+    int32_t blocks[8];
+    blocks_of(0, blocks);
+    struct step_sequence q = {.tokens = golden_ids, .n_tokens = MAX_ROWS + 1, .blocks = blocks, .state = -1};
+    struct step s = {.sequences = &q, .n_sequences = 1, .n_top = 1};
+    assert_false(vulkan_backend.step(plain, &s, rows, &e));
+    assert_int_equal(e.code, ERR_LIMIT);
+}
+
+static void test_copied_blocks_hold_the_same(void **state)
+{
+    struct err e = {0};
+    static float before[VOCAB];
+    int32_t blocks[8] = {5, 6, 7}, copied[8] = {15, 16, 17};
+    const int32_t pairs[2][2] = {{5, 15}, {6, 16}};
+    struct step_sequence q = {.tokens = golden_ids, .n_tokens = 50, .blocks = blocks, .state = -1};
+    run(plain, &q, 1, 1);
+    assert_true(vulkan_backend.copy_blocks(plain, pairs, 2, &e));
+    struct step_sequence next = {.tokens = golden_ids + 50, .n_tokens = 1, .start = 50, .blocks = blocks, .state = -1, .n_out = 1, .want_logits = true};
+    run(plain, &next, 1, 1);
+    memcpy(before, rows[0].logits, sizeof before);
+    next.blocks = copied;
+    run(plain, &next, 1, 1);
+    assert_memory_equal(before, rows[0].logits, sizeof before);
+}
+
+int main(void)
+{
+    struct err e = {0};
+    if (!vulkan_backend.probe(&e)) {
+        fprintf(stderr, "skipped: %s\n", e.text);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_logits_match_golden),
+        cmocka_unit_test(test_exact_logits_match_golden_closely),
+        cmocka_unit_test(test_prefill_in_chunks_agrees),
+        cmocka_unit_test(test_candidates_are_sorted_and_complete),
+        cmocka_unit_test(test_greedy_batch_matches_golden),
+        cmocka_unit_test(test_rows_do_not_depend_on_their_batch),
+        cmocka_unit_test(test_step_refuses_what_is_too_large),
+        cmocka_unit_test(test_copied_blocks_hold_the_same),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
