@@ -1,0 +1,291 @@
+/* An engine without a model, for tests of what stands before it: takes sluice-engine's arguments, speaks its protocol,
+ * and answers as the last user message orders: the text after "fake:" in the prompt is a JSON object
+ *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error code's name,
+ *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks}.
+ * Without an order it says "ok". One process per connection. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/json.h"
+#include "engine/text/detokenizer.h"
+#include "engine/text/text_model.h"
+#include "engine/wire/message.h"
+#include "engine/wire/status.h"
+
+#define PREFILL_STEP_MS 100
+
+struct fake {
+    int fd;
+    uint64_t id;
+    struct text_model *text;
+    struct engine_job_params job;
+    struct arena *arena;
+    const char *say, *finish, *refuse;
+    int64_t prefill_ms, token_ms, fail_after, die_after;
+};
+
+static const char *argument(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (!strcmp(argv[i], name))
+            return argv[i + 1];
+    fprintf(stderr, "fake_engine: %s is needed\n", name);
+    exit(2);
+}
+
+static void send_buf(int fd, struct buf *b)
+{
+    for (size_t at = 0; at < b->len;) {
+        ssize_t n = send(fd, b->data + at, b->len - at, MSG_NOSIGNAL);
+        if (n <= 0)
+            _exit(0); /* the client has gone: so does the job */
+        at += (size_t)n;
+    }
+    buf_clear(b);
+}
+
+static void send_event(struct fake *f, struct engine_event *ev)
+{
+    struct buf b = {0};
+    ev->job = f->id;
+    message_put_event(&b, ev);
+    send_buf(f->fd, &b);
+    buf_fini(&b);
+}
+
+/* Sleeps; ends with the client, or true when it asked to cancel. */
+static bool rest(struct fake *f, int64_t ms)
+{
+    struct pollfd p = {.fd = f->fd, .events = POLLIN};
+    double until = clock_ms() + (double)ms;
+    do {
+        double left = until - clock_ms();
+        if (poll(&p, 1, left > 0 ? (int)left : 0) <= 0)
+            continue;
+        char bytes[256];
+        if (recv(f->fd, bytes, sizeof bytes, 0) <= 0)
+            _exit(0);
+        return true; /* the only frame that a client sends now is CANCEL */
+    } while (clock_ms() < until);
+    return false;
+}
+
+/* The order in the prompt. */
+static void read_order(struct fake *f)
+{
+    struct detokenizer d;
+    struct buf text = {0};
+    struct err e = {0};
+    f->say = "ok";
+    f->finish = "stop";
+    f->refuse = "";
+    f->fail_after = f->die_after = -1;
+    detokenizer_init(&d, f->text->vocab, false);
+    for (int32_t i = 0; i < f->job.n_prompt; i++)
+        detokenizer_push(&d, f->job.prompt[i], &text);
+    char *order = NULL, *end = NULL;
+    for (char *at = text.data; at && (at = strstr(at, "fake:{")); at += 5)
+        order = at + 5;
+    for (char *at = order; at && (at = strchr(at, '}')); at++) {
+        cJSON *o = json_parse(order, (size_t)(at + 1 - order), NULL, &e);
+        end = at + 1;
+        if (!o)
+            continue;
+        json_get_string(o, "text", &f->say, &e);
+        json_get_string(o, "finish", &f->finish, &e);
+        json_get_string(o, "refuse", &f->refuse, &e);
+        json_get_int(o, "prefill_ms", 0, 600000, &f->prefill_ms, &e);
+        json_get_int(o, "token_ms", 0, 600000, &f->token_ms, &e);
+        json_get_int(o, "fail_after", 0, 1 << 20, &f->fail_after, &e);
+        json_get_int(o, "die_after", 0, 1 << 20, &f->die_after, &e);
+        break; /* the tree lives as long as this process */
+    }
+    (void)end;
+}
+
+static enum err_code code_of(const char *name)
+{
+    for (int i = 0; i < ERR__N; i++)
+        if (!strcmp(err_code_name((enum err_code)i), name))
+            return (enum err_code)i;
+    return ERR_INTERNAL;
+}
+
+static bool prefill(struct fake *f)
+{
+    for (int64_t at = 0; at < f->prefill_ms; at += PREFILL_STEP_MS) {
+        send_event(f, &(struct engine_event){.type = ENGINE_PROGRESS, .total = f->job.n_prompt,
+                                             .done = (int32_t)(f->job.n_prompt * at / f->prefill_ms)});
+        if (rest(f, PREFILL_STEP_MS))
+            return false;
+    }
+    return true;
+}
+
+static void fill_token(struct engine_token *t, int32_t id, int n_top)
+{
+    *t = (struct engine_token){.id = id, .logprob = -0.5f, .n_top = n_top};
+    for (int k = 0; k < n_top; k++) {
+        t->top[k].id = k == 0 ? id : k;
+        t->top[k].logprob = -0.5f - (float)k;
+    }
+}
+
+static void answer(struct fake *f)
+{
+    struct ids ids = {0};
+    struct detokenizer d;
+    struct buf piece = {0};
+    struct err e = {0};
+    bool cancelled = !prefill(f);
+    double began = clock_ms();
+    int32_t n = 0;
+    tokenizer_encode(f->text->tokenizer, f->say, strlen(f->say), TOKENIZE_SPECIAL, NULL, 0, &ids, &e);
+    detokenizer_init(&d, f->text->vocab, f->job.special_text);
+    for (; !cancelled && n < (int32_t)ids.n && n < f->job.max_tokens; n++) {
+        struct engine_token token;
+        if (n == f->die_after)
+            _exit(1);
+        if (n == f->fail_after) {
+            struct engine_event ev = {.type = ENGINE_FAILED};
+            err_set(&ev.error, ERR_DEVICE, "the device was lost");
+            send_event(f, &ev);
+            return;
+        }
+        detokenizer_push(&d, ids.at[n], &piece);
+        fill_token(&token, ids.at[n], f->job.top_logprobs > 0 ? f->job.top_logprobs : 0);
+        send_event(f, &(struct engine_event){.type = ENGINE_TOKENS, .tokens = &token, .n_tokens = 1,
+                                             .text = piece.data ? piece.data : "", .text_len = piece.len});
+        buf_clear(&piece);
+        cancelled = f->token_ms && rest(f, f->token_ms);
+    }
+    bool cut = n < (int32_t)ids.n || !strcmp(f->finish, "length");
+    struct engine_event done = {.type = ENGINE_DONE,
+                                .finish = cancelled ? ENGINE_CANCELLED : cut ? ENGINE_LENGTH : ENGINE_STOP_EOS,
+                                .usage = {.prompt_tokens = f->job.n_prompt, .completion_tokens = n,
+                                          .prefill_ms = (double)f->prefill_ms, .decode_ms = clock_ms() - began}};
+    send_event(f, &done);
+}
+
+/* Reads frames until SUBMIT came. */
+static bool take_job(struct fake *f)
+{
+    struct buf in = {0}, out = {0};
+    struct err e = {0};
+    struct frame frame;
+    size_t used;
+    char bytes[65536];
+    message_put_hello(&out, "fake-engine");
+    send_buf(f->fd, &out);
+    for (;;) {
+        int got = frame_parse(in.data ? in.data : "", in.len, &frame, &used, &e);
+        if (got < 0)
+            return false;
+        if (got == 1 && frame.type == FRAME_SUBMIT)
+            return message_get_submit(&frame, &f->job, f->arena, &e);
+        if (got == 1) {
+            buf_consume(&in, used);
+            continue;
+        }
+        ssize_t n = recv(f->fd, bytes, sizeof bytes, 0);
+        if (n <= 0)
+            return false;
+        buf_append(&in, bytes, (size_t)n);
+    }
+}
+
+static void serve(struct fake *f)
+{
+    if (!take_job(f))
+        return;
+    read_order(f);
+    if (*f->refuse) {
+        struct engine_event ev = {.type = ENGINE_FAILED};
+        f->id = 0; /* no job was made */
+        err_set(&ev.error, code_of(f->refuse), "refused as ordered");
+        send_event(f, &ev);
+        return;
+    }
+    send_event(f, &(struct engine_event){.type = ENGINE_ACCEPTED, .queue_position = 0});
+    answer(f);
+    shutdown(f->fd, SHUT_WR);
+    char rest_of_it[256];
+    while (recv(f->fd, rest_of_it, sizeof rest_of_it, 0) > 0)
+        ;
+}
+
+static int open_socket(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    unlink(path);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || listen(fd, 512) != 0) {
+        perror(path);
+        exit(1);
+    }
+    return fd;
+}
+
+static void publish(struct status_writer *w, const struct text_model *m, int running)
+{
+    struct status_page *p = status_begin(w);
+    p->pid = getpid();
+    p->heartbeat = (double)clock_wall_ms() / 1000;
+    p->state = ENGINE_READY;
+    p->n_ctx = 4096;
+    p->n_slots = 256;
+    p->jobs_running = running;
+    snprintf(p->model_name, sizeof p->model_name, "%.127s", m->name);
+    snprintf(p->backend, sizeof p->backend, "fake");
+    snprintf(p->device, sizeof p->device, "none");
+    status_end(w);
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = {0};
+    static struct text_model text;
+    const char *path = argument(argc, argv, "--socket");
+    if (!text_model_open(&text, argument(argc, argv, "--model"), argument(argc, argv, "--cache-dir"), &e)) {
+        fprintf(stderr, "fake_engine: %s\n", e.text);
+        return 1;
+    }
+    struct status_writer *w = status_create(argument(argc, argv, "--status"), &e);
+    if (!w) {
+        fprintf(stderr, "fake_engine: %s\n", e.text);
+        return 1;
+    }
+    int listening = open_socket(path), running = 0;
+    for (uint64_t id = 1;;) {
+        publish(w, &text, running);
+        struct pollfd p = {.fd = listening, .events = POLLIN};
+        int n = poll(&p, 1, 200);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            running--;
+        if (n <= 0)
+            continue;
+        struct fake f = {.fd = accept(listening, NULL, NULL), .id = id++, .text = &text, .arena = arena_create(0)};
+        if (f.fd < 0 || !f.arena)
+            continue;
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* kill -9 of the engine ends its jobs */
+            serve(&f);
+            _exit(0);
+        }
+        running++;
+        close(f.fd);
+        arena_destroy(&f.arena);
+    }
+}

@@ -1,0 +1,245 @@
+// Starts a whole server (nginx, workers, engine or fake engine) in a temporary folder and talks to it.
+// SLUICE_PREFIX: where `make install` put it (default build/root). SLUICE_NODE_MODULES: where npm put the clients.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+export const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const prefix = process.env.SLUICE_PREFIX ?? path.join(top, 'build/root');
+const bin = process.env.SLUICE_BIN; // a build folder that holds the programs side by side
+export const slow = process.env.SLUICE_TEST_ASAN ? 4 : 1; // sanitized programs take longer
+export const demo = path.join(top, 'engine/demo-model');
+
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** Imports a package of tests/package.json. */
+export async function load(name) {
+  const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
+  const require = createRequire(path.join(modules, 'x.js'));
+  return import(pathToFileURL(require.resolve(name)).href);
+}
+
+function program(name) {
+  const places = bin
+    ? [path.join(bin, name)]
+    : [path.join(prefix, 'bin', name), path.join(prefix, 'libexec/sluice', name),
+       path.join(prefix, '..', prefix.endsWith('asan-root') ? 'asan' : 'release', 'tests/api', name)];
+  const found = places.find((p) => existsSync(p));
+  if (!found) throw new Error(`${name} is not in ${places.join(', ')}`);
+  return found;
+}
+
+async function freePort() {
+  return new Promise((done) => {
+    const s = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = s.address();
+      s.close(() => done(port));
+    });
+  });
+}
+
+function layOut(dir, fake) {
+  const binDir = path.join(dir, 'bin');
+  mkdirSync(binDir);
+  symlinkSync(program('sluice-worker'), path.join(binDir, 'sluice-worker'));
+  symlinkSync(program(fake ? 'fake_engine' : 'sluice-engine'), path.join(binDir, 'sluice-engine'));
+  const share = path.join(dir, 'share');
+  mkdirSync(share);
+  symlinkSync(path.join(top, 'nginx'), path.join(share, 'nginx'));
+  symlinkSync(path.join(top, 'web'), path.join(share, 'web'));
+  return { binDir, share };
+}
+
+/** One running server. options: fake (engine), args (of `sluice up`), model. */
+export async function start(options = {}) {
+  const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
+  const server = new Server(dir, await freePort(), options);
+  server.spawn();
+  await server.ready();
+  return server;
+}
+
+class Server {
+  constructor(dir, port, options) {
+    this.dir = dir;
+    this.port = port;
+    this.options = options;
+    this.url = `http://127.0.0.1:${port}`;
+    this.log = '';
+    this.places = layOut(dir, options.fake);
+  }
+
+  spawn() {
+    const envFile = path.join(this.dir, 'env');
+    const args = ['up', '--state', path.join(this.dir, 'state'), '--port', String(this.port), '--env-file', envFile,
+      '--bin-dir', this.places.binDir, '--share-dir', this.places.share, '--model', this.options.model ?? demo,
+      '--backend', 'cpu', ...(this.options.args ?? [])];
+    this.child = spawn(program('sluice'), args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const keep = (data) => { this.log += data; };
+    this.child.stdout.on('data', keep);
+    this.child.stderr.on('data', keep);
+    this.exited = new Promise((done) => this.child.on('exit', (code, signal) => {
+      this.ended = { code, signal };
+      done(this.ended);
+    }));
+  }
+
+  async ready(ms = 30000 * slow) {
+    const until = Date.now() + ms;
+    for (;;) {
+      if (this.ended) throw new Error(`sluice up ended: ${JSON.stringify(this.ended)}\n${this.log}`);
+      try {
+        const r = await fetch(`${this.url}/health`);
+        await r.text();
+        if (r.status === 200) break;
+      } catch { /* not listening yet */ }
+      if (Date.now() > until) throw new Error(`not healthy after ${ms} ms\n${this.log}`);
+      await sleep(30);
+    }
+    const env = Object.fromEntries(readFileSync(path.join(this.dir, 'env'), 'utf8').split('\n')
+      .filter((l) => l.includes('=')).map((l) => [l.slice(0, l.indexOf('=')), l.slice(l.indexOf('=') + 1)]));
+    this.key = env.SLUICE_API_KEY;
+    this.admin = { name: env.SLUICE_ADMIN_USER, password: env.SLUICE_ADMIN_PASSWORD };
+    return this;
+  }
+
+  async stop() {
+    if (!this.ended) {
+      this.child.kill('SIGTERM');
+      await Promise.race([this.exited, sleep(30000)]);
+      if (!this.ended) this.child.kill('SIGKILL');
+      await this.exited;
+    }
+    if (process.env.SLUICE_TEST_KEEP) console.error(this.dir);
+    else rmSync(this.dir, { recursive: true, force: true });
+    const cry = this.log.match(/(ERROR: AddressSanitizer|runtime error:|LeakSanitizer)[^]*/);
+    if (cry) throw new Error(cry[0].slice(0, 4000));
+  }
+
+  /** Process ids of a supervised child: engine, recorder, workers-short, workers-stream, nginx. */
+  pid(name) {
+    const list = JSON.parse(readFileSync(path.join(this.dir, 'state/processes.json'), 'utf8'));
+    return list.find((p) => p.name === name)?.pid;
+  }
+
+  /** Direct children of a process. */
+  childrenOf(pid) {
+    return readdirSync('/proc').filter((p) => /^\d+$/.test(p)).map(Number).filter((p) => {
+      try { return Number(readFileSync(`/proc/${p}/stat`, 'utf8').split(') ')[1].split(' ')[1]) === pid; } catch { return false; }
+    });
+  }
+
+  /** fetch with the key; body: an object becomes JSON. */
+  async request(method, where, body, headers = {}) {
+    const h = { authorization: `Bearer ${this.key}`, ...headers };
+    if (body !== undefined && typeof body !== 'string' && !Buffer.isBuffer(body)) {
+      body = JSON.stringify(body);
+      h['content-type'] ??= 'application/json';
+    }
+    for (const k of Object.keys(h)) if (h[k] === null) delete h[k];
+    return fetch(this.url + where, { method, body, headers: h });
+  }
+
+  async json(method, where, body, headers) {
+    const r = await this.request(method, where, body, headers);
+    const text = await r.text();
+    let value = null;
+    try { value = text ? JSON.parse(text) : null; } catch { value = { unparsed: text }; }
+    return { status: r.status, headers: r.headers, body: value, text };
+  }
+
+  chat(body, headers) {
+    return this.json('POST', '/v1/chat/completions', body, headers);
+  }
+
+  /** Chunks of a streamed chat, comments and raw text beside them. */
+  async stream(body, { onChunk, signal, where = '/v1/chat/completions' } = {}) {
+    const r = await fetch(this.url + where, {
+      method: 'POST', signal, body: JSON.stringify({ ...body, stream: true }),
+      headers: { authorization: `Bearer ${this.key}`, 'content-type': 'application/json' },
+    });
+    const out = { status: r.status, headers: r.headers, chunks: [], comments: [], done: false, raw: '' };
+    if (!r.headers.get('content-type')?.startsWith('text/event-stream')) {
+      out.error = JSON.parse(await r.text());
+      return out;
+    }
+    const decoder = new TextDecoder('utf-8', { fatal: true });
+    let rest = '';
+    for await (const bytes of r.body) {
+      const text = decoder.decode(bytes, { stream: true });
+      out.raw += text;
+      rest += text;
+      for (let end; (end = rest.indexOf('\n\n')) >= 0; rest = rest.slice(end + 2)) takeEvent(rest.slice(0, end), out, onChunk);
+    }
+    out.rest = rest;
+    return out;
+  }
+
+  /** A raw connection: sends the pieces as they are, gives what came back until the server closed or ms passed. */
+  raw(pieces, { ms = 10000, pause = 0 } = {}) {
+    return new Promise((done) => {
+      const socket = net.connect(this.port, '127.0.0.1');
+      const got = [];
+      const finish = () => { socket.destroy(); done(Buffer.concat(got).toString('latin1')); };
+      const timer = setTimeout(finish, ms);
+      socket.on('data', (d) => got.push(d));
+      socket.on('error', () => {});
+      socket.on('close', () => { clearTimeout(timer); finish(); });
+      socket.on('connect', async () => {
+        for (const p of [pieces].flat()) {
+          socket.write(p);
+          if (pause) await sleep(pause);
+        }
+      });
+    });
+  }
+
+  /** A figure of /metrics; labels as they stand in the text: 'route="/health"'. Sums what matches. */
+  async metric(name, labels = '') {
+    const text = await (await fetch(`${this.url}/metrics`)).text();
+    return text.split('\n').filter((l) => (l.startsWith(`sluice_${name} `) || l.startsWith(`sluice_${name}{`)) && l.includes(labels))
+      .reduce((sum, l) => sum + Number(l.slice(l.lastIndexOf(' ') + 1)), 0);
+  }
+}
+
+function takeEvent(event, out, onChunk) {
+  if (event.startsWith(':')) return out.comments.push(event);
+  if (!event.startsWith('data: ')) throw new Error(`not an event: ${JSON.stringify(event)}`);
+  const data = event.slice(6);
+  if (data === '[DONE]') {
+    if (out.done) throw new Error('a second [DONE]');
+    out.done = true;
+    return undefined;
+  }
+  if (out.done) throw new Error('an event after [DONE]');
+  const chunk = JSON.parse(data);
+  out.chunks.push(chunk);
+  return onChunk?.(chunk);
+}
+
+/** What a client makes of the chunks of choice i. */
+export function joined(chunks, i = 0) {
+  const out = { content: '', reasoning: '', calls: [], finish: [] };
+  for (const chunk of chunks) {
+    for (const choice of chunk.choices ?? []) {
+      if (choice.index !== i) continue;
+      out.content += choice.delta.content ?? '';
+      out.reasoning += choice.delta.reasoning_content ?? '';
+      for (const c of choice.delta.tool_calls ?? []) {
+        const call = (out.calls[c.index] ??= { arguments: '' });
+        if (c.id) call.id = c.id;
+        if (c.function.name) call.name = c.function.name;
+        call.arguments += c.function.arguments ?? '';
+      }
+      if (choice.finish_reason) out.finish.push(choice.finish_reason);
+    }
+  }
+  return out;
+}
+
+/** A message that orders the fake engine's answer. */
+export const order = (o) => [{ role: 'user', content: `fake:${JSON.stringify(o)}` }];
