@@ -1,0 +1,152 @@
+/* sluice-engine: one model behind one unix socket. This thread becomes the I/O thread; loop and monitor are its own. */
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#define LOG_MODULE "engine"
+#include "engine/base/log.h"
+#include "engine/base/option.h"
+#include "engine/sched/loop.h"
+#include "engine/sched/notify.h"
+
+#define STOP_MS 5000 /* for the running step at the end */
+
+struct options {
+    const char *model, *socket, *status, *backend, *cache_dir, *group, *log_level;
+    int64_t ctx, slots, max_queue, threads, prefill_chunk, kv_memory, grace;
+    bool exact, prefix_cache, help, version;
+};
+
+#define FIELD(name) offsetof(struct options, name)
+static const struct option table[] = {
+    {.name = "model", .type = OPTION_STRING, .offset = FIELD(model), .value = "PATH",
+     .help = "Model folder (config.json and safetensors) or GGUF file."},
+    {.name = "socket", .type = OPTION_STRING, .offset = FIELD(socket), .value = "PATH",
+     .help = "Unix socket to listen on (mode 0660)."},
+    {.name = "status", .type = OPTION_STRING, .offset = FIELD(status), .value = "FILE",
+     .help = "Status page: a small file that readers map."},
+    {.name = "backend", .type = OPTION_CHOICE, .offset = FIELD(backend), .fallback = "auto",
+     .choices = "auto|vulkan|cpu", .help = "What computes; auto takes a real GPU if there is one."},
+    {.name = "ctx", .type = OPTION_INT, .offset = FIELD(ctx), .max = 16777216, .value = "TOKENS",
+     .help = "Longest prompt and answer together; 0: the model's own, at most 32768."},
+    {.name = "slots", .type = OPTION_INT, .offset = FIELD(slots), .fallback = "16", .min = 1, .max = 1024,
+     .help = "Jobs that run at once."},
+    {.name = "max-queue", .type = OPTION_INT, .offset = FIELD(max_queue), .fallback = "256", .min = 1, .max = 100000,
+     .help = "Jobs that may wait; more are refused."},
+    {.name = "threads", .type = OPTION_INT, .offset = FIELD(threads), .max = 1024,
+     .help = "Threads of the cpu backend; 0: one per core."},
+    {.name = "cache-dir", .type = OPTION_STRING, .offset = FIELD(cache_dir), .value = "DIR",
+     .help = "Folder for the compiled vocabulary and pipelines."},
+    {.name = "kv-memory", .type = OPTION_BYTES, .offset = FIELD(kv_memory), .max = 1e15, .value = "BYTES",
+     .help = "Memory for KV blocks; 0: half of what all slots could fill, at most a quarter of free memory."},
+    {.name = "prefill-chunk", .type = OPTION_INT, .offset = FIELD(prefill_chunk), .fallback = "512", .min = 32,
+     .max = 65536, .value = "TOKENS", .help = "Prompt tokens of a step at most."},
+    {.name = "prefix-cache", .type = OPTION_BOOL, .offset = FIELD(prefix_cache), .fallback = "true",
+     .help = "Reuse KV blocks of equal beginnings within a scope."},
+    {.name = "exact", .type = OPTION_BOOL, .offset = FIELD(exact),
+     .help = "32-bit activations everywhere, however slow."},
+    {.name = "group", .type = OPTION_STRING, .offset = FIELD(group), .value = "NAME",
+     .help = "Members of this group may connect beside our own user and root."},
+    {.name = "grace", .type = OPTION_INT, .offset = FIELD(grace), .fallback = "5", .max = 3600, .value = "SECONDS",
+     .help = "At SIGTERM running jobs get this long to finish."},
+    {.name = "log-level", .type = OPTION_CHOICE, .offset = FIELD(log_level), .fallback = "info",
+     .choices = "error|warn|info|debug", .help = "What is logged on standard error."},
+    {.name = "help", .type = OPTION_BOOL, .offset = FIELD(help), .help = "Show this text."},
+    {.name = "version", .type = OPTION_BOOL, .offset = FIELD(version), .help = "Show the version."},
+};
+#undef FIELD
+#define N_OPTIONS (sizeof table / sizeof table[0])
+
+static int fail(const struct err *e, int exit_status)
+{
+    fprintf(stderr, "sluice-engine: %s%s%s\n", e->field, e->field[0] ? ": " : "", e->text);
+    return exit_status;
+}
+
+static bool check(const struct options *o, gid_t *group, struct err *e)
+{
+    if (!o->model || !o->socket || !o->status)
+        return err_set(e, ERR_INPUT, "--model, --socket and --status are needed; see --help");
+    *group = (gid_t)-1;
+    if (!o->group)
+        return true;
+    const struct group *g = getgrnam(o->group);
+    if (!g)
+        return err_field(e, ERR_INPUT, "group", "no group '%s' on this system", o->group);
+    *group = g->gr_gid;
+    return true;
+}
+
+static void describe(struct status_writer *status, const struct options *o)
+{
+    struct status_page *page = status_begin(status);
+    snprintf(page->model_path, sizeof page->model_path, "%s", o->model);
+    snprintf(page->error, sizeof page->error, "the engine is loading the model");
+    status_end(status);
+}
+
+static int serve(const struct options *o, gid_t group, struct err *e)
+{
+    struct inbox inbox;
+    struct server *server = NULL;
+    struct monitor *monitor = NULL;
+    struct loop *loop = NULL;
+    int exit_status = 1;
+    struct status_writer *status = status_create(o->status, e);
+    if (!status)
+        return fail(e, exit_status);
+    describe(status, o);
+    inbox_init(&inbox);
+    server = server_open(&(struct server_params){.socket_path = o->socket, .group = group,
+                                                 .grace_ms = (int)o->grace * 1000, .inbox = &inbox, .status = status},
+                         e);
+    monitor = server ? monitor_create(status, e) : NULL;
+    if (monitor)
+        loop = loop_start(&(struct loop_params){.model = o->model, .backend = o->backend, .cache_dir = o->cache_dir,
+                                                .ctx = o->ctx, .slots = o->slots, .max_queue = o->max_queue,
+                                                .threads = o->threads, .prefill_chunk = o->prefill_chunk,
+                                                .kv_bytes = o->kv_memory, .exact = o->exact,
+                                                .prefix_cache = o->prefix_cache, .inbox = &inbox, .server = server,
+                                                .status = status, .monitor = monitor},
+                          e);
+    if (loop)
+        exit_status = server_run(server);
+    else
+        fail(e, exit_status);
+    notify_manager("STOPPING=1");
+    if (!loop_stop(&loop, STOP_MS)) {
+        log_warn("the loop is stuck in a step or a load: leaving without cleaning up");
+        unlink(o->socket);
+        _exit(exit_status);
+    }
+    server_close(&server);
+    inbox_fini(&inbox);
+    monitor_destroy(&monitor);
+    status_close(&status);
+    return exit_status;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {0};
+    struct err e = {0};
+    gid_t group;
+    if (!option_parse(table, N_OPTIONS, argc, argv, &o, NULL, &e))
+        return fail(&e, 2);
+    if (o.help) {
+        puts("usage: sluice-engine --model PATH --socket PATH --status FILE [options]\n");
+        option_help(table, N_OPTIONS);
+        return 0;
+    }
+    if (o.version) {
+        puts("sluice-engine " PACKAGE_VERSION);
+        return 0;
+    }
+    if (!check(&o, &group, &e))
+        return fail(&e, 2);
+    log_set_level((enum log_level)log_level_from_name(o.log_level));
+    return serve(&o, group, &e);
+}

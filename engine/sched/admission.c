@@ -1,0 +1,202 @@
+/* Slots and blocks: who gets them, who gives them back. */
+#include <string.h>
+
+#include "engine/base/clock.h"
+#define LOG_MODULE "sched"
+#include "engine/base/log.h"
+#include "engine/sched/scheduler_state.h"
+
+/* A paused job comes back only when this many blocks are left over, so that it is not paused again at once. */
+#define PAUSED_RESERVE 4
+
+static int32_t available(const struct scheduler *s)
+{
+    struct block_counts c = block_pool_counts(s->pool);
+    return c.free + c.idle;
+}
+
+static void give_blocks(struct scheduler *s, struct job *j)
+{
+    while (j->n_blocks)
+        block_pool_give(s->pool, j->blocks[--j->n_blocks]);
+    j->n_indexed = 0;
+    j->n_computed = 0;
+}
+
+void release(struct scheduler *s, struct job *j)
+{
+    int32_t at = 0;
+    give_blocks(s, j);
+    s->free_slots[s->n_free_slots++] = j->slot;
+    j->slot = -1;
+    while (s->running[at] != j)
+        at++;
+    s->n_running--;
+    memmove(&s->running[at], &s->running[at + 1], (size_t)(s->n_running - at) * sizeof *s->running);
+    s->blocked_id = 0;
+}
+
+static void pause_job(struct scheduler *s, struct job *j)
+{
+    log_debug("job=%llu paused tokens=%d", (unsigned long long)j->id, j->n_tokens);
+    release(s, j);
+    j->state = JOB_WAITING;
+    j->was_paused = true;
+    s->n_paused++;
+    /* its user is present as a running one still: no memory is needed */
+    fair_queue_push(s->queue, j, true);
+    fair_queue_leave(s->queue, j);
+}
+
+/* Whose work is lost first: background before normal, then the youngest. */
+static struct job *victim(const struct scheduler *s)
+{
+    struct job *worst = NULL;
+    for (int32_t i = 0; i < s->n_running; i++) { /* in order of admission: later ones replace */
+        struct job *j = s->running[i];
+        if (!worst || j->params.priority >= worst->params.priority)
+            worst = j;
+    }
+    return worst;
+}
+
+bool ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens)
+{
+    int32_t n = blocks_for(n_tokens);
+    if (!job_reserve_blocks(j, n)) {
+        struct err e = {0};
+        err_set(&e, ERR_NOMEM, "no memory for a block table");
+        job_fail(s, j, &e);
+        return false;
+    }
+    while (j->n_blocks < n) {
+        int32_t block = block_pool_take(s->pool);
+        if (block >= 0) {
+            j->blocks[j->n_blocks++] = block;
+            continue;
+        }
+        struct job *other = victim(s);
+        pause_job(s, other);
+        if (other == j)
+            return false;
+    }
+    return true;
+}
+
+void index_blocks(struct scheduler *s, struct job *j)
+{
+    if (s->set.n_recurrent || s->set.no_prefix_cache)
+        return;
+    for (; (j->n_indexed + 1) * BACKEND_BLOCK_TOKENS <= j->n_computed; j->n_indexed++)
+        j->blocks[j->n_indexed] = prefix_index_add(s->index, &j->chain, j->tokens + j->n_indexed * BACKEND_BLOCK_TOKENS,
+                                                   j->blocks[j->n_indexed]);
+}
+
+/* References to the known blocks at the job's beginning. The last token is always computed: its row is what the next
+ * token is drawn from. */
+static void find_prefix(struct scheduler *s, struct job *j)
+{
+    prefix_chain_begin(s->index, j->params.scope, &j->chain);
+    if (s->set.n_recurrent || s->set.no_prefix_cache)
+        return;
+    int32_t most = (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS;
+    while (j->n_blocks < most) {
+        int32_t block = prefix_index_find(s->index, &j->chain, j->tokens + j->n_blocks * BACKEND_BLOCK_TOKENS);
+        if (block < 0)
+            break;
+        j->blocks[j->n_blocks++] = block;
+    }
+    j->n_indexed = j->n_blocks;
+    j->n_computed = j->n_blocks * BACKEND_BLOCK_TOKENS;
+}
+
+/* All blocks that the job's tokens need, or none. */
+static bool take_blocks(struct scheduler *s, struct job *j)
+{
+    int32_t n_tokens = j->n_tokens < s->set.n_ctx ? j->n_tokens + 1 : j->n_tokens;
+    int32_t n = blocks_for(n_tokens);
+    /* each running answer may want a block soon; a job that would run alone needs no reserve */
+    int32_t reserve = s->n_running ? s->n_running + (j->was_paused ? PAUSED_RESERVE : 0) : 0;
+    find_prefix(s, j);
+    if (n - j->n_blocks + reserve > available(s)) {
+        give_blocks(s, j);
+        return false;
+    }
+    while (j->n_blocks < n)
+        j->blocks[j->n_blocks++] = block_pool_take(s->pool);
+    return true;
+}
+
+/* What only an admitted job needs: made late, so that a long queue costs little memory. */
+static bool prepare(struct scheduler *s, struct job *j, struct err *e)
+{
+    const struct engine_job_params *p = &j->params;
+    if (!job_reserve_blocks(j, blocks_for(j->n_tokens + 1)))
+        return err_set(e, ERR_NOMEM, "no memory for a block table");
+    if (j->sampler)
+        return true;
+    if (!answer_init(&j->answer, s->set.vocab, p->special_text, p->stop, p->n_stop, e))
+        return false;
+    j->sampler = sampler_create(&p->sampling, s->set.n_vocab, e);
+    if (j->sampler)
+        sampler_see_prompt(j->sampler, p->prompt, p->n_prompt);
+    return j->sampler != NULL;
+}
+
+static void note_admission(struct scheduler *s, struct job *j)
+{
+    struct tally *t = &s->tally;
+    if (!j->was_paused) { /* a paused job finds its own blocks: no merit of the cache */
+        j->times.admitted = clock_ms();
+        j->n_cached = j->n_computed;
+        t->prompt_tokens += (uint64_t)j->params.n_prompt;
+        t->cached_tokens += (uint64_t)j->n_cached;
+        t->prefix_queries += (uint64_t)j->params.n_prompt;
+        t->prefix_hits += (uint64_t)j->n_cached;
+        status_histogram_add(&t->queue_time, (j->times.admitted - j->times.submitted) * 1e-3);
+    }
+    if (!j->n_generated)
+        job_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
+                                              .total = j->params.n_prompt, .cached = j->n_cached});
+}
+
+/* True: it is in, or it failed; false: no blocks for it now. */
+static bool admit(struct scheduler *s, struct job *j)
+{
+    struct err e = {0};
+    if (!prepare(s, j, &e)) {
+        job_fail(s, j, &e);
+        return true;
+    }
+    if (s->blocked_id == j->id && available(s) <= s->blocked_available)
+        return false;
+    if (!take_blocks(s, j)) {
+        s->blocked_id = j->id;
+        s->blocked_available = available(s);
+        return false;
+    }
+    fair_queue_enter(s->queue, j);
+    fair_queue_remove(s->queue, j);
+    j->state = JOB_PREFILL;
+    j->slot = s->free_slots[--s->n_free_slots];
+    j->admission = ++s->n_admissions;
+    s->running[s->n_running++] = j;
+    note_admission(s, j);
+    return true;
+}
+
+void admit_waiting(struct scheduler *s)
+{
+    for (;;) {
+        struct job *j = fair_queue_first(s->queue);
+        if (!j)
+            return;
+        if (s->n_free_slots && admit(s, j))
+            continue;
+        /* a normal job does not wait for background ones */
+        struct job *other = victim(s);
+        if (!other || !other->params.priority || j->params.priority)
+            return;
+        pause_job(s, other);
+    }
+}

@@ -1,0 +1,233 @@
+/* One step: built from the running jobs, run, and its rows turned into tokens and events. */
+#include <assert.h>
+
+#include "engine/base/clock.h"
+#include "engine/sched/scheduler_state.h"
+
+/* How long a step may take for the sake of prompts: with answers running, their readers see the gap; without, it only
+ * delays a cancellation. */
+#define PREFILL_MS_BESIDE_ANSWERS 100.0
+#define PREFILL_MS_ALONE 500.0
+/* A decoded token costs the device more than a prompt's: what the fair shares count (2: as in the paper). */
+#define DECODE_COST 2.0
+
+static bool normal_runs(const struct scheduler *s)
+{
+    for (int32_t i = 0; i < s->n_running; i++)
+        if (!s->running[i]->params.priority)
+            return true;
+    return false;
+}
+
+static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
+{
+    bool last = j->n_computed + n_tokens == j->n_tokens;
+    bool sample = last && j->params.max_tokens > 0;
+    s->members[s->n_members] = j;
+    s->sequences[s->n_members++] = (struct step_sequence){
+        .tokens = j->tokens + j->n_computed,
+        .n_tokens = n_tokens,
+        .start = j->n_computed,
+        .blocks = j->blocks,
+        .state = s->set.n_recurrent ? j->slot : -1,
+        .n_out = sample ? 1 : 0,
+        .want_logits = sample && sampler_wants_logits(j->sampler),
+    };
+    if (j->state == JOB_DECODE)
+        s->decode_rows += n_tokens;
+    else
+        s->prefill_rows += n_tokens;
+    if (j->times.first_row <= 0)
+        j->times.first_row = clock_ms();
+}
+
+static void add_decodes(struct scheduler *s, bool background)
+{
+    /* first the blocks, which may pause jobs that stand anywhere in the list; then the rows */
+    for (int32_t i = 0; i < s->n_running;) {
+        struct job *j = s->running[i];
+        if (j->state == JOB_DECODE && (background || !j->params.priority))
+            ensure_blocks(s, j, j->n_tokens);
+        for (i = 0; i < s->n_running && s->running[i]->admission <= j->admission; i++)
+            ;
+    }
+    for (int32_t i = 0; i < s->n_running; i++) {
+        struct job *j = s->running[i];
+        if (j->state == JOB_DECODE && (background || !j->params.priority))
+            add_member(s, j, 1);
+    }
+}
+
+/* The prefilling job whose user was served least; equal ones: the one admitted first. NULL: none left. */
+static struct job *next_prefill(const struct scheduler *s, bool background)
+{
+    struct job *best = NULL;
+    double least = 0;
+    for (int32_t i = 0; i < s->n_running; i++) {
+        struct job *j = s->running[i];
+        if (j->state != JOB_PREFILL || (!background && j->params.priority))
+            continue;
+        bool taken = false;
+        for (int32_t k = 0; k < s->n_members && !taken; k++)
+            taken = s->members[k] == j;
+        double served = fair_queue_served(s->queue, j);
+        if (!taken && (!best || served < least)) {
+            best = j;
+            least = served;
+        }
+    }
+    return best;
+}
+
+static int32_t prefill_budget(const struct scheduler *s)
+{
+    int32_t rows = s->set.max_rows - s->decode_rows;
+    if (rows > s->set.prefill_chunk)
+        rows = s->set.prefill_chunk;
+    if (s->row_ms > 0) {
+        double ms = s->decode_rows ? PREFILL_MS_BESIDE_ANSWERS : PREFILL_MS_ALONE;
+        double most = ms / s->row_ms;
+        if (most < rows)
+            rows = (int32_t)most;
+    }
+    return rows > BACKEND_BLOCK_TOKENS ? rows : BACKEND_BLOCK_TOKENS;
+}
+
+static void add_prefills(struct scheduler *s, bool background)
+{
+    int32_t budget = prefill_budget(s);
+    struct job *j;
+    while (budget > 0 && (j = next_prefill(s, background)) != NULL) {
+        int32_t rest = j->n_tokens - j->n_computed;
+        int32_t n = rest;
+        if (rest > budget) { /* a part ends with a block, so that the next one starts with whole tiles */
+            n = (j->n_computed + budget) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS - j->n_computed;
+            if (n <= 0)
+                return;
+        }
+        add_member(s, j, n);
+        budget -= n;
+    }
+}
+
+void batch_build(struct scheduler *s)
+{
+    bool background = !normal_runs(s);
+    s->n_members = s->prefill_rows = s->decode_rows = 0;
+    add_decodes(s, background);
+    add_prefills(s, background);
+}
+
+static bool is_eos(const struct scheduler *s, const struct job *j, int32_t id)
+{
+    for (int32_t i = 0; !j->params.ignore_eos && i < s->set.n_eos; i++)
+        if (s->set.eos[i] == id)
+            return true;
+    return false;
+}
+
+static void note_token(struct scheduler *s, struct job *j, double now)
+{
+    struct job_times *t = &j->times;
+    j->n_generated++;
+    s->tally.completion_tokens++;
+    if (t->first_token <= 0) {
+        t->first_token = now;
+        status_histogram_add(&s->tally.time_to_first_token, (now - t->submitted) * 1e-3);
+    } else {
+        status_histogram_add(&s->tally.time_per_output_token, (now - t->last_token) * 1e-3);
+    }
+    t->last_token = now;
+}
+
+/* One sampled token: to text, to the readers, and to the end of the job if it is one. The token that ends the answer
+ * by being an end-of-sequence is counted but not sent. */
+static void take_token(struct scheduler *s, struct job *j, const struct engine_token *token, double now)
+{
+    struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id, .tokens = token, .n_tokens = 1};
+    bool eos = is_eos(s, j, token->id);
+    int32_t met = -1;
+    buf_clear(&s->text);
+    note_token(s, j, now);
+    bool full = j->n_generated >= j->params.max_tokens;
+    if (eos)
+        ev.n_tokens = 0;
+    else
+        met = answer_push(&j->answer, token->id, &s->text);
+    if (met < 0 && (eos || full))
+        met = answer_flush(&j->answer, &s->text);
+    ev.text = s->text.data;
+    ev.text_len = s->text.len;
+    struct err e = {0};
+    if (s->text.failed || !job_push_token(j, token->id)) {
+        err_set(&e, ERR_NOMEM, "no memory for the answer");
+        job_fail(s, j, &e);
+    } else if ((ev.n_tokens || ev.text_len) && !job_emit(s, j, &ev)) {
+        err_set(&e, ERR_LIMIT, "the answer's events are not read: more than %zu MiB are waiting", j->log.limit >> 20);
+        job_fail(s, j, &e);
+    } else if (met >= 0) {
+        job_finish(s, j, ENGINE_STOP_STRING, j->params.stop[met]);
+    } else if (eos) {
+        job_finish(s, j, ENGINE_STOP_EOS, NULL);
+    } else if (full) {
+        job_finish(s, j, ENGINE_LENGTH, NULL);
+    } else {
+        j->state = JOB_DECODE;
+    }
+}
+
+/* After the step: KV of the new rows is there. */
+static void take_result(struct scheduler *s, int32_t member, const struct step_row *row, int32_t n_top, double now)
+{
+    struct job *j = s->members[member];
+    const struct step_sequence *q = &s->sequences[member];
+    bool prefill = j->state == JOB_PREFILL;
+    j->n_computed += q->n_tokens;
+    index_blocks(s, j);
+    fair_queue_charge(s->queue, j, prefill ? q->n_tokens : q->n_tokens * DECODE_COST);
+    if (prefill && !j->n_generated)
+        job_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
+                                              .total = j->params.n_prompt, .cached = j->n_cached});
+    if (row) {
+        struct engine_token token;
+        sampler_pick(j->sampler, s->work, row, n_top, j->params.top_logprobs, &token);
+        take_token(s, j, &token, now);
+    } else if (j->n_computed == j->n_tokens) { /* max_tokens 0: only the prompt was to be read */
+        j->times.first_token = j->times.last_token = now;
+        job_finish(s, j, ENGINE_LENGTH, NULL);
+    }
+}
+
+/* Few different values, since a device may keep a recorded step for each. */
+static int32_t candidates_wanted(const struct scheduler *s)
+{
+    int32_t n = 1;
+    for (int32_t i = 0; i < s->n_members; i++) {
+        const struct job *j = s->members[i];
+        int32_t own = s->sequences[i].n_out ? sampler_n_top(j->sampler, j->params.top_logprobs) : 1;
+        if (own > n)
+            n = own;
+    }
+    n = n <= 1 ? 1 : n <= 32 ? 32 : BACKEND_MAX_TOP;
+    return n < s->set.n_vocab ? n : s->set.n_vocab;
+}
+
+bool batch_run(struct scheduler *s, struct err *e)
+{
+    struct step step = {.sequences = s->sequences, .n_sequences = s->n_members, .n_top = candidates_wanted(s)};
+    double start = clock_ms();
+    if (!s->set.ops->step(s->set.backend, &step, s->rows, e))
+        return false;
+    double now = clock_ms();
+    tally_step(&s->tally, (now - start) * 1e-3, s->prefill_rows, s->decode_rows);
+    if (s->prefill_rows >= BACKEND_BLOCK_TOKENS) {
+        double row_ms = (now - start) / s->prefill_rows;
+        s->row_ms = s->row_ms > 0 ? 0.7 * s->row_ms + 0.3 * row_ms : row_ms;
+    }
+    int32_t n_rows = 0;
+    for (int32_t i = 0; i < s->n_members; i++) {
+        const struct step_row *row = s->sequences[i].n_out ? &s->rows[n_rows++] : NULL;
+        take_result(s, i, row, step.n_top, now);
+    }
+    return true;
+}

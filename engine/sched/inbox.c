@@ -1,0 +1,145 @@
+#include "engine/sched/inbox.h"
+
+#include <time.h>
+
+void inbox_init(struct inbox *in)
+{
+    pthread_condattr_t attributes;
+    *in = (struct inbox){.state = INBOX_LOADING};
+    pthread_mutex_init(&in->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&in->more, &attributes);
+    pthread_condattr_destroy(&attributes);
+    err_set(&in->refusal, ERR_UNAVAILABLE, "the engine is loading the model");
+}
+
+void inbox_fini(struct inbox *in)
+{
+    while (in->first) {
+        struct job *j = in->first;
+        in->first = j->next;
+        job_give(&j);
+    }
+    pthread_cond_destroy(&in->more);
+    pthread_mutex_destroy(&in->lock);
+}
+
+static bool check_ids(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
+{
+    for (int32_t i = 0; i < p->n_prompt; i++)
+        if (p->prompt[i] < 0 || p->prompt[i] >= l->n_vocab)
+            return err_field(e, ERR_INPUT, "prompt", "token %d is %d, outside the vocabulary of %d", i, p->prompt[i],
+                             l->n_vocab);
+    for (int32_t i = 0; i < p->sampling.n_bias; i++)
+        if (p->sampling.bias[i].id >= l->n_vocab)
+            return err_field(e, ERR_INPUT, "logit_bias", "token %d is outside the vocabulary of %d",
+                             p->sampling.bias[i].id, l->n_vocab);
+    return true;
+}
+
+static bool check_length(const struct inbox_limits *l, struct engine_job_params *p, struct err *e)
+{
+    int32_t room = l->n_ctx - p->n_prompt;
+    if (room < 0 || (room == 0 && p->max_tokens > 0))
+        return err_field(e, ERR_LIMIT, "prompt", "the prompt has %d tokens, the context holds %d%s", p->n_prompt,
+                         l->n_ctx, room == 0 ? " and needs room for an answer" : "");
+    if (p->max_tokens > room)
+        p->max_tokens = room;
+    return true;
+}
+
+bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e)
+{
+    bool ok = false;
+    pthread_mutex_lock(&in->lock);
+    struct inbox_limits limits = in->limits;
+    int32_t waiting = in->n_waiting + in->n_pending;
+    if (in->state != INBOX_OPEN)
+        *e = in->refusal;
+    else if (waiting >= limits.max_queue)
+        err_set(e, ERR_BUSY, "%d jobs are waiting already; try again in about %.0f s", waiting,
+                in->expected_wait_s < 1 ? 1 : in->expected_wait_s);
+    else
+        ok = true;
+    pthread_mutex_unlock(&in->lock);
+    *position = waiting;
+    return ok && check_ids(&limits, p, e) && check_length(&limits, p, e);
+}
+
+void inbox_push(struct inbox *in, struct job *j)
+{
+    j->next = NULL;
+    pthread_mutex_lock(&in->lock);
+    *(in->first ? &in->last->next : &in->first) = j;
+    in->last = j;
+    in->n_pending++;
+    pthread_cond_signal(&in->more);
+    pthread_mutex_unlock(&in->lock);
+}
+
+void inbox_poke(struct inbox *in)
+{
+    pthread_mutex_lock(&in->lock);
+    in->poked = true;
+    pthread_cond_signal(&in->more);
+    pthread_mutex_unlock(&in->lock);
+}
+
+void inbox_stop(struct inbox *in)
+{
+    pthread_mutex_lock(&in->lock);
+    in->stop = true;
+    pthread_cond_signal(&in->more);
+    pthread_mutex_unlock(&in->lock);
+}
+
+void inbox_open(struct inbox *in, const struct inbox_limits *limits)
+{
+    pthread_mutex_lock(&in->lock);
+    if (in->state == INBOX_LOADING) {
+        in->limits = *limits;
+        in->state = INBOX_OPEN;
+    }
+    pthread_mutex_unlock(&in->lock);
+}
+
+void inbox_close(struct inbox *in, const struct err *why)
+{
+    pthread_mutex_lock(&in->lock);
+    in->state = INBOX_CLOSED;
+    in->refusal = *why;
+    pthread_mutex_unlock(&in->lock);
+}
+
+struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_mutex_lock(&in->lock);
+    while (timeout_ms && !in->first && !in->poked && !in->stop)
+        if (pthread_cond_timedwait(&in->more, &in->lock, &until) != 0)
+            break;
+    struct job *list = in->first;
+    in->first = in->last = NULL;
+    in->n_waiting += in->n_pending; /* until the loop reports anew */
+    in->n_pending = 0;
+    in->poked = false;
+    *stop = in->stop;
+    pthread_mutex_unlock(&in->lock);
+    return list;
+}
+
+void inbox_report(struct inbox *in, int32_t n_waiting, double expected_wait_s)
+{
+    pthread_mutex_lock(&in->lock);
+    in->n_waiting = n_waiting;
+    in->expected_wait_s = expected_wait_s;
+    pthread_mutex_unlock(&in->lock);
+}

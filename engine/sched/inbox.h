@@ -1,0 +1,46 @@
+/* Where the I/O thread hands jobs to the loop thread, and where the loop says what it can take. One mutex, one
+ * condition; nothing is computed under it. */
+#pragma once
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/sched/job.h"
+
+struct inbox_limits {
+    int32_t n_vocab, n_ctx, max_queue;
+};
+
+enum inbox_state { INBOX_LOADING, INBOX_OPEN, INBOX_CLOSED };
+
+struct inbox {
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t more;
+    enum inbox_state state;
+    struct err refusal; /* while not open: why */
+    struct inbox_limits limits;
+    struct job *first, *last; /* handed over, not yet taken */
+    int32_t n_pending;
+    int32_t n_waiting;        /* as the loop last said */
+    double expected_wait_s;
+    bool poked, stop;
+};
+
+void inbox_init(struct inbox *in); /* loading: submissions are refused as ERR_UNAVAILABLE */
+void inbox_fini(struct inbox *in); /* gives up jobs that nobody took */
+
+/* I/O thread. Checks a job against the limits and cuts max_tokens to what the context leaves; *position: how many wait
+ * before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate), ERR_LIMIT, ERR_INPUT. */
+bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e);
+void inbox_push(struct inbox *in, struct job *j); /* takes over one reference */
+void inbox_poke(struct inbox *in);                /* a cancel flag was set */
+void inbox_stop(struct inbox *in);                /* the loop is to end */
+
+/* Loop thread. */
+void inbox_open(struct inbox *in, const struct inbox_limits *limits);
+void inbox_close(struct inbox *in, const struct err *why); /* any thread */
+/* Waits up to timeout_ms for a job, a poke or a stop; 0: does not wait. Gives the list of new jobs (linked by next) or
+ * NULL; *stop as asked. */
+struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop);
+void inbox_report(struct inbox *in, int32_t n_waiting, double expected_wait_s);

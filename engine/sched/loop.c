@@ -1,0 +1,299 @@
+#include "engine/sched/loop.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/clock.h"
+#include "engine/base/hash.h"
+#define LOG_MODULE "loop"
+#include "engine/base/log.h"
+#include "engine/model/backend.h"
+#include "engine/model/model.h"
+#include "engine/sched/notify.h"
+#include "engine/sched/scheduler.h"
+#include "engine/sched/sizing.h"
+#include "engine/text/text_model.h"
+
+#define IDLE_MS 1000 /* the wait ends early for a job; this is only how often idle time is added up */
+
+struct loop {
+    struct loop_params set;
+    pthread_t thread;
+    /* the thread's own */
+    struct text_model text;
+    bool text_open;
+    struct model *model;
+    const struct backend_ops *ops;
+    struct backend *backend;
+    struct scheduler *scheduler;
+    struct sizing size;
+    double load_ms;
+};
+
+static void describe_model(const struct loop *l, struct status_page *page)
+{
+    const struct model_plan *plan = model_plan(l->model);
+    const struct model_facts *facts = model_facts(l->model);
+    snprintf(page->model_name, sizeof page->model_name, "%s", l->text.name);
+    snprintf(page->family, sizeof page->family, "%s", plan->family);
+    page->n_layer = plan->n_layer;
+    page->n_vocab = plan->n_vocab;
+    page->model_fingerprint = plan->fingerprint;
+    page->file_bytes = facts->file_bytes;
+    page->weight_bytes = facts->weight_bytes;
+    page->dense_bytes = facts->dense_bytes;
+    page->expert_bytes = facts->expert_bytes;
+    page->active_bytes = facts->active_bytes;
+    page->parameters = facts->parameters;
+    page->active_parameters = facts->active_parameters;
+}
+
+static bool on_gpu(const struct loop *l)
+{
+    return strcmp(l->ops->name, "cpu") != 0;
+}
+
+static void describe_backend(const struct loop *l, struct status_page *page)
+{
+    struct backend_memory m = {0};
+    l->ops->memory(l->backend, &m);
+    snprintf(page->backend, sizeof page->backend, "%s", l->ops->name);
+    snprintf(page->device, sizeof page->device, "%s", l->ops->device_name(l->backend));
+    snprintf(page->strategy, sizeof page->strategy, "%s", on_gpu(l) ? "full_gpu" : "cpu_only");
+    page->n_ctx = l->size.n_ctx;
+    page->n_slots = l->size.n_slots;
+    page->max_queue = (int32_t)l->set.max_queue;
+    page->block_tokens = BACKEND_BLOCK_TOKENS;
+    page->n_blocks = l->size.n_blocks;
+    page->max_rows = l->size.max_rows;
+    page->n_threads = (int32_t)l->set.threads;
+    page->kv_bytes = m.kv;
+    page->state_bytes = m.state;
+    page->work_bytes = m.work;
+    page->device_bytes = m.device;
+    page->host_bytes = m.host;
+}
+
+static void json_gb(struct buf *b, const char *name, uint64_t bytes)
+{
+    buf_printf(b, ",\"%s\":%.3f", name, (double)bytes / 1e9);
+}
+
+/* One line on standard output, for whoever started the engine. GB are 10^9 bytes. */
+static void print_ready(const struct loop *l)
+{
+    struct backend_memory m = {0};
+    struct buf b = {0};
+    const char *device = l->ops->device_name(l->backend);
+    int32_t layers = model_plan(l->model)->n_layer;
+    uint64_t weights = model_facts(l->model)->weight_bytes;
+    uint64_t ram = sizing_total_memory();
+    l->ops->memory(l->backend, &m);
+    uint64_t total = weights + m.kv + m.state + m.work;
+    buf_printf(&b, "{\"event\":\"ready\",\"pid\":%d,\"model\":", (int)getpid());
+    buf_json_string(&b, l->text.name, strlen(l->text.name));
+    buf_printf(&b, ",\"backend\":\"%s\",\"device\":", l->ops->name);
+    buf_json_string(&b, device, strlen(device));
+    buf_printf(&b, ",\"strategy\":\"%s\"", on_gpu(l) ? "full_gpu" : "cpu_only");
+    json_gb(&b, "model_weight_gb", weights);
+    json_gb(&b, "kv_cache_gb", m.kv);
+    json_gb(&b, "total_required_gb", total);
+    json_gb(&b, "system_ram_gb", ram);
+    buf_printf(&b, ",\"overcommit_ratio\":%.4f,\"gpu_layers\":%d,\"cpu_layers\":%d,\"total_layers\":%d",
+               ram ? (double)total / (double)ram : 0, on_gpu(l) ? layers : 0, on_gpu(l) ? 0 : layers, layers);
+    buf_printf(&b, ",\"ssd_stream\":false,\"load_ms\":%.1f}\n", l->load_ms);
+    if (!b.failed) {
+        fputs(b.data, stdout);
+        fflush(stdout);
+    }
+    buf_fini(&b);
+}
+
+static bool open_scheduler(struct loop *l, struct err *e)
+{
+    const struct model_plan *plan = model_plan(l->model);
+    const uint64_t identity[3] = {plan->fingerprint, hash64(l->ops->name, strlen(l->ops->name), 0), l->set.exact};
+    struct scheduler_params p = {
+        .ops = l->ops,
+        .backend = l->backend,
+        .vocab = l->text.vocab,
+        .eos = l->text.n_eos ? l->text.eos : plan->eos,
+        .n_eos = l->text.n_eos ? l->text.n_eos : plan->n_eos,
+        .n_vocab = plan->n_vocab,
+        .n_ctx = l->size.n_ctx,
+        .n_slots = l->size.n_slots,
+        .n_blocks = l->size.n_blocks,
+        .max_rows = l->size.max_rows,
+        .n_recurrent = plan->n_recurrent,
+        .prefill_chunk = l->size.prefill_chunk,
+        .no_prefix_cache = !l->set.prefix_cache,
+        .fingerprint = hash64(identity, sizeof identity, 0),
+        .status = l->set.status,
+    };
+    if (plan->n_recurrent && l->set.prefix_cache)
+        log_info("prompt cache is off: recurrent layers=%d, their states are not checkpointed", plan->n_recurrent);
+    l->scheduler = scheduler_create(&p, e);
+    return l->scheduler != NULL;
+}
+
+static bool load(struct loop *l, struct err *e)
+{
+    double start = clock_ms();
+    const struct loop_params *set = &l->set;
+    l->ops = backend_select(set->backend, e);
+    if (!l->ops)
+        return false;
+    if (!text_model_open(&l->text, set->model, set->cache_dir, e))
+        return false;
+    l->text_open = true;
+    l->model = model_open(set->model, e);
+    if (!l->model)
+        return false;
+    const struct model_plan *plan = model_plan(l->model);
+    struct status_page *page = status_begin(set->status);
+    describe_model(l, page);
+    status_end(set->status);
+    monitor_watch(set->monitor, l->model);
+    struct sizing_wish wish = {set->ctx, set->slots, set->prefill_chunk, set->kv_bytes};
+    if (!sizing_choose(plan, model_facts(l->model), &wish, sizing_available_memory(), &l->size, e))
+        return false;
+    struct backend_params p = {
+        .n_blocks = l->size.n_blocks,
+        .n_states = plan->n_recurrent ? l->size.n_slots : 0,
+        .max_rows = l->size.max_rows,
+        .max_sequences = l->size.n_slots,
+        .n_threads = (int32_t)set->threads,
+        .exact = set->exact,
+        .cache_dir = set->cache_dir,
+    };
+    l->backend = l->ops->open(plan, &p, e);
+    if (!l->backend || !open_scheduler(l, e))
+        return false;
+    l->load_ms = clock_ms() - start;
+    return true;
+}
+
+static void set_state(struct loop *l, enum engine_state state, const char *error)
+{
+    struct status_page *page = status_begin(l->set.status);
+    page->state = state;
+    snprintf(page->error, sizeof page->error, "%.255s", error);
+    status_end(l->set.status);
+}
+
+/* The engine can do nothing more: everyone is told why, and the process ends. */
+static void give_up(struct loop *l, enum engine_state state, int exit_status, const struct err *e)
+{
+    struct err why = *e;
+    log_error("%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
+    set_state(l, state, e->text);
+    why.code = ERR_UNAVAILABLE;
+    inbox_close(l->set.inbox, &why);
+    server_quit(l->set.server, exit_status);
+}
+
+static void announce(struct loop *l)
+{
+    struct status_page *page = status_begin(l->set.status);
+    describe_backend(l, page);
+    if (page->state == ENGINE_LOADING) /* else it is stopping already */
+        page->state = ENGINE_READY;
+    status_end(l->set.status);
+    scheduler_publish(l->scheduler);
+    inbox_open(l->set.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
+                                                    .n_ctx = l->size.n_ctx,
+                                                    .max_queue = (int32_t)l->set.max_queue});
+    print_ready(l);
+    notify_manager("READY=1");
+    log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f", l->text.name,
+             l->ops->name, l->ops->device_name(l->backend), l->size.n_ctx, l->size.n_slots, l->size.n_blocks,
+             l->load_ms);
+}
+
+static void work(struct loop *l)
+{
+    bool stop = false;
+    struct err e = {0};
+    while (!stop) {
+        bool idle = scheduler_idle(l->scheduler);
+        double before = clock_ms();
+        struct job *list = inbox_take(l->set.inbox, idle ? IDLE_MS : 0, &stop);
+        if (idle)
+            scheduler_note_idle(l->scheduler, (clock_ms() - before) * 1e-3);
+        while (list) {
+            struct job *j = list;
+            list = j->next;
+            scheduler_add(l->scheduler, j);
+        }
+        if (scheduler_idle(l->scheduler)) {
+            scheduler_publish(l->scheduler);
+            continue;
+        }
+        monitor_step(l->set.monitor, true);
+        bool ok = scheduler_step(l->scheduler, &e);
+        monitor_step(l->set.monitor, false);
+        inbox_report(l->set.inbox, scheduler_counts(l->scheduler).waiting, scheduler_expected_wait(l->scheduler));
+        server_kick(l->set.server);
+        if (!ok) {
+            give_up(l, ENGINE_LOST_DEVICE, LOOP_EXIT_DEVICE_LOST, &e);
+            return;
+        }
+    }
+}
+
+static void *run(void *context)
+{
+    struct loop *l = context;
+    struct err e = {0};
+    if (load(l, &e)) {
+        announce(l);
+        work(l);
+    } else {
+        give_up(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
+    }
+    scheduler_destroy(&l->scheduler); /* jobs that are left fail; their readers are told */
+    server_kick(l->set.server);
+    monitor_watch(l->set.monitor, NULL);
+    if (l->backend)
+        l->ops->close(&l->backend);
+    model_close(&l->model);
+    if (l->text_open)
+        text_model_close(&l->text);
+    return NULL;
+}
+
+struct loop *loop_start(const struct loop_params *p, struct err *e)
+{
+    struct loop *l = calloc(1, sizeof *l);
+    if (!l) {
+        err_set(e, ERR_NOMEM, "no memory for the loop");
+        return NULL;
+    }
+    l->set = *p;
+    if (pthread_create(&l->thread, NULL, run, l) != 0) {
+        err_set(e, ERR_NOMEM, "cannot start the loop's thread");
+        free(l);
+        return NULL;
+    }
+    return l;
+}
+
+bool loop_stop(struct loop **l, int wait_ms)
+{
+    struct timespec until;
+    if (!*l)
+        return true;
+    inbox_stop((*l)->set.inbox);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += wait_ms / 1000;
+    if (pthread_timedjoin_np((*l)->thread, NULL, &until) != 0)
+        return false;
+    free(*l);
+    *l = NULL;
+    return true;
+}

@@ -1,0 +1,33 @@
+/* The loop thread: loads text, model and backend, then steps as long as there is work. It alone owns backend, scheduler
+ * and caches. Where it ends (load failed, device lost), it ends the server with a status of its own, so that the
+ * supervisor knows what to do. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/sched/inbox.h"
+#include "engine/sched/monitor.h"
+#include "engine/sched/server.h"
+#include "engine/wire/status.h"
+
+/* exit statuses of sluice-engine */
+enum { LOOP_EXIT_LOAD_FAILED = 1, LOOP_EXIT_DEVICE_LOST = 3 };
+
+struct loop_params {
+    const char *model, *backend, *cache_dir;
+    int64_t ctx, slots, max_queue, threads, prefill_chunk;
+    int64_t kv_bytes; /* 0: chosen */
+    bool exact, prefix_cache;
+    struct inbox *inbox;
+    struct server *server;
+    struct status_writer *status;
+    struct monitor *monitor;
+};
+
+struct loop;
+
+struct loop *loop_start(const struct loop_params *p, struct err *e);
+/* Tells the thread to end after the running step, and waits for it up to wait_ms. False: it is stuck in a load or a
+ * step; the process must end without cleaning up. */
+bool loop_stop(struct loop **l, int wait_ms);

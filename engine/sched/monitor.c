@@ -1,0 +1,182 @@
+#include "engine/sched/monitor.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+#define SECONDS_PER_SCAN 5
+#define PAGES_PER_LOOK ((size_t)16384)
+#define PAGES_PER_TICK ((size_t)2 << 20) /* 8 GiB of 4 KiB pages: some 10 ms each second at most */
+#define LONG_STEP_S 10.0
+
+struct monitor {
+    struct status_writer *status;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards model, stop, and a walk over the model's mappings */
+    pthread_cond_t wake;
+    const struct model *model;
+    bool stop;
+    atomic_ullong step_started_ns; /* 0: no step runs */
+    /* the walk, by the thread alone: which mapping, how far, what was found */
+    int mapping;
+    size_t offset;
+    uint64_t resident;
+    unsigned char *pages; /* [PAGES_PER_LOOK] as mincore gives them */
+};
+
+/* "Rss:  123 kB" of /proc/self/smaps_rollup; 0 when it can't be read. */
+static uint64_t resident_bytes(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/self/smaps_rollup", "re");
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "Rss: %llu kB", &kib) == 1)
+            break;
+    fclose(f);
+    return kib * 1024;
+}
+
+/* Goes on with the walk for at most one tick. True: the end was reached, m->resident is the sum. */
+static bool walk_mappings(struct monitor *m)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t budget = PAGES_PER_TICK;
+    const void *start;
+    size_t len;
+    if (!m->mapping && !m->offset)
+        m->resident = 0;
+    while (budget && model_mapping(m->model, m->mapping, &start, &len)) {
+        size_t n = (len - m->offset + page - 1) / page;
+        if (!n) {
+            m->mapping++;
+            m->offset = 0;
+            continue;
+        }
+        n = n < PAGES_PER_LOOK ? n : PAGES_PER_LOOK;
+        n = n < budget ? n : budget;
+        uintptr_t at = ((uintptr_t)start + m->offset) & ~(uintptr_t)(page - 1);
+        if (mincore((void *)at, n * page, m->pages) == 0)
+            for (size_t i = 0; i < n; i++)
+                m->resident += (m->pages[i] & 1) * (uint64_t)page;
+        budget -= n;
+        m->offset += n * page;
+        if (m->offset >= len) {
+            m->mapping++;
+            m->offset = 0;
+        }
+    }
+    if (!budget)
+        return false;
+    m->mapping = 0;
+    m->offset = 0;
+    return true;
+}
+
+static void note_long_step(struct monitor *m, struct status_page *page)
+{
+    static const char text[] = "a step has been running for ";
+    unsigned long long started = atomic_load(&m->step_started_ns);
+    double seconds = started ? (double)(clock_ns() - started) * 1e-9 : 0;
+    if (page->state != ENGINE_READY)
+        return;
+    if (seconds > LONG_STEP_S)
+        snprintf(page->error, sizeof page->error, "%s%.0f s", text, seconds);
+    else if (!strncmp(page->error, text, sizeof text - 1))
+        page->error[0] = 0;
+}
+
+static void tick(struct monitor *m, bool scan)
+{
+    uint64_t resident = scan ? resident_bytes() : 0;
+    bool walked = m->model && (scan || m->mapping || m->offset) && walk_mappings(m);
+    struct status_page *page = status_begin(m->status);
+    if (resident)
+        page->resident_bytes = resident;
+    if (walked)
+        page->resident_weight_bytes = m->resident;
+    note_long_step(m, page);
+    status_end(m->status);
+}
+
+static void *run(void *context)
+{
+    struct monitor *m = context;
+    struct timespec next;
+    pthread_mutex_lock(&m->lock);
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (int second = 0; !m->stop; second++) {
+        tick(m, second % SECONDS_PER_SCAN == 0);
+        next.tv_sec++;
+        while (!m->stop && pthread_cond_timedwait(&m->wake, &m->lock, &next) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+struct monitor *monitor_create(struct status_writer *status, struct err *e)
+{
+    pthread_condattr_t attributes;
+    struct monitor *m = calloc(1, sizeof *m);
+    unsigned char *pages = malloc(PAGES_PER_LOOK);
+    if (!m || !pages) {
+        free(m);
+        free(pages);
+        err_set(e, ERR_NOMEM, "no memory for the monitor");
+        return NULL;
+    }
+    m->status = status;
+    m->pages = pages;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&m->thread, NULL, run, m) != 0) {
+        err_set(e, ERR_NOMEM, "cannot start the monitor's thread");
+        free(pages);
+        free(m);
+        return NULL;
+    }
+    return m;
+}
+
+void monitor_watch(struct monitor *m, const struct model *model)
+{
+    pthread_mutex_lock(&m->lock);
+    m->model = model;
+    m->mapping = 0;
+    m->offset = 0;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void monitor_step(struct monitor *m, bool running)
+{
+    atomic_store(&m->step_started_ns, running ? clock_ns() : 0);
+}
+
+void monitor_destroy(struct monitor **m)
+{
+    if (!*m)
+        return;
+    pthread_mutex_lock(&(*m)->lock);
+    (*m)->stop = true;
+    pthread_cond_signal(&(*m)->wake);
+    pthread_mutex_unlock(&(*m)->lock);
+    pthread_join((*m)->thread, NULL);
+    pthread_cond_destroy(&(*m)->wake);
+    pthread_mutex_destroy(&(*m)->lock);
+    free((*m)->pages);
+    free(*m);
+    *m = NULL;
+}

@@ -1,0 +1,17 @@
+/* A thread of its own that keeps the status page's heartbeat going (a load or a step may take longer than readers wait)
+ * and counts memory: walking the page tables of a large model takes a while and must delay neither jobs nor sockets. */
+#pragma once
+#include <stdbool.h>
+
+#include "engine/base/err.h"
+#include "engine/model/model.h"
+#include "engine/wire/status.h"
+
+struct monitor;
+
+struct monitor *monitor_create(struct status_writer *status, struct err *e);
+/* The model whose mappings are counted from now on; NULL: none. It must stay open until the monitor ends or is told. */
+void monitor_watch(struct monitor *m, const struct model *model);
+/* The loop begins (true) or has ended a step: one that lasts very long is reported on the page. Any thread. */
+void monitor_step(struct monitor *m, bool running);
+void monitor_destroy(struct monitor **m); /* ends the thread */

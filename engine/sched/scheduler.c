@@ -1,0 +1,321 @@
+#include "engine/sched/scheduler.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#define LOG_MODULE "sched"
+#include "engine/base/log.h"
+#include "engine/sched/scheduler_state.h"
+#include "engine/wire/message.h"
+
+struct scheduler *scheduler_create(const struct scheduler_params *p, struct err *e)
+{
+    struct scheduler *s = calloc(1, sizeof *s);
+    size_t n = (size_t)p->n_slots;
+    /* a step must hold every running answer's row and one block of a prompt beside them */
+    assert(p->n_slots > 0 && p->max_rows >= p->n_slots + BACKEND_BLOCK_TOKENS);
+    assert(p->n_blocks >= blocks_for(p->n_ctx));
+    if (!s)
+        goto nomem;
+    s->set = *p;
+    if (!s->set.prefill_chunk || s->set.prefill_chunk > p->max_rows)
+        s->set.prefill_chunk = p->max_rows;
+    if (s->set.prefill_chunk < BACKEND_BLOCK_TOKENS)
+        s->set.prefill_chunk = BACKEND_BLOCK_TOKENS;
+    s->running = calloc(n, sizeof *s->running);
+    s->free_slots = calloc(n, sizeof *s->free_slots);
+    s->sequences = calloc(n, sizeof *s->sequences);
+    s->members = calloc(n, sizeof *s->members);
+    s->rows = calloc(n, sizeof *s->rows);
+    if (!s->running || !s->free_slots || !s->sequences || !s->members || !s->rows)
+        goto nomem;
+    for (int32_t i = 0; i < p->n_slots; i++)
+        s->free_slots[s->n_free_slots++] = p->n_slots - 1 - i;
+    tally_init(&s->tally);
+    s->index = prefix_index_create(p->n_blocks, p->fingerprint, e);
+    s->queue = s->index ? fair_queue_create(e) : NULL;
+    s->work = s->queue ? sampler_work_create(p->n_vocab, e) : NULL;
+    if (!s->work)
+        goto fail;
+    s->pool = prefix_index_pool(s->index);
+    return s;
+nomem:
+    err_set(e, ERR_NOMEM, "no memory for the scheduler");
+fail:
+    scheduler_destroy(&s);
+    return NULL;
+}
+
+bool job_emit(struct scheduler *s, struct job *j, const struct engine_event *ev)
+{
+    buf_clear(&s->frames);
+    message_put_event(&s->frames, ev);
+    return event_log_append(&j->log, &s->frames, false);
+}
+
+/* Takes the job out of the engine; its reference moves to the list of the ended. */
+static void leave(struct scheduler *s, struct job *j, const struct engine_event *last, int outcome)
+{
+    if (j->state == JOB_WAITING) {
+        fair_queue_remove(s->queue, j);
+    } else {
+        release(s, j);
+        fair_queue_leave(s->queue, j);
+    }
+    j->state = JOB_OVER;
+    message_put_event(&j->last_event, last);
+    j->next = s->ended;
+    s->ended = j;
+    s->tally.jobs_done[outcome]++;
+    status_histogram_add(&s->tally.job_time, (clock_ms() - j->times.submitted) * 1e-3);
+}
+
+static struct engine_usage usage_of(const struct job *j)
+{
+    const struct job_times *t = &j->times;
+    struct engine_usage u = {
+        .prompt_tokens = j->params.n_prompt,
+        .cached_tokens = j->n_cached,
+        .completion_tokens = j->n_generated,
+    };
+    double now = clock_ms();
+    double first_row = t->first_row > 0 ? t->first_row : now;
+    double first_token = t->first_token > 0 ? t->first_token : now;
+    u.queue_ms = first_row - t->submitted;
+    u.prefill_ms = t->first_row > 0 ? first_token - first_row : 0;
+    u.decode_ms = t->first_token > 0 ? t->last_token - first_token : 0;
+    int32_t computed = j->params.n_prompt - j->n_cached;
+    if (t->first_token > 0 && u.prefill_ms > 0)
+        u.prefill_tokens_per_s = computed / u.prefill_ms * 1e3;
+    if (u.decode_ms > 0)
+        u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
+    return u;
+}
+
+void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string)
+{
+    struct engine_event ev = {
+        .type = ENGINE_DONE, .job = j->id, .finish = finish, .stop_string = stop_string, .usage = usage_of(j)};
+    log_info("job=%llu request=%s finish=%s prompt=%d cached=%d tokens=%d queue_ms=%.1f prefill_ms=%.1f decode_ms=%.1f",
+             (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish), ev.usage.prompt_tokens,
+             ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,
+             ev.usage.decode_ms);
+    leave(s, j, &ev, (int)finish);
+}
+
+void job_fail(struct scheduler *s, struct job *j, const struct err *e)
+{
+    struct engine_event ev = {.type = ENGINE_FAILED, .job = j->id, .error = *e};
+    log_warn("job=%llu request=%s failed: %s: %s", (unsigned long long)j->id, j->params.request_id,
+             err_code_name(e->code), e->text);
+    leave(s, j, &ev, 7);
+}
+
+void scheduler_add(struct scheduler *s, struct job *j)
+{
+    if (fair_queue_push(s->queue, j, false))
+        return;
+    struct engine_event ev = {.type = ENGINE_FAILED, .job = j->id};
+    err_set(&ev.error, ERR_NOMEM, "no memory to queue the job");
+    message_put_event(&j->last_event, &ev);
+    j->state = JOB_OVER;
+    j->next = s->ended;
+    s->ended = j;
+    s->tally.jobs_done[7]++;
+}
+
+static void cancel(struct scheduler *s, struct job *j)
+{
+    struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id};
+    buf_clear(&s->text);
+    if (j->sampler) { /* text that might have become a stop string was generated and stays */
+        answer_flush(&j->answer, &s->text);
+        ev.text = s->text.data;
+        ev.text_len = s->text.len;
+        if (ev.text_len)
+            job_emit(s, j, &ev);
+    }
+    job_finish(s, j, ENGINE_CANCELLED, NULL);
+}
+
+static void cancel_if_asked(void *context, struct job *j)
+{
+    if (atomic_load(&j->cancel))
+        cancel(context, j);
+}
+
+static void obey_cancellations(struct scheduler *s)
+{
+    for (int32_t i = s->n_running - 1; i >= 0; i--) /* finishing takes it off the list */
+        cancel_if_asked(s, s->running[i]);
+    fair_queue_each(s->queue, cancel_if_asked, s);
+}
+
+struct failure {
+    struct scheduler *s;
+    const struct err *e;
+};
+
+static void fail_one(void *context, struct job *j)
+{
+    struct failure *f = context;
+    job_fail(f->s, j, f->e);
+}
+
+static void fail_all(struct scheduler *s, const struct err *e)
+{
+    struct failure f = {s, e};
+    while (s->n_running)
+        job_fail(s, s->running[s->n_running - 1], e);
+    fair_queue_each(s->queue, fail_one, &f);
+}
+
+/* Last events go out after the page has counted them: who sees a job end finds it in the numbers. */
+static void send_last_events(struct scheduler *s)
+{
+    while (s->ended) {
+        struct job *j = s->ended;
+        s->ended = j->next;
+        event_log_append(&j->log, &j->last_event, true);
+        atomic_store(&j->over, true);
+        job_give(&j);
+    }
+}
+
+bool scheduler_step(struct scheduler *s, struct err *e)
+{
+    bool ok = true;
+    obey_cancellations(s);
+    admit_waiting(s);
+    batch_build(s);
+    if (s->n_members && !batch_run(s, e)) {
+        struct err failed = *e;
+        if (failed.code == ERR_DEVICE) {
+            ok = false;
+            fail_all(s, &failed);
+        } else {
+            for (int32_t i = 0; i < s->n_members; i++)
+                job_fail(s, s->members[i], &failed);
+        }
+    }
+    scheduler_publish(s);
+    send_last_events(s);
+    return ok;
+}
+
+void scheduler_destroy(struct scheduler **at)
+{
+    struct scheduler *s = *at;
+    if (!s)
+        return;
+    if (s->work) {
+        struct err gone = {0};
+        err_set(&gone, ERR_UNAVAILABLE, "the engine is stopping");
+        fail_all(s, &gone);
+        scheduler_publish(s);
+        send_last_events(s);
+    }
+    sampler_work_destroy(&s->work);
+    fair_queue_destroy(&s->queue);
+    prefix_index_destroy(&s->index);
+    buf_fini(&s->frames);
+    buf_fini(&s->text);
+    free(s->running);
+    free(s->free_slots);
+    free(s->sequences);
+    free(s->members);
+    free(s->rows);
+    free(s);
+    *at = NULL;
+}
+
+bool scheduler_idle(const struct scheduler *s)
+{
+    return !s->n_running && !s->ended && !fair_queue_count(s->queue);
+}
+
+static void mark_cancelled(void *context, struct job *j)
+{
+    atomic_store(&j->cancel, true);
+}
+
+void scheduler_cancel_all(struct scheduler *s)
+{
+    for (int32_t i = 0; i < s->n_running; i++)
+        mark_cancelled(NULL, s->running[i]);
+    fair_queue_each(s->queue, mark_cancelled, NULL);
+}
+
+void scheduler_note_idle(struct scheduler *s, double seconds)
+{
+    s->tally.idle_seconds += seconds;
+}
+
+static void list_job(void *context, struct job *j)
+{
+    struct status_page *page = context;
+    if (page->n_jobs == STATUS_JOBS)
+        return;
+    struct status_job *out = &page->jobs[page->n_jobs++];
+    *out = (struct status_job){
+        .id = j->id,
+        .user = j->params.user,
+        .state = (int32_t)j->state,
+        .prompt_tokens = j->params.n_prompt,
+        .done_tokens = j->n_computed < j->params.n_prompt ? j->n_computed : j->params.n_prompt,
+        .completion_tokens = j->n_generated,
+        .started_s = j->submitted_wall_s,
+    };
+    snprintf(out->request_id, sizeof out->request_id, "%s", j->params.request_id);
+}
+
+void scheduler_publish(struct scheduler *s)
+{
+    struct backend_counters c = {0};
+    if (!s->set.status)
+        return;
+    s->set.ops->counters(s->set.backend, &c);
+    struct block_counts blocks = block_pool_counts(s->pool);
+    struct status_page *page = status_begin(s->set.status);
+    tally_publish(&s->tally, page);
+    page->steps = c.steps;
+    page->rows = c.rows;
+    page->weight_bytes_read = c.weight_bytes_read;
+    page->kv_bytes_read = c.kv_bytes_read;
+    page->jobs_running = s->n_running;
+    page->jobs_waiting = fair_queue_count(s->queue);
+    page->blocks_used = blocks.used;
+    page->blocks_cached = blocks.idle;
+    page->n_jobs = 0;
+    for (int32_t i = 0; i < s->n_running; i++)
+        list_job(page, s->running[i]);
+    fair_queue_each(s->queue, list_job, page);
+    status_end(s->set.status);
+}
+
+struct scheduler_counts scheduler_counts(const struct scheduler *s)
+{
+    struct backend_counters c = {0};
+    s->set.ops->counters(s->set.backend, &c);
+    return (struct scheduler_counts){
+        .running = s->n_running,
+        .waiting = fair_queue_count(s->queue),
+        .blocks = block_pool_counts(s->pool),
+        .free_slots = s->n_free_slots,
+        .steps = c.steps,
+        .rows = c.rows,
+        .paused = s->n_paused,
+    };
+}
+
+double scheduler_expected_wait(const struct scheduler *s)
+{
+    const struct status_histogram *h = &s->tally.job_time;
+    if (!h->total)
+        return 0;
+    /* job_time counts the queue as well, which under load makes this an upper estimate: what is wanted */
+    return h->sum / (double)h->total * (fair_queue_count(s->queue) + 1) / s->set.n_slots;
+}

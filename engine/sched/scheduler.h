@@ -1,0 +1,61 @@
+/* The heart: which rows the next step computes, for whom, in which KV blocks, and what becomes of the results.
+ *
+ * One step = one row for each decoding job, then prompt chunks of waiting ones within a budget, so that a long prompt
+ * never holds up running answers for long. A job is admitted when a slot is free and blocks for all its tokens and a
+ * reserve are there. When blocks run out in mid-answer, idle cached ones are taken first; then the youngest job is
+ * paused: it gives its blocks back and is computed again later, from the same tokens and the same random positions,
+ * so that its answer is the same. The oldest job always goes on, so there is no deadlock.
+ *
+ * No sockets, no clock but for measuring, no thread: the owner (the engine's loop thread, or a test) calls it. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/cache/block_pool.h"
+#include "engine/model/backend.h"
+#include "engine/sched/job.h"
+#include "engine/sched/tally.h"
+#include "engine/text/vocab.h"
+
+struct scheduler;
+
+struct scheduler_params {
+    const struct backend_ops *ops;
+    struct backend *backend;     /* opened with the numbers below; the caller closes it, later */
+    const struct vocab *vocab;
+    const int32_t *eos;
+    int32_t n_eos;
+    int32_t n_vocab, n_ctx, n_slots, n_blocks, max_rows;
+    int32_t n_recurrent;         /* > 0: no prefix is reused, since recurrent states are not checkpointed yet */
+    int32_t prefill_chunk;       /* rows of prompts in a step at most; 0: max_rows */
+    bool no_prefix_cache;
+    uint64_t fingerprint;
+    struct status_writer *status; /* NULL: none */
+};
+
+struct scheduler *scheduler_create(const struct scheduler_params *p, struct err *e);
+/* Every job that is left fails with ERR_UNAVAILABLE. */
+void scheduler_destroy(struct scheduler **s);
+/* Takes over the caller's reference. The job's prompt fits n_ctx and the pool (scheduler_fits). */
+void scheduler_add(struct scheduler *s, struct job *j);
+/* One round: cancellations, admissions, one step of the backend, events. False: the device is lost (ERR_DEVICE), every
+ * job has failed and nothing more can run. Other failures of a step end the jobs that were in it. */
+bool scheduler_step(struct scheduler *s, struct err *e);
+/* Nothing waits and nothing runs. */
+bool scheduler_idle(const struct scheduler *s);
+void scheduler_cancel_all(struct scheduler *s); /* at the next step */
+/* Adds to the time without work. */
+void scheduler_note_idle(struct scheduler *s, double seconds);
+/* Puts counters and the jobs' list on the page; scheduler_step does it by itself. */
+void scheduler_publish(struct scheduler *s);
+
+struct scheduler_counts {
+    int32_t running, waiting;
+    struct block_counts blocks;
+    int32_t free_slots;
+    uint64_t steps, rows, paused; /* since the start */
+};
+struct scheduler_counts scheduler_counts(const struct scheduler *s);
+/* Estimate, in seconds, for a job that would come after all that wait now. */
+double scheduler_expected_wait(const struct scheduler *s);

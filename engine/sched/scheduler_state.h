@@ -1,0 +1,58 @@
+/* The scheduler's own state, shared by its three files: scheduler.c (life of a job), admission.c (slots and blocks),
+ * batch.c (a step). Nobody else includes this. */
+#pragma once
+#include "engine/cache/prefix_index.h"
+#include "engine/sched/fair_queue.h"
+#include "engine/sched/scheduler.h"
+
+struct scheduler {
+    struct scheduler_params set;
+    struct prefix_index *index;
+    struct block_pool *pool; /* the index's */
+    struct fair_queue *queue;
+    struct job **running; /* [n_slots], in order of admission */
+    int32_t n_running;
+    int32_t *free_slots; /* [n_slots] stack */
+    int32_t n_free_slots;
+    uint64_t n_admissions, n_paused;
+    /* the job that could not be admitted for lack of blocks, and what was there then: no second look before that grew */
+    uint64_t blocked_id;
+    int32_t blocked_available;
+
+    struct step_sequence *sequences; /* [n_slots] of the step being built */
+    struct job **members;            /* [n_slots] beside them */
+    struct step_row *rows;           /* [n_slots] at most one row of a job is wanted */
+    int32_t n_members, prefill_rows, decode_rows;
+    double row_ms; /* smoothed time of one prompt row; 0: not measured yet */
+
+    struct job *ended; /* linked by next: their last event goes out after the status page */
+    struct sampler_work *work;
+    struct tally tally;
+    struct buf frames, text; /* scratch of one event */
+};
+
+static inline int32_t blocks_for(int32_t n_tokens)
+{
+    return (n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
+}
+
+/* scheduler.c */
+/* Sends an event to the job's readers; false when its log is full. */
+bool job_emit(struct scheduler *s, struct job *j, const struct engine_event *ev);
+/* The job leaves slot, blocks and queue; its last event is prepared. */
+void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string);
+void job_fail(struct scheduler *s, struct job *j, const struct err *e);
+
+/* admission.c */
+void admit_waiting(struct scheduler *s);
+/* Blocks for the first n_tokens positions, pausing younger jobs if need be. False: the job itself was paused. */
+bool ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
+/* Full blocks that were computed become known to the prefix index. */
+void index_blocks(struct scheduler *s, struct job *j);
+/* Gives back slot and blocks of a running job and takes it off the list. */
+void release(struct scheduler *s, struct job *j);
+
+/* batch.c */
+/* Fills sequences, members and the row counts. */
+void batch_build(struct scheduler *s);
+bool batch_run(struct scheduler *s, struct err *e);

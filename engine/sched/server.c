@@ -1,0 +1,486 @@
+#include "engine/sched/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#define LOG_MODULE "server"
+#include "engine/base/log.h"
+#include "engine/sched/connection.h"
+#include "engine/sched/job_table.h"
+#include "engine/wire/message.h"
+
+#define MAX_CONNECTIONS 1024
+#define BACKLOG 256
+#define SILENT_MS 30000.0 /* a connection that asks for nothing is closed */
+#define FLUSH_MS 1000.0   /* at the end: for clients to read the last events */
+
+struct server {
+    struct server_params set;
+    int listen_fd, epoll_fd, event_fd, signal_fd;
+    struct connection *connections;
+    int32_t n_connections, n_silent; /* silent: without a job */
+    struct job_table jobs;
+    double stop_at_ms;  /* > 0: stopping; when the grace is over */
+    bool cancelled_all;
+    atomic_int quit_status; /* set by server_quit; -1: not */
+};
+
+static bool watch(struct server *s, int fd, void *tag, uint32_t events, int operation)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = tag};
+    return epoll_ctl(s->epoll_fd, operation, fd, &ev) == 0;
+}
+
+/* A socket file that nobody listens on is left over from an engine that was killed. */
+static bool remove_stale(const struct sockaddr_un *address, struct err *e)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return err_errno(e, "socket");
+    bool alive = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0;
+    close(fd);
+    if (alive)
+        return err_set(e, ERR_CONFLICT, "another engine listens on %s", address->sun_path);
+    struct stat st;
+    if (lstat(address->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        return err_set(e, ERR_CONFLICT, "%s exists and is not a socket", address->sun_path);
+    unlink(address->sun_path);
+    return true;
+}
+
+static bool open_socket(struct server *s, struct err *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = s->set.socket_path;
+    if (strlen(path) >= sizeof address.sun_path)
+        return err_field(e, ERR_INPUT, "socket", "path is longer than %zu bytes", sizeof address.sun_path - 1);
+    strcpy(address.sun_path, path);
+    if (!remove_stale(&address, e))
+        return false;
+    s->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s->listen_fd < 0)
+        return err_errno(e, "socket");
+    /* the mode is right from the first moment: no window between bind and chmod */
+    mode_t mask = umask(0117);
+    int bound = bind(s->listen_fd, (struct sockaddr *)&address, sizeof address);
+    umask(mask);
+    if (bound != 0)
+        return err_errno(e, "bind %s", path);
+    if (s->set.group != (gid_t)-1 && chown(path, (uid_t)-1, s->set.group) != 0)
+        return err_errno(e, "chown %s to group %d", path, (int)s->set.group);
+    if (listen(s->listen_fd, BACKLOG) != 0)
+        return err_errno(e, "listen %s", path);
+    return true;
+}
+
+struct server *server_open(const struct server_params *p, struct err *e)
+{
+    sigset_t signals;
+    struct server *s = calloc(1, sizeof *s);
+    if (!s) {
+        err_set(e, ERR_NOMEM, "no memory for the server");
+        return NULL;
+    }
+    s->set = *p;
+    s->listen_fd = s->epoll_fd = s->event_fd = s->signal_fd = -1;
+    atomic_init(&s->quit_status, -1);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (s->epoll_fd < 0 || s->event_fd < 0 || s->signal_fd < 0) {
+        err_errno(e, "epoll, eventfd or signalfd");
+        goto fail;
+    }
+    if (!open_socket(s, e))
+        goto fail;
+    /* tags that are no connection: the addresses of the descriptors themselves */
+    if (!watch(s, s->listen_fd, &s->listen_fd, EPOLLIN, EPOLL_CTL_ADD) ||
+        !watch(s, s->event_fd, &s->event_fd, EPOLLIN, EPOLL_CTL_ADD) ||
+        !watch(s, s->signal_fd, &s->signal_fd, EPOLLIN, EPOLL_CTL_ADD)) {
+        err_errno(e, "epoll_ctl");
+        goto fail;
+    }
+    return s;
+fail:
+    server_close(&s);
+    return NULL;
+}
+
+static void count_connections(struct server *s)
+{
+    struct status_page *page = status_begin(s->set.status);
+    page->connections = s->n_connections;
+    status_end(s->set.status);
+}
+
+static void drop(struct server *s, struct connection *c)
+{
+    if (c->job && c->owner && !c->job->params.detached && !atomic_load(&c->job->over)) {
+        atomic_store(&c->job->cancel, true);
+        inbox_poke(s->set.inbox);
+    }
+    *(c->previous ? &c->previous->next : &s->connections) = c->next;
+    if (c->next)
+        c->next->previous = c->previous;
+    s->n_connections--;
+    s->n_silent -= !c->job;
+    connection_destroy(&c);
+    count_connections(s);
+}
+
+/* Sends what can be sent. False: the connection is gone. */
+static bool pump(struct server *s, struct connection *c)
+{
+    bool was_blocked = c->blocked;
+    if (connection_send(c) < 0) {
+        drop(s, c);
+        return false;
+    }
+    if (c->blocked != was_blocked)
+        watch(s, c->fd, c, EPOLLIN | EPOLLRDHUP | (c->blocked ? EPOLLOUT : 0u), EPOLL_CTL_MOD);
+    return true;
+}
+
+static void follow(struct server *s, struct connection *c, struct job *j, bool owner)
+{
+    job_share(j);
+    c->job = j;
+    c->owner = owner;
+    s->n_silent--;
+}
+
+/* The job is in the log and in the table before the loop can touch it. */
+static bool accept_job(struct server *s, struct connection *c, struct arena *arena, struct engine_job_params *p,
+                       int32_t position, struct err *e)
+{
+    struct buf frames = {0};
+    struct job *j = job_create(job_table_next_id(&s->jobs), arena, p, e);
+    if (!j)
+        return false;
+    message_put_event(&frames, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id, .queue_position = position});
+    bool ok = event_log_append(&j->log, &frames, false) && job_table_add(&s->jobs, j);
+    buf_fini(&frames);
+    if (!ok) {
+        job_give(&j);
+        return err_set(e, ERR_NOMEM, "no memory for a job");
+    }
+    follow(s, c, j, true);
+    inbox_push(s->set.inbox, j);
+    return true;
+}
+
+static bool submit(struct server *s, struct connection *c, const struct frame *f, struct err *e)
+{
+    struct engine_job_params p;
+    int32_t position;
+    struct arena *arena = arena_create((size_t)f->len * 2 + ((size_t)64 << 10));
+    if (!arena)
+        return err_set(e, ERR_NOMEM, "no memory for a job");
+    if (!message_get_submit(f, &p, arena, e) || !inbox_check(s->set.inbox, &p, &position, e))
+        goto refuse;
+    struct job *same = p.detached ? job_table_find(&s->jobs, p.key) : NULL;
+    if (same && !atomic_load(&same->over)) {
+        err_field(e, ERR_CONFLICT, "key", "a job with this key is running");
+        goto refuse;
+    }
+    return accept_job(s, c, arena, &p, position, e);
+refuse:
+    arena_destroy(&arena);
+    return false;
+}
+
+static bool attach(struct server *s, struct connection *c, const struct frame *f, struct err *e)
+{
+    char key[ENGINE_KEY_SIZE];
+    if (!message_get_key(f, key, e))
+        return false;
+    struct job *j = job_table_find(&s->jobs, key);
+    if (!j || !j->params.detached)
+        return err_field(e, ERR_NOTFOUND, "key", "no such job, or forgotten since");
+    follow(s, c, j, false);
+    return true;
+}
+
+static bool cancel(struct server *s, struct connection *c, const struct frame *f, struct err *e)
+{
+    char key[ENGINE_KEY_SIZE];
+    if (!message_get_key(f, key, e))
+        return false;
+    struct job *j = key[0] ? job_table_find(&s->jobs, key) : c->job;
+    if (!j)
+        return err_field(e, ERR_NOTFOUND, "key", "no such job, or forgotten since");
+    atomic_store(&j->cancel, true);
+    inbox_poke(s->set.inbox);
+    if (key[0]) {
+        message_put_event(&c->out, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id});
+        c->closing = true;
+    }
+    return true;
+}
+
+static void note_submission(struct server *s, bool accepted)
+{
+    struct status_page *page = status_begin(s->set.status);
+    if (accepted)
+        page->jobs_accepted++;
+    else
+        page->jobs_refused++;
+    status_end(s->set.status);
+}
+
+static bool handle(struct server *s, struct connection *c, const struct frame *f, struct err *e)
+{
+    if (!c->greeted && f->type != FRAME_HELLO)
+        return err_set(e, ERR_FORMAT, "HELLO must come first");
+    if (f->type == FRAME_HELLO) {
+        c->greeted = true;
+        return message_get_hello(f, e);
+    }
+    if (f->type == FRAME_CANCEL)
+        return cancel(s, c, f, e);
+    if (c->job)
+        return err_set(e, ERR_FORMAT, "one connection is one job");
+    if (f->type == FRAME_SUBMIT) {
+        bool ok = submit(s, c, f, e);
+        note_submission(s, ok);
+        return ok;
+    }
+    if (f->type == FRAME_ATTACH)
+        return attach(s, c, f, e);
+    return err_set(e, ERR_FORMAT, "unexpected frame of type %d", (int)f->type);
+}
+
+/* Handles whole frames in c->in. False: the connection was dropped. */
+static bool handle_input(struct server *s, struct connection *c)
+{
+    struct err e = {0};
+    size_t at = 0;
+    while (!c->closing) {
+        struct frame f;
+        size_t used;
+        int found = frame_parse(c->in.data + at, c->in.len - at, &f, &used, &e);
+        if (found == 0 && c->in.len - at > MESSAGE_MAX_SUBMIT + FRAME_HEADER_BYTES) {
+            err_set(&e, ERR_LIMIT, "frame over %u bytes", MESSAGE_MAX_SUBMIT);
+            found = -1;
+        }
+        if (found == 0)
+            break;
+        if (found > 0) {
+            at += used;
+            if (handle(s, c, &f, &e))
+                continue;
+        }
+        if (c->job) { /* its event stream must not be broken into by a refusal */
+            log_warn("job=%llu connection dropped: %s", (unsigned long long)c->job->id, e.text);
+            drop(s, c);
+            return false;
+        }
+        connection_refuse(c, &e);
+    }
+    if (c->closing)
+        buf_clear(&c->in);
+    else
+        buf_consume(&c->in, at);
+    return pump(s, c);
+}
+
+static void serve(struct server *s, struct connection *c, uint32_t events)
+{
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+        /* one read a round: a peer that sends much waits its turn */
+        int got = connection_read(c);
+        if (got < 0) {
+            drop(s, c);
+            return;
+        }
+        if (got > 0 && !handle_input(s, c))
+            return;
+    }
+    if (events & EPOLLOUT)
+        pump(s, c);
+}
+
+static void accept_all(struct server *s)
+{
+    for (;;) {
+        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0)
+            return;
+        if (!connection_peer_allowed(fd, s->set.group) || s->n_connections >= MAX_CONNECTIONS) {
+            log_warn("connection refused connections=%d", s->n_connections);
+            close(fd);
+            continue;
+        }
+        struct connection *c = connection_create(fd);
+        if (!c)
+            continue;
+        if (!watch(s, fd, c, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD)) {
+            connection_destroy(&c);
+            continue;
+        }
+        c->next = s->connections;
+        if (c->next)
+            c->next->previous = c;
+        s->connections = c;
+        s->n_connections++;
+        s->n_silent++;
+        count_connections(s);
+        pump(s, c);
+    }
+}
+
+static void pump_all(struct server *s)
+{
+    uint64_t count;
+    /* first the counter, then the logs: an event that comes in between rings again */
+    if (read(s->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        log_warn("eventfd: %s", strerror(errno));
+    for (struct connection *c = s->connections, *next; c; c = next) {
+        next = c->next;
+        if (c->job && !c->blocked)
+            pump(s, c);
+    }
+    job_table_sweep(&s->jobs, clock_ms());
+}
+
+static void close_silent(struct server *s, double now)
+{
+    for (struct connection *c = s->connections, *next; c; c = next) {
+        next = c->next;
+        if (!c->job && now - c->opened_ms > SILENT_MS)
+            drop(s, c);
+    }
+}
+
+static void stop_accepting(struct server *s)
+{
+    struct err why = {0};
+    struct signalfd_siginfo info;
+    while (read(s->signal_fd, &info, sizeof info) > 0)
+        ;
+    if (s->stop_at_ms > 0) { /* asked twice: no more grace */
+        s->stop_at_ms = clock_ms();
+        return;
+    }
+    log_info("stopping running=%d grace_ms=%d", job_table_running(&s->jobs), s->set.grace_ms);
+    s->stop_at_ms = clock_ms() + s->set.grace_ms;
+    err_set(&why, ERR_UNAVAILABLE, "the engine is stopping");
+    inbox_close(s->set.inbox, &why);
+    struct status_page *page = status_begin(s->set.status);
+    page->state = ENGINE_STOPPING;
+    status_end(s->set.status);
+    unlink(s->set.socket_path);
+    close(s->listen_fd);
+    s->listen_fd = -1;
+}
+
+/* True: everything that was asked for has ended. */
+static bool stopped(struct server *s, double now)
+{
+    if (s->stop_at_ms <= 0)
+        return false;
+    if (!job_table_running(&s->jobs))
+        return true;
+    if (now >= s->stop_at_ms && !s->cancelled_all) {
+        s->cancelled_all = true;
+        job_table_cancel_all(&s->jobs);
+        inbox_poke(s->set.inbox);
+    }
+    /* a device that hangs can't be waited for */
+    return now >= s->stop_at_ms + 5 * FLUSH_MS;
+}
+
+static int wait_ms(const struct server *s)
+{
+    if (s->stop_at_ms > 0)
+        return 50;
+    return s->n_silent || job_table_kept(&s->jobs) ? 1000 : -1;
+}
+
+static void dispatch(struct server *s, int timeout)
+{
+    /* One event a round: handling one may drop the connection that another event of the same round points to. */
+    struct epoll_event ev;
+    if (epoll_wait(s->epoll_fd, &ev, 1, timeout) != 1)
+        return;
+    if (ev.data.ptr == &s->listen_fd)
+        accept_all(s);
+    else if (ev.data.ptr == &s->event_fd)
+        pump_all(s);
+    else if (ev.data.ptr == &s->signal_fd)
+        stop_accepting(s);
+    else
+        serve(s, ev.data.ptr, ev.events);
+}
+
+int server_run(struct server *s)
+{
+    double swept = clock_ms();
+    while (atomic_load(&s->quit_status) < 0) {
+        dispatch(s, wait_ms(s));
+        double now = clock_ms();
+        if (now - swept >= 1000) {
+            swept = now;
+            close_silent(s, now);
+            job_table_sweep(&s->jobs, now);
+        }
+        if (stopped(s, now))
+            server_quit(s, 0);
+    }
+    for (double end = clock_ms() + FLUSH_MS; s->n_connections > s->n_silent && clock_ms() < end;) {
+        pump_all(s);
+        dispatch(s, 10);
+    }
+    return atomic_load(&s->quit_status);
+}
+
+void server_kick(struct server *s)
+{
+    uint64_t one = 1;
+    if (write(s->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        log_warn("eventfd: %s", strerror(errno));
+}
+
+void server_quit(struct server *s, int exit_status)
+{
+    int none = -1;
+    atomic_compare_exchange_strong(&s->quit_status, &none, exit_status);
+    server_kick(s);
+}
+
+void server_close(struct server **s)
+{
+    if (!*s)
+        return;
+    while ((*s)->connections)
+        drop(*s, (*s)->connections);
+    job_table_fini(&(*s)->jobs);
+    if ((*s)->listen_fd >= 0) {
+        close((*s)->listen_fd);
+        unlink((*s)->set.socket_path);
+    }
+    if ((*s)->epoll_fd >= 0)
+        close((*s)->epoll_fd);
+    if ((*s)->event_fd >= 0)
+        close((*s)->event_fd);
+    if ((*s)->signal_fd >= 0)
+        close((*s)->signal_fd);
+    free(*s);
+    *s = NULL;
+}
