@@ -13,6 +13,10 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/facts.c %D%/facts.h %D%/users.h \
 	%D%/api_chat.c %D%/api_models.c %D%/api_text.c %D%/api_health.c \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
+libsluice_fcgi_a_SOURCES += \
+	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
+	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c \
+	%D%/api_conversations.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker

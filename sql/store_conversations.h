@@ -74,6 +74,9 @@ bool store_conversation_remove(struct store *s, int64_t user_id, int64_t id, str
 
 bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
                        struct store_message *out, struct err *e);
+/* Cheap: for polling. */
+bool store_message_status(struct store *s, int64_t user_id, int64_t id, enum store_status *out,
+                          struct err *e);
 /* The messages with id > after in order of their ids (parents come before children), at most `limit` (0: all). */
 typedef bool (*store_message_fn)(void *context, const struct store_message *m); /* false: enough */
 bool store_message_list(struct store *s, int64_t user_id, int64_t conversation_id, int64_t after,

@@ -86,6 +86,21 @@ bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_
     return ok;
 }
 
+bool store_message_status(struct store *s, int64_t user_id, int64_t id, enum store_status *out,
+                          struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_MESSAGE_STATUS, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":id", id);
+    int rc = query_step(s, q, e);
+    if (rc == 1)
+        *out = index_of(column_text(q, 0), status_names, MESSAGE__N);
+    query_end(q);
+    return rc == 1 || (rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message"));
+}
+
 /* Steps through messages; ends the statement. */
 static bool each(struct store *s, sqlite3_stmt *q, store_message_fn fn, void *context, struct err *e)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/server_row.h"
 #include "sql/statement.h"
 
 #define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
@@ -44,6 +45,7 @@ bool store_record_write(struct store *s, const struct store_answer *a, bool *gon
         return false;
     bind_int(q, ":id", a->id);
     bind_text(q, ":status", store_status_name(a->status));
+    bind_int(q, ":keep", a->keep_text);
     bind_bytes(q, ":content", a->content, a->content_len);
     bind_bytes(q, ":reasoning", a->reasoning, a->reasoning_len);
     bind_text(q, ":tool_calls", a->tool_calls);
@@ -59,6 +61,13 @@ bool store_record_write(struct store *s, const struct store_answer *a, bool *gon
     bool ok = query_run(s, q, &changed, e);
     if (gone)
         *gone = ok && !changed;
+    /* In the same transaction, and only with the change from running: no answer is counted twice. */
+    if (ok && changed && a->has_usage && a->count_for && a->status != MESSAGE_RUNNING)
+        ok = add_usage(s, &(struct store_usage){.user_id = a->count_for,
+                                                .requests = 1,
+                                                .prompt_tokens = a->prompt_tokens,
+                                                .cached_tokens = a->cached_tokens,
+                                                .completion_tokens = a->completion_tokens}, e);
     return ok;
 }
 

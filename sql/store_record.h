@@ -22,6 +22,8 @@ bool store_running_list(struct store *s, store_running_fn fn, void *context, str
 struct store_answer { /* the row's whole new state, not an addition */
     int64_t id;
     enum store_status status;
+    bool keep_text;                 /* leave content, reasoning and tool_calls as they are in the row */
+    int64_t count_for;              /* finished with usage: the user whose counters grow with the row; 0: nobody's */
     const char *content, *reasoning;
     size_t content_len, reasoning_len;
     const char *tool_calls;         /* JSON array or NULL */

@@ -4,7 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "sql/statement.h"
-#include "sql/store.h"
+#include "sql/server_row.h"
 
 #define DAY_S 86400
 #define SETTING_BYTES 65536
@@ -38,21 +38,24 @@ bool store_setting_set(struct store *s, const char *name, const char *json, stru
     return write_end(s, q && query_run(s, q, NULL, e), e);
 }
 
+bool add_usage(struct store *s, const struct store_usage *u, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USAGE_ADD, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", u->user_id);
+    bind_int(q, ":day", u->day ? u->day : clock_wall_s() / DAY_S);
+    bind_int(q, ":key_id", u->key_id);
+    bind_int(q, ":requests", u->requests);
+    bind_int(q, ":prompt_tokens", u->prompt_tokens);
+    bind_int(q, ":cached_tokens", u->cached_tokens);
+    bind_int(q, ":completion_tokens", u->completion_tokens);
+    return query_run(s, q, NULL, e);
+}
+
 bool store_usage_add(struct store *s, const struct store_usage *u, struct err *e)
 {
-    if (!write_begin_unsynced(s, e))
-        return false;
-    sqlite3_stmt *q = query(s, QUERY_USAGE_ADD, e);
-    if (q) {
-        bind_int(q, ":user_id", u->user_id);
-        bind_int(q, ":day", u->day ? u->day : clock_wall_s() / DAY_S);
-        bind_int(q, ":key_id", u->key_id);
-        bind_int(q, ":requests", u->requests);
-        bind_int(q, ":prompt_tokens", u->prompt_tokens);
-        bind_int(q, ":cached_tokens", u->cached_tokens);
-        bind_int(q, ":completion_tokens", u->completion_tokens);
-    }
-    return write_end(s, q && query_run(s, q, NULL, e), e);
+    return write_begin_unsynced(s, e) && write_end(s, add_usage(s, u, e), e);
 }
 
 bool store_usage_list(struct store *s, int64_t user_id, int64_t day, store_usage_fn fn, void *context,

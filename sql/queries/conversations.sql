@@ -109,3 +109,7 @@ RETURNING id;
 UPDATE messages SET status = 'error', error = :error, finished_at = :now
 WHERE id = :id AND status = 'running'
   AND conversation_id IN (SELECT id FROM conversations WHERE user_id = :user_id);
+
+-- name: message_status
+SELECT m.status FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;

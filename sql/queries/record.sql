@@ -11,7 +11,10 @@ ORDER BY m.id;
 
 -- name: record_write
 UPDATE messages
-SET status = :status, content = :content, reasoning = :reasoning, tool_calls = :tool_calls,
+SET status = :status,
+    content = CASE WHEN :keep THEN content ELSE :content END,
+    reasoning = CASE WHEN :keep THEN reasoning ELSE :reasoning END,
+    tool_calls = CASE WHEN :keep THEN tool_calls ELSE :tool_calls END,
     error = :error, timings = :timings, prompt_tokens = :prompt_tokens,
     cached_tokens = :cached_tokens, completion_tokens = :completion_tokens,
     finished_at = CASE WHEN :status = 'running' THEN NULL ELSE :now END

@@ -1,0 +1,256 @@
+/* /api/conversations: list, make, read, change, remove; stop an answer. docs/API-pages.md is the contract. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/engine.h"
+#include "fcgi/answer.h"
+#include "fcgi/conversation.h"
+#include "fcgi/recorder.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+#include "sql/store_conversations.h"
+
+#define PAGE_DEFAULT 50
+#define MAX_REPLY ((size_t)512 << 20)
+#define MAX_RUNNING 64 /* answers of one conversation that a removal stops at once; the recorder stops the rest */
+
+bool conversation_read_id(const char *text, int64_t *id)
+{
+    size_t n = text ? strlen(text) : 0;
+    if (!n || n > 18 || strspn(text, "0123456789") != n)
+        return false;
+    *id = strtoll(text, NULL, 10);
+    return *id > 0;
+}
+
+bool conversation_path_id(const struct request *r, int64_t *id, struct err *e)
+{
+    return conversation_read_id(request_param(r, "id"), id) || err_set(e, ERR_NOTFOUND, "there is no such thing");
+}
+
+static void put_conversation(struct buf *out, const struct store_conversation *c)
+{
+    buf_printf(out, "{\"id\":\"%lld\",\"title\":", (long long)c->id);
+    buf_json_string(out, c->title, strlen(c->title));
+    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"running\":%s", (long long)c->created_at,
+               (long long)c->updated_at, c->running ? "true" : "false");
+}
+
+/* The rest of what one conversation says beyond its line in the list. */
+static void put_details(struct buf *out, const struct store_conversation *c)
+{
+    buf_printf(out, ",\"settings\":%s", c->settings);
+    if (c->leaf_id)
+        buf_printf(out, ",\"leaf_id\":\"%lld\"", (long long)c->leaf_id);
+    else
+        buf_puts(out, ",\"leaf_id\":null");
+}
+
+static bool send_conversation(struct request *r, int status, int64_t id, struct err *e)
+{
+    struct store_conversation c;
+    struct buf out = {.limit = MAX_REPLY};
+    if (!store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
+        return false;
+    put_conversation(&out, &c);
+    put_details(&out, &c);
+    buf_putc(&out, '}');
+    reply_json_buf(r, status, &out);
+    buf_fini(&out);
+    return true;
+}
+
+struct listing {
+    struct buf out;
+    int n, limit;
+    int64_t last_updated, last_id;
+    bool more;
+};
+
+static bool list_one(void *context, const struct store_conversation *c)
+{
+    struct listing *l = context;
+    if (l->n == l->limit) { /* one beyond the page was asked for, to know whether there is a next one */
+        l->more = true;
+        return false;
+    }
+    if (l->n++)
+        buf_putc(&l->out, ',');
+    put_conversation(&l->out, c);
+    buf_putc(&l->out, '}');
+    l->last_updated = c->updated_at;
+    l->last_id = c->id;
+    return true;
+}
+
+/* "UPDATED-ID" of the last row of the page before. */
+static bool read_cursor(const char *text, struct store_page *page, struct err *e)
+{
+    char updated[24];
+    const char *dash = text ? strchr(text, '-') : NULL;
+    if (!text)
+        return true;
+    if (dash && (size_t)(dash - text) < sizeof updated) {
+        snprintf(updated, sizeof updated, "%.*s", (int)(dash - text), text);
+        if (conversation_read_id(updated, &page->before_updated) && conversation_read_id(dash + 1, &page->before_id))
+            return true;
+    }
+    return err_field(e, ERR_INPUT, "before", "is not a `next` of an earlier page");
+}
+
+static bool list_conversations(struct request *r, struct err *e)
+{
+    int64_t limit = PAGE_DEFAULT;
+    struct store_page page = {.text = request_query(r, "q")};
+    if (!request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
+        !read_cursor(request_query(r, "before"), &page, e))
+        return false;
+    struct listing l = {.limit = (int)limit, .out = {.limit = MAX_REPLY}};
+    page.limit = l.limit + 1;
+    buf_puts(&l.out, "{\"items\":[");
+    bool ok = store_conversation_list(r->store, r->who.user_id, &page, list_one, &l, e);
+    if (ok && l.more)
+        buf_printf(&l.out, "],\"next\":\"%lld-%lld\"}", (long long)l.last_updated, (long long)l.last_id);
+    else
+        buf_puts(&l.out, "],\"next\":null}");
+    if (ok)
+        reply_json_buf(r, 200, &l.out);
+    buf_fini(&l.out);
+    return ok;
+}
+
+/* title, settings, leaf_id of a body; *settings is JSON text in the arena, or NULL. */
+static bool read_change(struct request *r, const cJSON *body, const char *stored, struct store_conversation_change *c,
+                        struct err *e)
+{
+    const cJSON *settings = NULL;
+    const char *leaf = NULL;
+    if (!json_get_string(body, "title", &c->title, e) || !json_get_object(body, "settings", &settings, e) ||
+        !json_get_string(body, "leaf_id", &leaf, e))
+        return false;
+    if (leaf && !conversation_read_id(leaf, &c->leaf_id))
+        return err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation");
+    if (!settings)
+        return true;
+    struct buf text = {0};
+    cJSON *checked = conversation_settings(r, stored, settings, e);
+    bool ok = checked && (json_write(&text, checked) || err_set(e, ERR_NOMEM, "no memory for the settings"));
+    if (ok && !(c->settings = arena_strdup(r->arena, text.data)))
+        ok = err_set(e, ERR_NOMEM, "no memory for the settings");
+    cJSON_Delete(checked);
+    buf_fini(&text);
+    return ok;
+}
+
+static bool make_conversation(struct request *r, struct err *e)
+{
+    struct store_conversation_change c = {0};
+    int64_t id;
+    const cJSON *body = request_json(r, e);
+    if (!body || !read_change(r, body, "{}", &c, e))
+        return false;
+    if (c.leaf_id)
+        return err_field(e, ERR_INPUT, "leaf_id", "a new conversation has no messages");
+    return store_conversation_add(r->store, r->who.user_id, c.title, c.settings, &id, e) &&
+           send_conversation(r, 201, id, e);
+}
+
+static bool put_message(void *context, const struct store_message *m)
+{
+    struct buf *out = context;
+    if (out->data[out->len - 1] != '[')
+        buf_putc(out, ',');
+    answer_message_json(out, m, false);
+    return !out->failed;
+}
+
+static bool read_conversation(struct request *r, struct err *e)
+{
+    int64_t id;
+    struct store_conversation c;
+    struct buf out = {.limit = MAX_REPLY};
+    if (!conversation_path_id(r, &id, e) || !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
+        return false;
+    put_conversation(&out, &c);
+    put_details(&out, &c);
+    buf_puts(&out, ",\"messages\":[");
+    bool ok = store_message_list(r->store, r->who.user_id, id, 0, 0, put_message, &out, e);
+    buf_puts(&out, "]}");
+    if (ok)
+        reply_json_buf(r, 200, &out);
+    buf_fini(&out);
+    return ok;
+}
+
+static bool change_conversation(struct request *r, struct err *e)
+{
+    int64_t id;
+    struct store_conversation now;
+    struct store_conversation_change c = {0};
+    const cJSON *body = request_json(r, e);
+    /* The page sends its settings whole: what it leaves out is back at the model's default. */
+    return body && conversation_path_id(r, &id, e) &&
+           store_conversation_get(r->store, r->arena, r->who.user_id, id, &now, e) &&
+           read_change(r, body, "{}", &c, e) && store_conversation_change(r->store, r->who.user_id, id, &c, e) &&
+           send_conversation(r, 200, id, e);
+}
+
+struct keys {
+    char key[MAX_RUNNING][ENGINE_KEY_SIZE];
+    int n;
+};
+
+static bool note_key(void *context, const struct store_message *m)
+{
+    struct keys *k = context;
+    snprintf(k->key[k->n++], ENGINE_KEY_SIZE, "%s", m->job_key ? m->job_key : "");
+    return k->n < MAX_RUNNING;
+}
+
+static bool remove_conversation(struct request *r, struct err *e)
+{
+    int64_t id;
+    struct keys keys = {0};
+    if (!conversation_path_id(r, &id, e) ||
+        !store_message_running(r->store, r->who.user_id, id, note_key, &keys, e) ||
+        !store_conversation_remove(r->store, r->who.user_id, id, e))
+        return false;
+    /* Should the engine not hear it now, the recorder tells it again. */
+    for (int i = 0; i < keys.n; i++)
+        engine_cancel_key(r->worker->engine_socket, keys.key[i], NULL);
+    recorder_notify(r->worker->run_dir, id);
+    return reply_empty(r, 204);
+}
+
+/* Asks only: the row ends when the engine has stopped and the recorder has written the rest. */
+static bool stop_answer(struct request *r, struct err *e)
+{
+    int64_t id;
+    struct store_message m;
+    struct err why = {0};
+    if (!conversation_path_id(r, &id, e) || !store_message_get(r->store, r->arena, r->who.user_id, id, &m, e))
+        return false;
+    if (m.status == MESSAGE_RUNNING && !engine_cancel_key(r->worker->engine_socket, m.job_key, &why)) {
+        recorder_notify(r->worker->run_dir, id);
+        if (why.code != ERR_NOTFOUND && why.code != ERR_UNAVAILABLE) {
+            *e = why;
+            return false;
+        }
+    }
+    return reply_empty(r, 202);
+}
+
+const struct route api_conversations_routes[] = {
+    {HTTP_GET, "/api/conversations", ROUTE_USER, POOL_SHORT, 0, list_conversations},
+    {HTTP_POST, "/api/conversations", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, make_conversation},
+    {HTTP_GET, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, 0, read_conversation},
+    {HTTP_PATCH, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, change_conversation},
+    {HTTP_DELETE, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, 0, remove_conversation},
+    {HTTP_POST, "/api/conversations/{id}/messages", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, conversation_post},
+    {HTTP_GET, "/api/messages/{id}/stream", ROUTE_USER, POOL_STREAM, 0, conversation_stream},
+    {HTTP_POST, "/api/messages/{id}/stop", ROUTE_USER, POOL_SHORT, 0, stop_answer},
+    {0},
+};

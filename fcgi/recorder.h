@@ -1,0 +1,21 @@
+/* The recorder: the one process that writes running answers to SQLite, and the one that checks the WAL in.
+ *
+ * It attaches to the engine's detached job of every row that is `running` and writes what comes, all answers of a tick
+ * in one transaction. It owes nothing to the workers: they may die; it may die itself, and its successor reads every job
+ * again from the first event. It learns of new answers by a datagram, and finds them anyway by looking.
+ *
+ * One thread (the check of the database at start has a second one, with a connection of its own). */
+#pragma once
+#include <stdint.h>
+
+struct recorder_params {
+    const char *db_path;       /* made when it is missing */
+    const char *engine_socket;
+    const char *run_dir;       /* of STATE_RECORD_SOCKET; the lock lies beside the database */
+};
+
+/* Runs until SIGTERM or SIGUSR2; returns the exit status. A second recorder on one database waits for the first to go. */
+int recorder_run(const struct recorder_params *p);
+
+/* Tells the recorder that there is work: a new answer, or something removed. Never waits; lost when nobody listens. */
+void recorder_notify(const char *run_dir, int64_t message_id);

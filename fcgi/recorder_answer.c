@@ -1,0 +1,155 @@
+/* recorder_answer.h */
+#define LOG_MODULE "recorder"
+#include "fcgi/recorder_answer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "fcgi/answer.h"
+
+/* A worker commits the row before it submits the job, and may take that long for it. */
+#define SUBMIT_MS 15000
+/* An engine that went away takes its jobs with it: it is asked again for this long only, lest a full backlog end
+ * an answer that still runs. */
+#define LOST_MS 3000.0
+#define ATTACH_RETRY_MS 100.0
+#define WRITE_MS 250.0
+#define WRITE_TOKENS 32
+#define LONG_BYTES ((size_t)64 << 10)
+
+bool recorded_open(struct recorded *r, const struct store_running *row)
+{
+    *r = (struct recorded){.id = row->id,
+                           .user_id = row->user_id,
+                           .created_at = row->created_at,
+                           .written = row->written};
+    snprintf(r->key, sizeof r->key, "%s", row->job_key);
+    if (row->parser && !(r->parser = strdup(row->parser)))
+        return false;
+    return true;
+}
+
+static void drop_generation(struct recorded *r)
+{
+    generation_fini(&r->g);
+    cJSON_Delete(r->tree);
+    r->tree = NULL;
+    memset(&r->g, 0, sizeof r->g);
+}
+
+void recorded_close(struct recorded *r)
+{
+    engine_close(&r->job);
+    drop_generation(r);
+    free(r->parser);
+    r->parser = NULL;
+}
+
+bool recorded_final(const struct recorded *r)
+{
+    return r->g.state == GENERATION_DONE || r->g.state == GENERATION_FAILED;
+}
+
+static void fail(struct recorded *r, const char *text)
+{
+    struct err why = {0};
+    err_set(&why, ERR_UNAVAILABLE, "%s", text);
+    engine_close(&r->job);
+    generation_break(&r->g, &why);
+    r->dirty = true;
+    log_warn("message=%lld tokens=%d: %s", (long long)r->id, r->g.n_tokens, text);
+}
+
+static void not_attached(struct recorded *r, const struct err *why, double now)
+{
+    const int64_t age = clock_wall_ms() - r->created_at;
+    if (r->lost_since == 0)
+        r->lost_since = now;
+    r->next_attach = now + ATTACH_RETRY_MS;
+    if (why->code == ERR_NOTFOUND && (r->attached_once || age > SUBMIT_MS))
+        fail(r, "the engine no longer has this answer: it was started anew");
+    else if (why->code != ERR_NOTFOUND && now - r->lost_since > LOST_MS && (r->attached_once || age > SUBMIT_MS))
+        fail(r, r->attached_once ? "the engine stopped in the middle of the answer" : why->text);
+}
+
+void recorded_attach(struct recorded *r, const char *engine_socket, double now)
+{
+    struct err e = {0};
+    if (r->job || recorded_final(r) || now < r->next_attach)
+        return;
+    r->job = engine_attach(engine_socket, r->key, &e);
+    if (!r->job) {
+        not_attached(r, &e, clock_ms());
+        return;
+    }
+    /* What was read over an earlier connection comes again from the first event. */
+    drop_generation(r);
+    r->attached_once = true;
+    r->lost_since = 0;
+    if (!answer_begin(&r->g, &r->tree, r->parser, NULL, NULL, &e)) {
+        engine_close(&r->job);
+        engine_cancel_key(engine_socket, r->key, NULL);
+        fail(r, e.text);
+    }
+}
+
+bool recorded_read(struct recorded *r, int max)
+{
+    struct engine_event ev;
+    struct err e = {0};
+    for (int i = 0; i < max; i++) {
+        if (!r->job || recorded_final(r))
+            return false;
+        int got = engine_next(r->job, &ev, 0, &e);
+        if (got == 0)
+            return false;
+        if (got < 0) { /* the text is kept as it is until the next attachment, or the end */
+            engine_close(&r->job);
+            return false;
+        }
+        if (!generation_event(&r->g, &ev, &e))
+            fail(r, e.text);
+        else if (ev.type != ENGINE_ACCEPTED && ev.type != ENGINE_PROGRESS)
+            r->dirty = true;
+    }
+    return true;
+}
+
+static size_t text_bytes(const struct recorded *r)
+{
+    return r->g.content.len + r->g.reasoning.len;
+}
+
+double recorded_due(const struct recorded *r)
+{
+    if (!r->dirty || (!recorded_final(r) && text_bytes(r) < r->written))
+        return INFINITY;
+    bool many = r->g.n_tokens - r->tokens_written >= WRITE_TOKENS;
+    return recorded_final(r) || many ? 0 : r->next_write;
+}
+
+bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struct err *e)
+{
+    struct answer_texts texts = {0};
+    struct store_answer row;
+    bool ok = answer_row(&r->g, r->id, &texts, &row, e);
+    if (ok) {
+        row.keep_text = text_bytes(r) < r->written;
+        row.count_for = r->user_id;
+        ok = store_record_write(s, &row, gone, e);
+    }
+    answer_texts_fini(&texts);
+    return ok;
+}
+
+void recorded_written(struct recorded *r, double now)
+{
+    r->dirty = false;
+    r->written = text_bytes(r);
+    r->tokens_written = r->g.n_tokens;
+    r->next_write = now + WRITE_MS * (1 + (double)(r->written / LONG_BYTES));
+}

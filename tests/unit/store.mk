@@ -1,0 +1,17 @@
+# tests of sql/, on real files
+STORE_TESTS = %D%/test_store_users %D%/test_store_conversations %D%/test_store_isolation \
+	%D%/test_store_migrate
+check_PROGRAMS += $(STORE_TESTS)
+TESTS += $(STORE_TESTS)
+STORE_FIXTURE = %D%/store_fixture.c %D%/store_fixture.h
+STORE_TEST_LIBS = $(SQL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+EXTRA_DIST += tests/store/v1.sql
+
+%C%_test_store_users_SOURCES = %D%/test_store_users.c $(STORE_FIXTURE)
+%C%_test_store_users_LDADD = $(STORE_TEST_LIBS)
+%C%_test_store_conversations_SOURCES = %D%/test_store_conversations.c $(STORE_FIXTURE)
+%C%_test_store_conversations_LDADD = $(STORE_TEST_LIBS)
+%C%_test_store_isolation_SOURCES = %D%/test_store_isolation.c $(STORE_FIXTURE)
+%C%_test_store_isolation_LDADD = $(STORE_TEST_LIBS)
+%C%_test_store_migrate_SOURCES = %D%/test_store_migrate.c $(STORE_FIXTURE)
+%C%_test_store_migrate_LDADD = $(STORE_TEST_LIBS)
