@@ -2,6 +2,7 @@
 #include "fcgi/facts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fcgi/request.h"
@@ -33,14 +34,22 @@ static void add_traits(cJSON *o, const struct text_model *m)
     cJSON_AddBoolToObject(c, "reasoning_effort", t->effort);
 }
 
+/* A float with the digits that it has: 0.3, not 0.300000012. */
+static void add_float(cJSON *o, const char *name, float v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.7g", (double)v);
+    cJSON_AddNumberToObject(o, name, strtod(text, NULL));
+}
+
 static void add_defaults(cJSON *o, const struct text_model *m)
 {
     cJSON *d = cJSON_AddObjectToObject(o, "defaults");
-    cJSON_AddNumberToObject(d, "temperature", (double)m->temperature);
-    cJSON_AddNumberToObject(d, "top_p", (double)m->top_p);
+    add_float(d, "temperature", m->temperature);
+    add_float(d, "top_p", m->top_p);
     cJSON_AddNumberToObject(d, "top_k", m->top_k);
-    cJSON_AddNumberToObject(d, "min_p", (double)m->min_p);
-    cJSON_AddNumberToObject(d, "repetition_penalty", (double)m->repetition_penalty);
+    add_float(d, "min_p", m->min_p);
+    add_float(d, "repetition_penalty", m->repetition_penalty);
 }
 
 cJSON *facts_model(const struct request *r, const struct status_page *page)

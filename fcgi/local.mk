@@ -10,6 +10,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/inference.c %D%/inference.h %D%/openai.c %D%/openai.h %D%/usage.c %D%/usage.h \
 	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/fields.c \
 	%D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
+	%D%/completions.h %D%/completions_request.c %D%/completions_view.c %D%/api_completions.c \
 	%D%/facts.c %D%/facts.h %D%/users.h \
 	%D%/api_chat.c %D%/api_models.c %D%/api_text.c %D%/api_health.c \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c

@@ -44,6 +44,12 @@ void openai_timings(struct buf *b, const struct engine_usage *u)
                u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
 }
 
+void openai_logprob(struct buf *b, float logprob)
+{
+    bool finite = logprob == logprob && (double)logprob > LOWEST_LOGPROB;
+    buf_printf(b, "%.9g", finite ? (double)logprob : LOWEST_LOGPROB);
+}
+
 /* "token":"...","logprob":-0.1,"bytes":[104,105] */
 static void token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob)
 {
@@ -52,7 +58,7 @@ static void token_members(struct buf *b, const struct vocab *v, int32_t id, floa
     buf_puts(b, "\"token\":");
     buf_json_string(b, bytes ? bytes : "", len); /* half a character shows as U+FFFD; `bytes` has it whole */
     buf_puts(b, ",\"logprob\":");
-    buf_json_number(b, (double)logprob < LOWEST_LOGPROB || logprob != logprob ? LOWEST_LOGPROB : (double)logprob);
+    openai_logprob(b, logprob);
     buf_puts(b, ",\"bytes\":[");
     for (size_t i = 0; i < len; i++)
         buf_printf(b, "%s%d", i ? "," : "", (unsigned char)bytes[i]);

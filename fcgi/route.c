@@ -17,6 +17,7 @@
 /* one row per api_<noun>.c */
 #define TABLES(X)                                                                                                      \
     X(chat)                                                                                                            \
+    X(completions)                                                                                                     \
     X(models)                                                                                                          \
     X(text)                                                                                                            \
     X(health)                                                                                                          \

@@ -1,0 +1,46 @@
+/* POST /v1/completions: raw text in, raw text out. What the request says, and how the answer is shown.
+ * Thread: the request's. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+#include "fcgi/inference.h"
+#include "fcgi/settings.h"
+#include "fcgi/sse.h"
+
+struct request;
+
+struct completions_request {
+    struct ids prompts[INFERENCE_MAX_CHOICES];
+    struct buf echoes[INFERENCE_MAX_CHOICES]; /* the prompts' text, when `echo` */
+    int n_prompts, n;                         /* n choices for each prompt */
+    struct settings settings;
+    bool stream, include_usage, echo, ignore_eos;
+    int logprobs; /* alternatives per token; -1: none */
+    const char *salt;
+};
+bool completions_read(struct completions_request *c, struct request *r, struct err *e);
+void completions_request_fini(struct completions_request *c);
+
+/* The legacy logprobs object of one choice: four lists that grow together. */
+struct completions_logprobs {
+    struct buf tokens, logprobs, top, offsets;
+    size_t offset; /* characters so far, the echoed prompt included */
+};
+
+struct completions_view { /* a listener, for both forms */
+    struct request *r;
+    const struct completions_request *c;
+    const struct inference *x;
+    struct sse sse;
+    struct buf head, line;
+    struct completions_logprobs logprobs[INFERENCE_MAX_CHOICES];
+};
+struct inference_listener completions_listener(struct completions_view *v, struct request *r,
+                                               const struct completions_request *c, const struct inference *x);
+void completions_reply(struct completions_view *v); /* whole */
+void completions_stream_begin(struct completions_view *v);
+void completions_stream_end(struct completions_view *v, const struct err *broken);
+void completions_view_fini(struct completions_view *v);

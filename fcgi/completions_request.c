@@ -1,0 +1,141 @@
+/* completions.h: the request. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/text/detokenizer.h"
+#include "fcgi/chat_request.h"
+#include "fcgi/completions.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+#define DEFAULT_MAX_TOKENS 16 /* OpenAI's, and vLLM's, for this endpoint */
+#define MAX_LOGPROBS 5
+
+static const struct field_row fields[] = {
+    {"prompt", FIELD_READ},
+    {"model", FIELD_READ},
+    {"stream", FIELD_READ},
+    {"stream_options", FIELD_READ},
+    {"temperature", FIELD_READ},
+    {"top_p", FIELD_READ},
+    {"top_k", FIELD_READ},
+    {"min_p", FIELD_READ},
+    {"repetition_penalty", FIELD_READ},
+    {"presence_penalty", FIELD_READ},
+    {"frequency_penalty", FIELD_READ},
+    {"seed", FIELD_READ},
+    {"stop", FIELD_READ},
+    {"max_tokens", FIELD_READ},
+    {"logit_bias", FIELD_READ},
+    {"logprobs", FIELD_READ},
+    {"echo", FIELD_READ},
+    {"n", FIELD_READ},
+    {"best_of", FIELD_READ},
+    {"ignore_eos", FIELD_READ},
+    {"cache_salt", FIELD_READ},
+    {"user", FIELD_INERT},
+    {"suffix", FIELD_REFUSED},
+    {"grammar", FIELD_REFUSED},
+    {NULL, FIELD_READ},
+};
+
+static bool room_for_prompt(const struct completions_request *c, struct err *e)
+{
+    return c->n_prompts < INFERENCE_MAX_CHOICES ||
+           err_field(e, ERR_INPUT, "prompt", "at most %d prompts are taken", INFERENCE_MAX_CHOICES);
+}
+
+static bool add_text(struct completions_request *c, const struct text_model *m, const char *text, struct err *e)
+{
+    if (!room_for_prompt(c, e))
+        return false;
+    int i = c->n_prompts++;
+    if (!tokenizer_encode(m->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, NULL, 0, &c->prompts[i], e))
+        return false;
+    if (!c->prompts[i].n)
+        return err_field(e, ERR_INPUT, "prompt", "is empty");
+    return !c->echo || buf_puts(&c->echoes[i], text) || err_set(e, ERR_NOMEM, "no memory for the echo");
+}
+
+static bool add_ids(struct completions_request *c, const struct text_model *m, const cJSON *list, struct err *e)
+{
+    const cJSON *item;
+    struct detokenizer d;
+    if (!room_for_prompt(c, e))
+        return false;
+    int i = c->n_prompts++;
+    detokenizer_init(&d, m->vocab, true);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
+            item->valueint >= vocab_size(m->vocab))
+            return err_field(e, ERR_INPUT, "prompt", "holds something that is not a token id from 0 to %d",
+                             (int)vocab_size(m->vocab) - 1);
+        if (!ids_push(&c->prompts[i], item->valueint) ||
+            (c->echo && !detokenizer_push(&d, item->valueint, &c->echoes[i])))
+            return err_set(e, ERR_NOMEM, "no memory for the prompt");
+    }
+    return !c->echo || detokenizer_flush(&d, &c->echoes[i]);
+}
+
+/* A string, a list of strings, a list of ids, or a list of lists of ids. */
+static bool read_prompts(struct completions_request *c, const struct text_model *m, const cJSON *body, struct err *e)
+{
+    const cJSON *v = json_member(body, "prompt"), *item;
+    if (cJSON_IsString(v))
+        return add_text(c, m, v->valuestring, e);
+    if (!cJSON_IsArray(v) || !v->child)
+        return err_field(e, ERR_INPUT, "prompt", "must be text, a list of texts, or token ids");
+    if (cJSON_IsNumber(v->child))
+        return add_ids(c, m, v, e);
+    cJSON_ArrayForEach(item, v)
+    {
+        if (cJSON_IsString(item) ? !add_text(c, m, item->valuestring, e)
+            : cJSON_IsArray(item) && item->child
+                ? !add_ids(c, m, item, e)
+                : !err_field(e, ERR_INPUT, "prompt", "a list holds texts, or lists of token ids"))
+            return false;
+    }
+    return true;
+}
+
+static bool read_counts(struct completions_request *c, const cJSON *body, struct err *e)
+{
+    int64_t n = 1, best_of = 0, logprobs = -1;
+    if (!json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
+        !json_get_int(body, "best_of", 1, INFERENCE_MAX_CHOICES, &best_of, e) ||
+        !json_get_int(body, "logprobs", 0, MAX_LOGPROBS, &logprobs, e))
+        return false;
+    if (best_of && best_of != n)
+        return err_field(e, ERR_UNSUPPORTED, "best_of", "other than n is not done here");
+    if (c->n_prompts * n > INFERENCE_MAX_CHOICES)
+        return err_field(e, ERR_INPUT, "n", "prompts times n is %lld, at most %d", (long long)(c->n_prompts * n),
+                         INFERENCE_MAX_CHOICES);
+    if (c->echo && logprobs >= 0)
+        return err_field(e, ERR_UNSUPPORTED, "echo", "with logprobs is not done here: the prompt's are not kept");
+    c->n = (int)n;
+    c->logprobs = (int)logprobs;
+    return true;
+}
+
+bool completions_read(struct completions_request *c, struct request *r, struct err *e)
+{
+    const struct text_model *m = r->worker->text;
+    *c = (struct completions_request){.n = 1, .salt = ""};
+    cJSON *body = request_json(r, e);
+    if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))
+        return false;
+    settings_default(&c->settings, m);
+    c->settings.max_tokens = DEFAULT_MAX_TOKENS;
+    return field_stream(body, &c->stream, &c->include_usage, e) && settings_read(&c->settings, body, m, r->arena, e) &&
+           json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
+           json_get_string(body, "cache_salt", &c->salt, e) && read_prompts(c, m, body, e) && read_counts(c, body, e);
+}
+
+void completions_request_fini(struct completions_request *c)
+{
+    for (int i = 0; i < INFERENCE_MAX_CHOICES; i++) {
+        ids_fini(&c->prompts[i]);
+        buf_fini(&c->echoes[i]);
+    }
+}
