@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/model/outline.h"
 #include "engine/model/weight_bits.h"
 #include "engine/model/weight_block.h"
 
@@ -120,6 +121,27 @@ void bind_missing(struct binder *b, struct names n)
     if (at + strlen(path) + 16 < sizeof b->missing)
         snprintf(b->missing + at, sizeof b->missing - at, "%s%s", at ? ", " : "", path);
     b->n_missing++;
+}
+
+/* Notes what is asked for, under its first name. Parameters that are no module's weight (biases, sinks, ...)
+ * are those whose last part says so. */
+static void note(struct binder *b, struct names n, struct outline_item item)
+{
+    static const char *const bare[] = {".bias", ".sinks", ".A_log", ".dt_bias", ".expert_bias"};
+    char path[PATH_SIZE];
+    const char *name = b->gguf ? n.gguf : n.hf;
+    if (!name)
+        return;
+    full_path(b, name, path);
+    size_t len = strlen(path);
+    item.path = path;
+    item.layer = b->layer;
+    item.has_weight = true;
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (len > strlen(bare[i]) && !strcmp(path + len - strlen(bare[i]), bare[i]))
+            item.has_weight = false;
+    if (!outline_add(b->outline, &item))
+        bind_fail(b, ERR_NOMEM, path, "no memory for the outline");
 }
 
 /* "[n_matrix,] rows, cols" against the tensor; a plain matrix of one row may be a vector. */
@@ -246,6 +268,10 @@ static void set_strides(struct weight *w)
 static void bind_view(struct binder *b, struct weight *w, struct names n, int32_t n_matrix, struct row_slice s)
 {
     char path[PATH_SIZE];
+    if (b->outline) {
+        note(b, n, (struct outline_item){.n_matrix = n_matrix, .rows = s.of, .cols = w->cols});
+        return;
+    }
     struct tensor *t = bind_find(b, n, path, sizeof path);
     if (!t) {
         bind_missing(b, n);
@@ -324,7 +350,9 @@ void bind_vector_optional(struct binder *b, struct vector *v, struct names n, in
 
 void bind_vector(struct binder *b, struct vector *v, struct names n, int32_t count)
 {
-    if (bind_has(b, n))
+    if (b->outline)
+        note(b, n, (struct outline_item){.is_vector = true, .cols = count});
+    else if (bind_has(b, n))
         bind_vector_optional(b, v, n, count);
     else
         bind_missing(b, n);
