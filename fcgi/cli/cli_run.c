@@ -22,7 +22,7 @@ static bool open_backend(struct run *r, const struct run_params *p, struct err *
     for (int32_t i = 0; i < n_blocks; i++)
         r->blocks[i] = i;
     struct backend_params params = {
-        .n_blocks = (int32_t)n_blocks, .n_states = r->plan->n_recurrent ? r->n_sequences : 0, .max_rows = r->chunk,
+        .n_blocks = (int32_t)n_blocks, .n_states = r->plan->n_recurrent ? r->n_sequences + p->n_states_more : 0, .max_rows = r->chunk,
         .max_sequences = r->n_sequences, .n_threads = p->n_threads, .exact = p->exact, .dump = p->dump,
         .dump_context = p->dump_context};
     r->backend = r->ops->open(r->plan, &params, e);

@@ -13,6 +13,7 @@ struct run_params {
     const char *backend;  /* as in backend_select */
     int32_t n_tokens;     /* positions that each sequence may have */
     int32_t n_sequences;  /* 0: 1 */
+    int32_t n_states_more; /* recurrent states beside the sequences' own, numbered after them */
     int32_t chunk;        /* rows of a step at most; 0: 512 */
     int32_t n_threads;    /* cpu: 0 = one per core */
     bool exact;

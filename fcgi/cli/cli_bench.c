@@ -1,0 +1,183 @@
+/* See cli_bench.h. */
+#include "fcgi/cli/cli_bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+
+int32_t bench_positions(const struct bench *b)
+{
+    int32_t most = 1;
+    for (int32_t i = 0; i < b->n_cases; i++) {
+        const struct bench_case *c = &b->cases[i];
+        int32_t n = c->depth + c->tokens + (c->kind == BENCH_DECODE ? BENCH_LEAD : 0);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+int32_t bench_sequences(const struct bench *b)
+{
+    int32_t most = 1;
+    for (int32_t i = 0; i < b->n_cases; i++)
+        most = b->cases[i].batch > most ? b->cases[i].batch : most;
+    return most;
+}
+
+/* Where sequence s begins in the prompt: far enough from the others that texts differ. */
+static const int32_t *own_text(const struct bench *b, int32_t s)
+{
+    int32_t room = b->n_prompt - b->run.n_tokens;
+    return b->prompt + (room > 0 ? (int32_t)((int64_t)s * 977 % room) : 0);
+}
+
+static bool feed(struct bench *b, int32_t s, const int32_t *tokens, int32_t n, int32_t start, struct err *e)
+{
+    return run_feed(&b->run, &(struct run_feed){.sequence = s, .tokens = tokens, .n = n, .start = start}, e);
+}
+
+/* Recurrent states: the first half belongs to sequences, the second keeps what they had at the case's depth. */
+static bool keep_states(struct bench *b, int32_t n, bool back, struct err *e)
+{
+    for (int32_t s = 0; s < n && b->run.plan->n_recurrent; s++) {
+        int32_t kept = b->run.n_sequences + s;
+        if (!b->run.ops->copy_state(b->run.backend, back ? kept : s, back ? s : kept, e))
+            return false;
+    }
+    return true;
+}
+
+/* Sequence 0 reads depth tokens; the others get copies, so that a deep batch costs one prefill. */
+static bool fill(struct bench *b, const struct bench_case *c, struct err *e)
+{
+    struct run *r = &b->run;
+    if (c->depth && !feed(b, 0, own_text(b, 0), c->depth, 0, e))
+        return false;
+    int32_t n = (c->depth + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
+    int32_t(*pairs)[2] = malloc((size_t)(n + 1) * sizeof *pairs);
+    bool ok = pairs || err_set(e, ERR_NOMEM, "no memory for %d blocks", n);
+    for (int32_t s = 1; ok && s < c->batch; s++) {
+        for (int32_t i = 0; i < n; i++) {
+            pairs[i][0] = run_blocks(r, 0)[i];
+            pairs[i][1] = run_blocks(r, s)[i];
+        }
+        ok = (!n || r->ops->copy_blocks(r->backend, (const int32_t(*)[2])pairs, n, e)) &&
+             (!r->plan->n_recurrent || !c->depth || r->ops->copy_state(r->backend, 0, s, e));
+    }
+    free(pairs);
+    for (int32_t s = 0; ok && c->kind == BENCH_DECODE && s < c->batch; s++)
+        ok = feed(b, s, own_text(b, s + 1), BENCH_LEAD, c->depth, e);
+    return ok && keep_states(b, c->batch, false, e);
+}
+
+static bool time_prefill(struct bench *b, const struct bench_case *c, struct err *e)
+{
+    return feed(b, 0, own_text(b, 7), c->tokens, c->depth, e);
+}
+
+/* Greedy decoding as the scheduler does it: each step's ids come from the one before. */
+static bool time_decode(struct bench *b, const struct bench_case *c, struct err *e)
+{
+    struct run *r = &b->run;
+    struct step_sequence *sequences = calloc((size_t)c->batch, sizeof *sequences);
+    struct step_row *rows = calloc((size_t)c->batch, sizeof *rows);
+    int32_t *ids = calloc((size_t)c->batch, sizeof *ids);
+    bool ok = (sequences && rows && ids) || err_set(e, ERR_NOMEM, "no memory for a batch of %d", c->batch);
+    for (int32_t s = 0; ok && s < c->batch; s++)
+        ids[s] = own_text(b, s + 1)[BENCH_LEAD];
+    for (int32_t i = 0; ok && i < c->tokens; i++) {
+        for (int32_t s = 0; s < c->batch; s++)
+            sequences[s] = (struct step_sequence){.tokens = &ids[s], .n_tokens = 1,
+                                                  .start = c->depth + BENCH_LEAD + i, .blocks = run_blocks(r, s),
+                                                  .state = r->plan->n_recurrent ? s : -1, .n_out = 1};
+        ok = r->ops->step(r->backend, &(struct step){sequences, c->batch, 1}, rows, e);
+        for (int32_t s = 0; ok && s < c->batch; s++)
+            ids[s] = rows[s].top_ids[0];
+    }
+    free(sequences);
+    free(rows);
+    free(ids);
+    return ok;
+}
+
+static bool run_case(struct bench *b, struct bench_case *c, bool counted, struct err *e)
+{
+    struct backend_counters before, after;
+    if (!fill(b, c, e))
+        return false;
+    b->run.ops->counters(b->run.backend, &before);
+    double begin = clock_ms();
+    if (!(c->kind == BENCH_PREFILL ? time_prefill(b, c, e) : time_decode(b, c, e)))
+        return false;
+    double ms = clock_ms() - begin;
+    b->run.ops->counters(b->run.backend, &after);
+    if (counted)
+        c->ms[c->n_ms++] = ms;
+    c->steps = after.steps - before.steps;
+    c->weight_bytes = after.weight_bytes_read - before.weight_bytes_read;
+    c->kv_bytes = after.kv_bytes_read - before.kv_bytes_read;
+    return true;
+}
+
+bool bench_run(struct bench *b, struct err *e)
+{
+    for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
+        double bandwidth = b->run.ops->read_bandwidth(b->run.backend);
+        b->bandwidth = bandwidth > b->bandwidth ? bandwidth : b->bandwidth;
+        for (int32_t i = 0; i < b->n_cases; i++)
+            if (!run_case(b, &b->cases[i], repeat >= 0, e))
+                return false;
+    }
+    return true;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median_ms(const struct bench_case *c)
+{
+    double sorted[BENCH_MAX_REPEATS];
+    memcpy(sorted, c->ms, (size_t)c->n_ms * sizeof *sorted);
+    qsort(sorted, (size_t)c->n_ms, sizeof *sorted, ascending);
+    return c->n_ms % 2 ? sorted[c->n_ms / 2] : (sorted[c->n_ms / 2 - 1] + sorted[c->n_ms / 2]) / 2;
+}
+
+struct bench_rate bench_rate(const struct bench_case *c)
+{
+    double n = (double)c->tokens * c->batch * 1000, low = INFINITY, high = 0;
+    for (int32_t i = 0; i < c->n_ms; i++) {
+        low = fmin(low, n / c->ms[i]);
+        high = fmax(high, n / c->ms[i]);
+    }
+    return (struct bench_rate){n / median_ms(c), low, high};
+}
+
+double bench_planned_weights(const struct run *r, int32_t batch)
+{
+    const struct model_facts *f = model_facts(r->model);
+    double experts = 0;
+    for (int32_t i = 0; i < r->plan->n_layer; i++) {
+        const struct layer_plan *l = &r->plan->layers[i];
+        if (l->ffn != FFN_MOE)
+            continue;
+        const struct moe_plan *m = &l->moe;
+        double one = (double)(weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
+        double distinct = batch == 1 ? m->n_used : m->n_expert * (1 - pow(1 - (double)m->n_used / m->n_expert, batch));
+        experts += one * (distinct - m->n_used);
+    }
+    struct weight row = r->plan->embed;
+    row.rows = 1;
+    return (double)f->active_bytes + experts + (double)weight_matrix_bytes(&row) * (batch - 1);
+}
+
+double bench_share(const struct bench *b, const struct bench_case *c)
+{
+    if (b->bandwidth <= 0)
+        return 0;
+    return (double)(c->weight_bytes + c->kv_bytes) / b->bandwidth * 1000 / median_ms(c);
+}

@@ -1,0 +1,56 @@
+/* Measuring one model on one backend: prefill and decode at several lengths, depths and batch sizes, each
+ * repeated in turn (never all repeats of one case in a row, so that a machine that warms up or is disturbed
+ * shows in all of them), with the bytes that the steps had to read beside the time. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/text/tokenizer.h"
+#include "fcgi/cli/cli_run.h"
+
+#define BENCH_MAX_REPEATS 64
+#define BENCH_LEAD 16 /* tokens of its own that each sequence of a batch reads before it decodes */
+
+enum bench_kind { BENCH_PREFILL, BENCH_DECODE };
+
+struct bench_case {
+    enum bench_kind kind;
+    int32_t depth;   /* tokens in KV before */
+    int32_t batch;   /* sequences of a step (PREFILL: 1) */
+    int32_t tokens;  /* PREFILL: length; DECODE: steps */
+    double ms[BENCH_MAX_REPEATS]; /* of one repeat */
+    int32_t n_ms;
+    /* of the last repeat, from the backend's counters */
+    uint64_t steps, weight_bytes, kv_bytes;
+};
+
+struct bench {
+    struct run run;
+    const int32_t *prompt; /* [n_prompt] real or random ids; sequences begin at different places */
+    int32_t n_prompt;
+    struct bench_case *cases;
+    int32_t n_cases, n_repeats;
+    double bandwidth; /* bytes/s as measured; 0: unknown */
+};
+
+/* Tokens per sequence and states that the cases need. */
+int32_t bench_positions(const struct bench *b);
+int32_t bench_sequences(const struct bench *b);
+/* Runs all cases n_repeats times, after one repeat that is not counted. */
+bool bench_run(struct bench *b, struct err *e);
+
+/* tokens/s of all sequences together: of repeat i (sorted ascending by time when asked for), i < n_ms. */
+struct bench_rate {
+    double median, min, max;
+};
+struct bench_rate bench_rate(const struct bench_case *c);
+/* Bytes of weights that a decode step reads by the plan's own arithmetic: exactly at batch 1, with independent
+ * uniform routing else. */
+double bench_planned_weights(const struct run *r, int32_t batch);
+/* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. */
+double bench_share(const struct bench *b, const struct bench_case *c);
+
+/* Ids to feed: the text below through the model's tokenizer, repeated with changes until there are n; pseudo-random
+ * ids where the model has no tokenizer. *real says which. */
+bool bench_prompt(const char *model, int32_t n_vocab, int32_t n, struct ids *out, bool *real, struct err *e);

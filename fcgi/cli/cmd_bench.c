@@ -1,0 +1,201 @@
+/* sluice bench: tokens per second of a model on a backend, with the bytes that had to be read and the bandwidth that
+ * the device has beside them, so that each figure can be judged. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/buf.h"
+#include "fcgi/cli/cli_bench.h"
+#include "fcgi/cli/cli_options.h"
+
+extern const struct command cmd_bench;
+
+#define MAX_LIST 16
+
+struct options {
+    const char *model, *backend, *prompts, *depths, *batches;
+    int64_t tokens, repeats, chunk, threads;
+    bool exact, json;
+};
+
+#define AT(field) offsetof(struct options, field)
+static const struct option options[] = {
+    {"model", OPTION_STRING, AT(model), NULL, 0, 0, NULL, "PATH", "model folder or GGUF file"},
+    {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
+    {"prompts", OPTION_STRING, AT(prompts), "128,512", 0, 0, NULL, "LIST", "prefill lengths (none: \"\")"},
+    {"depths", OPTION_STRING, AT(depths), "0", 0, 0, NULL, "LIST", "tokens in the cache before"},
+    {"batches", OPTION_STRING, AT(batches), "1,4,16", 0, 0, NULL, "LIST", "sequences that decode together (none: \"\")"},
+    {"tokens", OPTION_INT, AT(tokens), "64", 1, 65536, NULL, "N", "decode steps of one repeat"},
+    {"repeats", OPTION_INT, AT(repeats), "5", 1, BENCH_MAX_REPEATS, NULL, "N", "repeats, after one that is not counted"},
+    {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
+    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
+    {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
+};
+
+static bool read_list(const char *name, const char *text, long min, int32_t *list, int *n, struct err *e)
+{
+    for (const char *at = text; *at;) {
+        char *end;
+        long v = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ',') || v < min || v > 1 << 24 || *n == MAX_LIST)
+            return err_field(e, ERR_INPUT, name, "'%.60s' is not a list of at most %d numbers from %ld", text, MAX_LIST, min);
+        list[(*n)++] = (int32_t)v;
+        at = *end ? end + 1 : end;
+    }
+    return true;
+}
+
+static bool make_cases(struct bench *b, const struct options *o, struct err *e)
+{
+    int32_t prompts[MAX_LIST], depths[MAX_LIST], batches[MAX_LIST];
+    int n_prompts = 0, n_depths = 0, n_batches = 0;
+    if (!read_list("prompts", o->prompts, 1, prompts, &n_prompts, e) ||
+        !read_list("depths", o->depths, 0, depths, &n_depths, e) ||
+        !read_list("batches", o->batches, 1, batches, &n_batches, e))
+        return false;
+    b->cases = calloc((size_t)(n_prompts + n_batches) * (size_t)n_depths + 1, sizeof *b->cases);
+    if (!b->cases)
+        return err_set(e, ERR_NOMEM, "no memory for the cases");
+    for (int d = 0; d < n_depths; d++) {
+        for (int i = 0; i < n_prompts; i++)
+            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_PREFILL, .depth = depths[d], .batch = 1,
+                                                         .tokens = prompts[i]};
+        for (int i = 0; i < n_batches; i++)
+            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_DECODE, .depth = depths[d],
+                                                         .batch = batches[i], .tokens = (int32_t)o->tokens};
+    }
+    return b->n_cases || err_set(e, ERR_INPUT, "nothing to measure: --prompts, --depths or --batches is empty");
+}
+
+/* Gigabytes that one step read, as counted. */
+static double per_step(uint64_t bytes, const struct bench_case *c)
+{
+    return c->steps ? (double)bytes / (double)c->steps / 1e9 : 0;
+}
+
+static void print_text(const struct bench *b, bool real)
+{
+    const struct run *r = &b->run;
+    printf("%s on %s (%s), loaded in %.0f ms, %s prompts, %d repeats\n", r->plan->family, r->ops->name,
+           r->ops->device_name(r->backend), r->load_ms, real ? "text" : "random", b->n_repeats);
+    printf("measured read bandwidth %.1f GB/s\n\n", b->bandwidth / 1e9);
+    printf("%-8s %6s %6s %6s %10s %10s %10s %11s %9s %7s\n", "what", "tokens", "depth", "batch", "tok/s", "min", "max",
+           "weights GB", "KV GB", "bound");
+    for (int32_t i = 0; i < b->n_cases; i++) {
+        const struct bench_case *c = &b->cases[i];
+        struct bench_rate rate = bench_rate(c);
+        printf("%-8s %6d %6d %6d %10.1f %10.1f %10.1f %11.4f %9.4f", c->kind == BENCH_PREFILL ? "prefill" : "decode",
+               c->tokens, c->depth, c->batch, rate.median, rate.min, rate.max, per_step(c->weight_bytes, c),
+               per_step(c->kv_bytes, c));
+        if (b->bandwidth > 0)
+            printf(" %6.1f%%\n", bench_share(b, c) * 100);
+        else
+            printf(" %7s\n", "?");
+    }
+    printf("\nGB are read per step (counted by the backend); bound: share of the time that reading them at the measured\n"
+           "bandwidth would take. One token needs %.4f GB of weights by the plan.\n", bench_planned_weights(r, 1) / 1e9);
+}
+
+static void print_case(const struct bench *b, const struct bench_case *c)
+{
+    struct bench_rate rate = bench_rate(c);
+    printf("{\"kind\": \"%s\", \"tokens\": %d, \"depth\": %d, \"batch\": %d, \"tokens_per_s\": {\"median\": %.3f, "
+           "\"min\": %.3f, \"max\": %.3f}, \"steps\": %" PRIu64 ", \"weight_bytes_per_step\": %.0f, "
+           "\"kv_bytes_per_step\": %.0f, ",
+           c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth, c->batch, rate.median, rate.min,
+           rate.max, c->steps, per_step(c->weight_bytes, c) * 1e9, per_step(c->kv_bytes, c) * 1e9);
+    if (c->kind == BENCH_DECODE)
+        printf("\"planned_weight_bytes_per_step\": %.0f, ", bench_planned_weights(&b->run, c->batch));
+    if (b->bandwidth > 0)
+        printf("\"share_of_bound\": %.4f}", bench_share(b, c));
+    else
+        printf("\"share_of_bound\": null}");
+}
+
+static void print_json(const struct bench *b, bool real)
+{
+    const struct run *r = &b->run;
+    struct backend_memory m;
+    r->ops->memory(r->backend, &m);
+    struct buf device = {0};
+    const char *name = r->ops->device_name(r->backend);
+    buf_json_string(&device, name, strlen(name));
+    printf("{\"family\": \"%s\", \"backend\": \"%s\", \"device\": %s, \"load_ms\": %.1f, \"text_prompts\": %s, "
+           "\"repeats\": %d, \"read_bandwidth_bytes_per_s\": %.0f, \"planned_bytes_per_token\": %.0f,\n"
+           " \"memory\": {\"weights\": %" PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64 ", \"work\": %" PRIu64 "},\n"
+           " \"cases\": [\n  ",
+           r->plan->family, r->ops->name, device.data ? device.data : "null", r->load_ms, real ? "true" : "false",
+           b->n_repeats, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work);
+    for (int32_t i = 0; i < b->n_cases; i++) {
+        if (i)
+            printf(",\n  ");
+        print_case(b, &b->cases[i]);
+    }
+    puts("\n]}");
+    buf_fini(&device);
+}
+
+/* The counters are what the server reports, so a decode at batch 1 must agree with the plan. */
+static void reconcile(const struct bench *b)
+{
+    for (int32_t i = 0; i < b->n_cases; i++) {
+        const struct bench_case *c = &b->cases[i];
+        if (c->kind != BENCH_DECODE || c->batch != 1)
+            continue;
+        double counted = per_step(c->weight_bytes, c) * 1e9, planned = bench_planned_weights(&b->run, 1);
+        if (fabs(counted / planned - 1) > 0.02)
+            fprintf(stderr, "sluice bench: the backend counted %.0f bytes a token, the plan says %.0f\n", counted, planned);
+        return;
+    }
+}
+
+static bool bench(const struct options *o, struct bench *b, struct err *e)
+{
+    struct ids prompt = {0};
+    bool real = false;
+    if (!o->model)
+        return err_set(e, ERR_INPUT, "--model is needed");
+    b->n_repeats = (int32_t)o->repeats;
+    if (!make_cases(b, o, e))
+        return false;
+    struct run_params p = {.model = o->model, .backend = o->backend, .n_tokens = bench_positions(b),
+                           .n_sequences = bench_sequences(b), .n_states_more = bench_sequences(b),
+                           .chunk = (int32_t)o->chunk, .n_threads = (int32_t)o->threads, .exact = o->exact};
+    bool ok = run_open(&b->run, &p, e);
+    ok = ok && (p.n_tokens <= b->run.plan->n_ctx ||
+                err_set(e, ERR_LIMIT, "%d positions are asked for, the model has %d", p.n_tokens, b->run.plan->n_ctx));
+    ok = ok && bench_prompt(o->model, b->run.plan->n_vocab, p.n_tokens + 16384, &prompt, &real, e);
+    b->prompt = prompt.at;
+    b->n_prompt = (int32_t)prompt.n;
+    ok = ok && bench_run(b, e);
+    if (ok) {
+        (o->json ? print_json : print_text)(b, real);
+        reconcile(b);
+    }
+    ids_fini(&prompt);
+    return ok;
+}
+
+static int run_bench(int argc, char **argv)
+{
+    struct options o = {0};
+    struct bench b = {0};
+    struct err e = {0};
+    int status = cli_options(&cmd_bench, options, sizeof options / sizeof *options, argc, argv, &o, NULL);
+    if (status >= 0)
+        return status;
+    bool ok = bench(&o, &b, &e);
+    run_close(&b.run);
+    free(b.cases);
+    return ok ? 0 : command_fail("bench", &e);
+}
+
+const struct command cmd_bench = {
+    .name = "bench",
+    .usage = "--model PATH [--backend B] [--prompts LIST] [--depths LIST] [--batches LIST] [--json]",
+    .help = "measure prefill and decode against what the memory's bandwidth allows",
+    .run = run_bench,
+};
