@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
+#include "engine/text/pretokenize_pattern.h"
 #include "engine/text/utf8.h"
 
-enum { MATCH_LIMIT = 10 * 1000 * 1000, JIT_STACK_START = 32 << 10, JIT_STACK_MAX = 16 << 20 };
+enum { PATTERN_MAX = 64 << 10, MATCH_LIMIT = 10 * 1000 * 1000, JIT_STACK_START = 32 << 10, JIT_STACK_MAX = 16 << 20 };
 
 struct pcre_pattern {
     pcre2_code *code;
@@ -22,26 +23,43 @@ struct pcre_scratch {
     struct buf shadow;
 };
 
-struct pcre_pattern *pcre_pattern_create(const char *pattern, size_t len, struct err *e)
+/* ^ and $ stand at every line's ends, and a line ends with a line feed only, as in Ruby. */
+static pcre2_code *compile(const char *pattern, size_t len, struct err *e)
 {
-    struct pcre_pattern *p = calloc(1, sizeof *p);
-    if (!p) {
+    int code;
+    PCRE2_SIZE at;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (!context) {
         err_set(e, ERR_NOMEM, "out of memory");
         return NULL;
     }
-    int code;
-    PCRE2_SIZE at;
-    p->code = pcre2_compile((PCRE2_SPTR)pattern, len, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                            &code, &at, NULL);
-    if (!p->code) {
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)pattern, len,
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &at,
+                      context);
+    if (!compiled) {
         char text[128];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
         err_set(e, ERR_UNSUPPORTED, "split pattern: %s at character %zu", text, (size_t)at);
-        pcre_pattern_destroy(&p);
-        return NULL;
     }
-    /* without a JIT on this machine pcre2_match interprets, to the same result */
-    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
+    pcre2_compile_context_free(context);
+    return compiled;
+}
+
+struct pcre_pattern *pcre_pattern_create(const char *pattern, size_t len, struct err *e)
+{
+    struct pcre_pattern *p = calloc(1, sizeof *p);
+    struct buf b = {.limit = PATTERN_MAX};
+    if (!p)
+        err_set(e, ERR_NOMEM, "out of memory");
+    else if (pattern_rewrite(pattern, len, &b, e))
+        p->code = compile(b.data ? b.data : "", b.len, e);
+    buf_fini(&b);
+    if (p && !p->code)
+        pcre_pattern_destroy(&p);
+    if (p) /* without a JIT, as under MemoryDenyWriteExecute, it interprets to the same result */
+        pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
     return p;
 }
 

@@ -2,6 +2,7 @@
 #include "engine/text/tokenizer_added.h"
 
 #include <string.h>
+#include <utf8proc.h>
 
 #include "engine/text/utf8.h"
 #include "engine/text/vocab_image.h"
@@ -12,7 +13,7 @@ void added_set_init(struct added_set *s, const struct vocab *v, bool normalized)
     *s = (struct added_set){.vocab = v, .normalized = normalized};
     for (uint32_t i = 0; i < v->n_added; i++) {
         const struct vocab_image_added *a = &v->added[i];
-        if (!(a->flags & VOCAB_ADDED_NORMALIZED) != !normalized) {
+        if (!(a->flags & VOCAB_ADDED_NORMALIZED) == !normalized) {
             s->any = true;
             s->first[(unsigned char)v->text[a->offset]] = true;
         }
@@ -48,16 +49,21 @@ static const struct vocab_image_added *longest(const struct added_set *s, const 
         }
         hi = a;
         for (uint32_t i = lo; i < hi && v->added[i].len == depth + 1; i++)
-            if (!(v->added[i].flags & VOCAB_ADDED_NORMALIZED) != !s->normalized)
+            if (!(v->added[i].flags & VOCAB_ADDED_NORMALIZED) == !s->normalized)
                 found = &v->added[i];
     }
     return found;
 }
 
+/* \w of Rust's regular expressions, but for the enclosed letters. */
 static bool is_word(uint32_t cp)
 {
     enum unicode_class c = unicode_class(cp);
-    return cp == '_' || (c >= UNICODE_LU && c <= UNICODE_N);
+    if (c == UNICODE_N)
+        return utf8proc_category((utf8proc_int32_t)cp) != UTF8PROC_CATEGORY_NO;
+    if (c == UNICODE_P)
+        return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_PC;
+    return (c >= UNICODE_LU && c <= UNICODE_M) || cp == 0x200C || cp == 0x200D;
 }
 
 static bool stands_alone(const struct text_view *view, size_t start, size_t end)

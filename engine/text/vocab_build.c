@@ -266,6 +266,11 @@ static bool put_token_hash(struct builder *b, const uint32_t *offsets, const uin
             if (len == 1 && flags[id] & VOCAB_IN_MODEL)
                 bytes[(unsigned char)text[offsets[id]]] = (int32_t)id;
         }
+    for (int c = 0; c < 0xF5; c++)
+        if (b->source->unknown_token && bytes[c] < 0 && c != 0xC0 && c != 0xC1) {
+            free(table);
+            return err_set(e, ERR_UNSUPPORTED, "byte %02x has no token and would be unknown", c);
+        }
     section_begin(b, VOCAB_TOKEN_HASH);
     buf_append(&b->out, table, n * sizeof *table);
     section_end(b, VOCAB_TOKEN_HASH);

@@ -103,12 +103,12 @@ static bool read_model(struct vocab_source *s, const cJSON *root, struct err *e)
         return err_field(e, ERR_UNSUPPORTED, "model.type", "%s; only BPE is read", type_of(model));
     if (!want_empty(model, "continuing_subword_prefix", e) ||
         !want_empty(model, "end_of_word_suffix", e) || !want_empty(model, "dropout", e) ||
-        !want_empty(model, "unk_token", e) ||
         !json_get_bool(model, "byte_fallback", &fallback, e) ||
         !json_get_bool(model, "ignore_merges", &s->ignore_merges, e) ||
         !json_get_object(model, "vocab", &vocab, e) ||
         !json_get_array(model, "merges", &merges, e))
         return false;
+    s->unknown_token = json_member(model, "unk_token") != NULL;
     if (fallback)
         return err_field(e, ERR_UNSUPPORTED, "model.byte_fallback",
                          "SentencePiece-style vocabularies are not read, only byte-level BPE");

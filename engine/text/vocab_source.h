@@ -58,6 +58,7 @@ struct vocab_source { /* owner calls vocab_source_fini; zeroed = empty */
     bool nfc;
     bool prefix_space;  /* a space is put before a text that has none */
     bool ignore_merges; /* a piece that is a token is taken whole */
+    bool unknown_token; /* one is named: fine as long as no byte needs it */
 };
 void vocab_source_fini(struct vocab_source *s);
 
