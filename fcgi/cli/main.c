@@ -11,7 +11,7 @@
 #define COMMANDS(X) \
     X(up) X(doctor) \
     X(tokenize) X(detokenize) \
-    X(generate) X(logits) X(perplexity) X(bench) X(synth)
+    X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
 
 #define DECLARE(name) extern const struct command cmd_##name;
 COMMANDS(DECLARE)
