@@ -1,8 +1,10 @@
 # tests of engine/model
-MODEL_TESTS = %D%/test_weight
+MODEL_TESTS = %D%/test_weight %D%/test_safetensors
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
 MODEL_TEST_LIBS = $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 
 %C%_test_weight_SOURCES = %D%/test_weight.c
 %C%_test_weight_LDADD = $(MODEL_TEST_LIBS)
+%C%_test_safetensors_SOURCES = %D%/test_safetensors.c
+%C%_test_safetensors_LDADD = $(MODEL_TEST_LIBS)
