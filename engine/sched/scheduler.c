@@ -272,6 +272,14 @@ static void list_job(void *context, struct job *j)
     snprintf(out->request_id, sizeof out->request_id, "%s", j->params.request_id);
 }
 
+static uint64_t jobs_ended(const struct tally *t)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < 8; i++)
+        n += t->jobs_done[i];
+    return n;
+}
+
 void scheduler_publish(struct scheduler *s)
 {
     struct backend_counters c = {0};
@@ -286,7 +294,8 @@ void scheduler_publish(struct scheduler *s)
     page->weight_bytes_read = c.weight_bytes_read;
     page->kv_bytes_read = c.kv_bytes_read;
     page->jobs_running = s->n_running;
-    page->jobs_waiting = fair_queue_count(s->queue);
+    /* accepted ones that have not come through the inbox yet wait as well */
+    page->jobs_waiting = (int32_t)(page->jobs_accepted - jobs_ended(&s->tally)) - s->n_running;
     page->blocks_used = blocks.used;
     page->blocks_cached = blocks.idle;
     page->n_jobs = 0;

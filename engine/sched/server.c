@@ -163,6 +163,15 @@ static void follow(struct server *s, struct connection *c, struct job *j, bool o
     s->n_silent--;
 }
 
+static void note_submission(struct server *s, bool accepted)
+{
+    struct status_page *page = status_begin(s->set.status);
+    page->jobs_accepted += accepted;
+    page->jobs_waiting += accepted; /* until the loop publishes its own count */
+    page->jobs_refused += !accepted;
+    status_end(s->set.status);
+}
+
 /* The job is in the log and in the table before the loop can touch it. */
 static bool accept_job(struct server *s, struct connection *c, struct arena *arena, struct engine_job_params *p,
                        int32_t position, struct err *e)
@@ -179,6 +188,7 @@ static bool accept_job(struct server *s, struct connection *c, struct arena *are
         return err_set(e, ERR_NOMEM, "no memory for a job");
     }
     follow(s, c, j, true);
+    note_submission(s, true); /* before the loop can count its end */
     inbox_push(s->set.inbox, j);
     return true;
 }
@@ -232,16 +242,6 @@ static bool cancel(struct server *s, struct connection *c, const struct frame *f
     return true;
 }
 
-static void note_submission(struct server *s, bool accepted)
-{
-    struct status_page *page = status_begin(s->set.status);
-    if (accepted)
-        page->jobs_accepted++;
-    else
-        page->jobs_refused++;
-    status_end(s->set.status);
-}
-
 static bool handle(struct server *s, struct connection *c, const struct frame *f, struct err *e)
 {
     if (!c->greeted && f->type != FRAME_HELLO)
@@ -255,9 +255,10 @@ static bool handle(struct server *s, struct connection *c, const struct frame *f
     if (c->job)
         return err_set(e, ERR_FORMAT, "one connection is one job");
     if (f->type == FRAME_SUBMIT) {
-        bool ok = submit(s, c, f, e);
-        note_submission(s, ok);
-        return ok;
+        if (submit(s, c, f, e))
+            return true;
+        note_submission(s, false);
+        return false;
     }
     if (f->type == FRAME_ATTACH)
         return attach(s, c, f, e);

@@ -1,5 +1,6 @@
 # tests of engine/wire, engine/cache and engine/sched
-ENGINE_TESTS = %D%/test_frame %D%/test_status
+ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
+	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_engine
 check_PROGRAMS += $(ENGINE_TESTS)
 TESTS += $(ENGINE_TESTS)
 
@@ -7,3 +8,17 @@ TESTS += $(ENGINE_TESTS)
 %C%_test_frame_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_status_SOURCES = %D%/test_status.c
 %C%_test_status_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_sampler_SOURCES = %D%/test_sampler.c
+%C%_test_sampler_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_stop_SOURCES = %D%/test_stop.c
+%C%_test_stop_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_block_pool_SOURCES = %D%/test_block_pool.c
+%C%_test_block_pool_LDADD = $(CACHE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
+%C%_test_prefix_index_SOURCES = %D%/test_prefix_index.c
+%C%_test_prefix_index_LDADD = $(CACHE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
+# over a backend that is a function of the history, so that a wrong block changes an answer
+%C%_test_scheduler_SOURCES = %D%/test_scheduler.c %D%/fake_backend.c %D%/fake_backend.h
+%C%_test_scheduler_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+# over the real program ./sluice-engine
+%C%_test_engine_SOURCES = %D%/test_engine.c %D%/engine_process.c %D%/engine_process.h
+%C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm

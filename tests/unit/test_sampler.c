@@ -1,0 +1,341 @@
+/* Sampling: the same token from candidates and from whole rows, the right distribution, no NaN anywhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/sched/random.h"
+#include "engine/sched/sampler.h"
+
+#define N 300
+
+struct fixture {
+    struct sampler_work *work;
+    float logits[N];
+    int32_t top_ids[BACKEND_MAX_TOP];
+    float top_logits[BACKEND_MAX_TOP];
+    struct step_row row;
+};
+
+static int setup(void **state)
+{
+    struct err e = {0};
+    struct fixture *f = calloc(1, sizeof *f);
+    f->work = sampler_work_create(N, &e);
+    *state = f;
+    return f->work ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    sampler_work_destroy(&f->work);
+    free(f);
+    return 0;
+}
+
+static void make_row(struct fixture *f, uint64_t seed)
+{
+    for (int32_t i = 0; i < N; i++) /* steps of 1/8: equal logits are common */
+        f->logits[i] = floorf((float)random_uniform(seed, (uint64_t)i) * 80) / 8 - 5;
+}
+
+static void fill_candidates(struct fixture *f)
+{
+    bool used[N] = {false};
+    double sum = 0;
+    for (int32_t i = 0; i < N; i++)
+        sum += exp((double)f->logits[i]);
+    for (int32_t k = 0; k < BACKEND_MAX_TOP; k++) {
+        int32_t best = -1;
+        for (int32_t i = 0; i < N; i++)
+            if (!used[i] && (best < 0 || f->logits[i] > f->logits[best]))
+                best = i;
+        used[best] = true;
+        f->top_ids[k] = best;
+        f->top_logits[k] = f->logits[best];
+    }
+    f->row = (struct step_row){.top_ids = f->top_ids, .top_logits = f->top_logits,
+                               .log_sum_exp = (float)log(sum), .logits = f->logits};
+}
+
+static struct engine_sampling neutral(void)
+{
+    return (struct engine_sampling){.top_p = 1, .repetition_penalty = 1, .temperature = 1};
+}
+
+static int32_t pick_one(struct fixture *f, const struct engine_sampling *s, struct engine_token *token)
+{
+    struct err e = {0};
+    struct sampler *sampler = sampler_create(s, N, &e);
+    assert_non_null(sampler);
+    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, 20, token);
+    sampler_destroy(&sampler);
+    return token->id;
+}
+
+static void test_philox_gives_the_published_numbers(void **state)
+{
+    /* Random123's known answers for philox4x32-10 */
+    static const uint32_t zero[4], ones[4] = {~0u, ~0u, ~0u, ~0u};
+    static const uint32_t expect_zero[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+    static const uint32_t expect_ones[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
+    uint32_t out[4];
+    random_philox(zero, zero, out);
+    assert_memory_equal(out, expect_zero, sizeof out);
+    random_philox(ones, ones, out);
+    assert_memory_equal(out, expect_ones, sizeof out);
+}
+
+static void test_greedy_takes_the_greatest_and_lowest_id(void **state)
+{
+    struct fixture *f = *state;
+    struct engine_token token;
+    struct engine_sampling s = neutral();
+    s.temperature = 0;
+    make_row(f, 1);
+    f->logits[200] = f->logits[77] = 50;
+    fill_candidates(f);
+    assert_int_equal(pick_one(f, &s, &token), 77);
+    s.presence_penalty = 0.001f; /* the same over the whole row */
+    assert_int_equal(pick_one(f, &s, &token), 77);
+}
+
+/* The path over whole rows is taken when there is a bias: one of 0 changes nothing but the path. */
+static void test_candidates_and_whole_rows_give_the_same_token(void **state)
+{
+    struct fixture *f = *state;
+    static const struct engine_bias none = {5, 0};
+    int differ = 0;
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct engine_token a, b;
+        struct engine_sampling s = neutral();
+        s.seed = i * 77;
+        s.temperature = 0.05f + (float)(i % 40) / 10;
+        s.top_k = 1 + (int32_t)(i % BACKEND_MAX_TOP);
+        s.top_p = i % 3 ? 0.9f : 1;
+        s.min_p = i % 5 ? 0 : 0.05f;
+        make_row(f, i);
+        fill_candidates(f);
+        pick_one(f, &s, &a);
+        s.bias = &none;
+        s.n_bias = 1;
+        pick_one(f, &s, &b);
+        differ += a.id != b.id;
+        assert_true(a.logprob == b.logprob);
+    }
+    assert_int_equal(differ, 0);
+}
+
+static void test_when_whole_rows_are_wanted(void **state)
+{
+    static const struct engine_bias one = {5, 1};
+    static const struct { float temperature; int32_t top_k; float presence; int32_t n_bias; bool wants; int32_t n_top; } cases[] = {
+        {0, 0, 0, 0, false, 1},  {0, 50, 0, 0, false, 1},  {1, 20, 0, 0, false, 20}, {1, 128, 0, 0, false, 128},
+        {1, 129, 0, 0, true, 1}, {1, 0, 0, 0, true, 1},    {0, 0, 0.5f, 0, true, 1}, {1, 20, 0, 1, true, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err e = {0};
+        struct engine_sampling s = neutral();
+        s.temperature = cases[i].temperature;
+        s.top_k = cases[i].top_k;
+        s.presence_penalty = cases[i].presence;
+        s.bias = &one;
+        s.n_bias = cases[i].n_bias;
+        struct sampler *sampler = sampler_create(&s, N, &e);
+        assert_int_equal(sampler_wants_logits(sampler), cases[i].wants);
+        assert_int_equal(sampler_n_top(sampler, -1), cases[i].n_top);
+        assert_int_equal(sampler_n_top(sampler, 20), cases[i].n_top > 20 ? cases[i].n_top : 20);
+        sampler_destroy(&sampler);
+    }
+}
+
+/* Draws 20 000 times and compares with the probabilities: five standard deviations. */
+static void assert_distribution(struct fixture *f, struct engine_sampling s, const double *expected)
+{
+    enum { DRAWS = 20000 };
+    int counts[N] = {0};
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        struct engine_token token;
+        s.seed = i;
+        counts[pick_one(f, &s, &token)]++;
+    }
+    for (int32_t i = 0; i < N; i++) {
+        double mean = DRAWS * expected[i], deviation = sqrt(mean * (1 - expected[i]));
+        assert_true(fabs(counts[i] - mean) <= 5 * deviation + 1e-9);
+    }
+}
+
+static void set_row(struct fixture *f, const float *first, int n)
+{
+    for (int32_t i = 0; i < N; i++)
+        f->logits[i] = -INFINITY;
+    if (n)
+        memcpy(f->logits, first, (size_t)n * sizeof *first);
+    fill_candidates(f);
+}
+
+static void test_draws_follow_the_distribution(void **state)
+{
+    struct fixture *f = *state;
+    const float logits[4] = {logf(0.1f), logf(0.4f), logf(0.2f), logf(0.3f)};
+    double p[N] = {0.1, 0.4, 0.2, 0.3};
+    struct engine_sampling s = neutral();
+    set_row(f, logits, 4);
+    assert_distribution(f, s, p);
+    s.temperature = 0.5f; /* squares */
+    memcpy(p, (double[]){0.01 / 0.3, 0.16 / 0.3, 0.04 / 0.3, 0.09 / 0.3}, 4 * sizeof *p);
+    assert_distribution(f, s, p);
+}
+
+static void test_top_p_min_p_and_top_k_cut_where_they_should(void **state)
+{
+    struct fixture *f = *state;
+    const float logits[4] = {logf(0.1f), logf(0.4f), logf(0.2f), logf(0.3f)};
+    double p[N] = {0};
+    struct engine_sampling s = neutral();
+    set_row(f, logits, 4);
+    p[1] = 4.0 / 7;
+    p[3] = 3.0 / 7;
+    s.top_p = 0.65f; /* 0.4 is not enough, 0.7 is */
+    assert_distribution(f, s, p);
+    s = neutral();
+    s.min_p = 0.6f; /* of 0.4: 0.24 */
+    assert_distribution(f, s, p);
+    s = neutral();
+    s.top_k = 2;
+    assert_distribution(f, s, p);
+    s.top_p = 0; /* still one token */
+    memset(p, 0, sizeof p);
+    p[1] = 1;
+    assert_distribution(f, s, p);
+}
+
+static void test_penalties_follow_their_definitions(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct engine_token token;
+    struct engine_sampling s = neutral();
+    const float logits[4] = {2, 1.9f, -1, 1.5f};
+    static const int32_t prompt[] = {0};
+    set_row(f, logits, 4);
+    s.temperature = 0;
+    s.repetition_penalty = 2; /* prompt token 0: 2 becomes 1 */
+    struct sampler *sampler = sampler_create(&s, N, &e);
+    sampler_see_prompt(sampler, prompt, 1);
+    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+    assert_int_equal(token.id, 1); /* now 1.9 becomes 0.95 */
+    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+    assert_int_equal(token.id, 3); /* and 1.5 becomes 0.75: left are 1, 0.95, 0.75 */
+    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+    assert_int_equal(token.id, 0);
+    sampler_destroy(&sampler);
+
+    s = neutral();
+    s.temperature = 0;
+    s.frequency_penalty = 0.3f; /* counts the answer only, each time */
+    sampler = sampler_create(&s, N, &e);
+    sampler_see_prompt(sampler, prompt, 1);
+    static const int32_t expected[] = {0, 1, 0, 1, 3};
+    for (int i = 0; i < 5; i++) {
+        sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+        assert_int_equal(token.id, expected[i]);
+    }
+    sampler_destroy(&sampler);
+}
+
+static void test_bias_forbids_and_forces(void **state)
+{
+    struct fixture *f = *state;
+    struct engine_token token;
+    struct engine_sampling s = neutral();
+    const struct engine_bias bias[] = {{1, -100}, {250, 100}};
+    make_row(f, 3);
+    fill_candidates(f);
+    s.bias = bias;
+    s.n_bias = 2;
+    assert_int_equal(pick_one(f, &s, &token), 250);
+    struct err e = {0};
+    s.bias = &(struct engine_bias){N, 1};
+    s.n_bias = 1;
+    assert_null(sampler_create(&s, N, &e));
+    assert_int_equal(e.code, ERR_INPUT);
+}
+
+static void test_logprobs_are_the_models_own(void **state)
+{
+    struct fixture *f = *state;
+    struct engine_token token;
+    struct engine_sampling s = neutral();
+    const float logits[4] = {logf(0.1f), logf(0.4f), logf(0.2f), logf(0.3f)};
+    static const struct engine_bias force = {2, 100};
+    set_row(f, logits, 4);
+    s.temperature = 0.3f;
+    s.bias = &force;
+    s.n_bias = 1;
+    assert_int_equal(pick_one(f, &s, &token), 2);
+    assert_true(fabsf(token.logprob - logf(0.2f)) < 1e-5f);
+    assert_int_equal(token.n_top, 20);
+    assert_int_equal(token.top[0].id, 1);
+    assert_true(fabsf(token.top[0].logprob - logf(0.4f)) < 1e-5f);
+    assert_true(token.top[10].logprob == SAMPLER_NO_LOGPROB);
+}
+
+static void assert_sane(struct fixture *f)
+{
+    for (int i = 0; i < 24; i++) {
+        struct engine_token token;
+        struct engine_sampling s = neutral();
+        s.temperature = (float[]){0, 1, 1e-30f, 100}[i % 4];
+        s.top_k = (int32_t[]){0, 5, 200}[i % 3];
+        s.top_p = i % 2 ? 0.9f : 1;
+        s.presence_penalty = i > 12 ? 1 : 0;
+        int32_t id = pick_one(f, &s, &token);
+        assert_true(id >= 0 && id < N);
+        assert_true(token.logprob <= 0 && token.logprob >= SAMPLER_NO_LOGPROB);
+        for (int32_t k = 0; k < token.n_top; k++)
+            assert_true(token.top[k].logprob <= 0 && token.top[k].logprob >= SAMPLER_NO_LOGPROB);
+    }
+}
+
+static void test_broken_rows_give_some_token_and_no_nan(void **state)
+{
+    struct fixture *f = *state;
+    set_row(f, NULL, 0); /* all -inf */
+    f->row.log_sum_exp = -INFINITY;
+    assert_sane(f);
+    make_row(f, 1);
+    fill_candidates(f);
+    f->logits[3] = NAN;
+    f->row.log_sum_exp = NAN;
+    assert_sane(f);
+    make_row(f, 1);
+    f->logits[9] = INFINITY;
+    fill_candidates(f);
+    assert_sane(f);
+    for (int32_t i = 0; i < N; i++)
+        f->logits[i] = f->top_logits[i % BACKEND_MAX_TOP] = NAN;
+    assert_sane(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_philox_gives_the_published_numbers),
+        cmocka_unit_test_setup_teardown(test_greedy_takes_the_greatest_and_lowest_id, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_candidates_and_whole_rows_give_the_same_token, setup, teardown),
+        cmocka_unit_test(test_when_whole_rows_are_wanted),
+        cmocka_unit_test_setup_teardown(test_draws_follow_the_distribution, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_top_p_min_p_and_top_k_cut_where_they_should, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_penalties_follow_their_definitions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bias_forbids_and_forces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_logprobs_are_the_models_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_broken_rows_give_some_token_and_no_nan, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

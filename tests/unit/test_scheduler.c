@@ -1,0 +1,726 @@
+/* Scheduling over the fake backend: answers must be those that each job gives alone, whatever runs beside it, and
+ * everything that was taken must come back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/sched/scheduler.h"
+#include "engine/wire/message.h"
+#include "tests/unit/fake_backend.h"
+
+#define N_CTX 512
+#define MAX_ANSWER 256
+
+static struct vocab *vocab;
+
+struct rig {
+    struct backend *backend;
+    struct scheduler *scheduler;
+    uint64_t last_id;
+};
+
+struct outcome {
+    int32_t ids[N_CTX], n;
+    struct buf text;
+    bool done, failed;
+    enum engine_finish finish;
+    char stop[64];
+    struct engine_usage usage;
+    struct err error;
+    int n_progress;
+};
+
+static int load_vocab(void **state)
+{
+    char path[512];
+    struct err e = {0};
+    const char *source = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/engine/demo-model", source ? source : ".");
+    vocab = vocab_load(path, NULL, &e);
+    if (!vocab)
+        fprintf(stderr, "%s\n", e.text);
+    log_set_level(LOG_ERROR);
+    return vocab ? 0 : -1;
+}
+
+static int unload_vocab(void **state)
+{
+    vocab_close(&vocab);
+    return 0;
+}
+
+static void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk)
+{
+    static const int32_t eos[] = {FAKE_EOS};
+    struct err e = {0};
+    int32_t max_rows = slots + chunk;
+    *r = (struct rig){.backend = fake_open(n_blocks, max_rows, slots)};
+    r->scheduler = scheduler_create(
+        &(struct scheduler_params){.ops = &fake_backend, .backend = r->backend, .vocab = vocab, .eos = eos, .n_eos = 1,
+                                   .n_vocab = FAKE_VOCAB, .n_ctx = N_CTX, .n_slots = slots, .n_blocks = n_blocks,
+                                   .max_rows = max_rows, .prefill_chunk = chunk},
+        &e);
+    assert_non_null(r->scheduler);
+}
+
+static void rig_fini(struct rig *r)
+{
+    scheduler_destroy(&r->scheduler);
+    fake_backend.close(&r->backend);
+}
+
+/* Nothing is held any more: the leak test of every path. */
+static void assert_all_returned(const struct rig *r, int32_t slots)
+{
+    struct scheduler_counts c = scheduler_counts(r->scheduler);
+    assert_int_equal(c.running, 0);
+    assert_int_equal(c.waiting, 0);
+    assert_int_equal(c.blocks.used, 0);
+    assert_int_equal(c.blocks.idle + c.blocks.free, c.blocks.total);
+    assert_int_equal(c.free_slots, slots);
+}
+
+static struct engine_job_params params_of(const int32_t *prompt, int32_t n, int32_t max_tokens)
+{
+    return (struct engine_job_params){
+        .prompt = prompt, .n_prompt = n, .max_tokens = max_tokens, .top_logprobs = -1,
+        .sampling = {.top_p = 1, .repetition_penalty = 1}};
+}
+
+/* Gives the job to the scheduler and returns a reference of our own. */
+static struct job *add(struct rig *r, const struct engine_job_params *p)
+{
+    struct err e = {0};
+    struct arena *arena = arena_create(0);
+    struct engine_job_params own = *p;
+    int32_t *prompt = arena_alloc(arena, (size_t)p->n_prompt * sizeof *prompt);
+    memcpy(prompt, p->prompt, (size_t)p->n_prompt * sizeof *prompt);
+    own.prompt = prompt;
+    struct job *j = job_create(++r->last_id, arena, &own, &e);
+    assert_non_null(j);
+    job_share(j);
+    scheduler_add(r->scheduler, j);
+    return j;
+}
+
+static void run(struct rig *r)
+{
+    struct err e = {0};
+    for (int i = 0; !scheduler_idle(r->scheduler); i++) {
+        assert_true(i < 100000);
+        if (!scheduler_step(r->scheduler, &e))
+            fail_msg("%s", e.text);
+    }
+}
+
+static void read_event(const struct engine_event *ev, struct outcome *o)
+{
+    switch (ev->type) {
+    case ENGINE_TOKENS:
+        for (int32_t i = 0; i < ev->n_tokens; i++)
+            o->ids[o->n++] = ev->tokens[i].id;
+        buf_append(&o->text, ev->text, ev->text_len);
+        break;
+    case ENGINE_PROGRESS:
+        o->n_progress++;
+        break;
+    case ENGINE_DONE:
+        o->done = true;
+        o->finish = ev->finish;
+        o->usage = ev->usage;
+        if (ev->stop_string)
+            snprintf(o->stop, sizeof o->stop, "%s", ev->stop_string);
+        break;
+    case ENGINE_FAILED:
+        o->failed = true;
+        o->error = ev->error;
+        break;
+    case ENGINE_ACCEPTED:
+        break;
+    }
+}
+
+/* All events so far, from the first. */
+static void read_log(struct job *j, struct outcome *o)
+{
+    struct event_box box = {0};
+    struct buf all = {0};
+    char piece[1000];
+    bool end = false;
+    *o = (struct outcome){0};
+    for (size_t n; (n = event_log_read(&j->log, all.len, piece, sizeof piece, &end)) > 0;)
+        buf_append(&all, piece, n);
+    size_t at = 0, used;
+    struct frame f;
+    struct engine_event ev;
+    struct err e = {0};
+    while (frame_parse(all.data + at, all.len - at, &f, &used, &e) == 1) {
+        assert_false(o->done || o->failed); /* nothing comes after the last */
+        assert_true(message_get_event(&f, &ev, &box, &e));
+        read_event(&ev, o);
+        at += used;
+    }
+    assert_int_equal(at, all.len);
+    assert_int_equal(end, o->done || o->failed);
+    event_box_fini(&box);
+    buf_fini(&all);
+}
+
+static void fill_prompt(int32_t *prompt, int32_t n, unsigned seed)
+{
+    for (int32_t i = 0; i < n; i++) {
+        seed = seed * 1103515245u + 12345;
+        prompt[i] = (int32_t)(seed >> 16) % FAKE_VOCAB;
+    }
+}
+
+/* The answer by plain recursion, without a scheduler. Returns its length; *eos: it ended by itself. */
+static int32_t expect_greedy(const int32_t *prompt, int32_t n, int32_t max_tokens, int32_t *out, bool *eos)
+{
+    int32_t history[N_CTX];
+    memcpy(history, prompt, (size_t)n * sizeof *history);
+    *eos = false;
+    for (int32_t k = 0; k < max_tokens; k++) {
+        int32_t id = fake_greedy(history, n + k);
+        *eos = id == FAKE_EOS;
+        if (*eos)
+            return k;
+        out[k] = history[n + k] = id;
+    }
+    return max_tokens;
+}
+
+static void assert_greedy(struct job *j)
+{
+    int32_t expected[MAX_ANSWER];
+    bool eos;
+    struct outcome o;
+    read_log(j, &o);
+    if (o.failed)
+        fail_msg("%s", o.error.text);
+    assert_true(o.done);
+    int32_t n = expect_greedy(j->params.prompt, j->params.n_prompt, j->params.max_tokens, expected, &eos);
+    assert_int_equal(o.n, n);
+    assert_memory_equal(o.ids, expected, (size_t)n * sizeof *expected);
+    assert_int_equal(o.finish, eos ? ENGINE_STOP_EOS : ENGINE_LENGTH);
+    assert_int_equal(o.usage.completion_tokens, n + eos);
+    buf_fini(&o.text);
+}
+
+static void test_one_job_gives_its_answer(void **state)
+{
+    int32_t prompt[100];
+    struct rig r;
+    rig_init(&r, 4, 64, 64);
+    for (int n = 1; n <= 100; n += 11) {
+        fill_prompt(prompt, n, (unsigned)n);
+        struct engine_job_params p = params_of(prompt, n, 40);
+        struct job *j = add(&r, &p);
+        run(&r);
+        assert_greedy(j);
+        job_give(&j);
+    }
+    assert_all_returned(&r, 4);
+    rig_fini(&r);
+}
+
+static void test_many_jobs_answer_as_if_alone(void **state)
+{
+    enum { N = 64 };
+    int32_t prompt[200];
+    struct job *jobs[N];
+    struct rig r;
+    rig_init(&r, 16, 512, 64);
+    for (int i = 0; i < N; i++) {
+        int32_t n = 1 + i * 37 % 200;
+        fill_prompt(prompt, n, (unsigned)(i % 7)); /* beginnings are shared */
+        struct engine_job_params p = params_of(prompt, n, 1 + i * 13 % 90);
+        p.user = (uint64_t)(i % 5);
+        jobs[i] = add(&r, &p);
+    }
+    run(&r);
+    for (int i = 0; i < N; i++) {
+        assert_greedy(jobs[i]);
+        job_give(&jobs[i]);
+    }
+    assert_all_returned(&r, 16);
+    rig_fini(&r);
+}
+
+static void test_too_few_blocks_pause_but_never_change_answers(void **state)
+{
+    enum { N = 24 };
+    int32_t prompt[64];
+    struct job *jobs[N];
+    struct rig r;
+    rig_init(&r, 8, 17, 64); /* one context needs 16: eight jobs of up to 7 blocks cannot all stay */
+    for (int i = 0; i < N; i++) {
+        int32_t n = 1 + i * 29 % 64;
+        fill_prompt(prompt, n, (unsigned)i);
+        struct engine_job_params p = params_of(prompt, n, 150);
+        p.ignore_eos = true;
+        jobs[i] = add(&r, &p);
+    }
+    run(&r);
+    assert_true(scheduler_counts(r.scheduler).paused > 0);
+    for (int i = 0; i < N; i++) {
+        struct outcome o;
+        int32_t history[N_CTX], n = jobs[i]->params.n_prompt;
+        read_log(jobs[i], &o);
+        assert_true(o.done && o.finish == ENGINE_LENGTH);
+        assert_int_equal(o.n, 150);
+        memcpy(history, jobs[i]->params.prompt, (size_t)n * sizeof *history);
+        for (int32_t k = 0; k < 150; k++) {
+            assert_int_equal(o.ids[k], fake_greedy(history, n + k));
+            history[n + k] = o.ids[k];
+        }
+        buf_fini(&o.text);
+        job_give(&jobs[i]);
+    }
+    assert_all_returned(&r, 8);
+    rig_fini(&r);
+}
+
+static struct engine_job_params sampled_params(const int32_t *prompt, int32_t n, uint64_t seed)
+{
+    struct engine_job_params p = params_of(prompt, n, 60);
+    p.ignore_eos = true;
+    p.sampling.temperature = 0.9f;
+    p.sampling.top_k = seed % 2 ? 20 : 0;
+    p.sampling.top_p = 0.9f;
+    p.sampling.presence_penalty = seed % 3 ? 0 : 0.5f;
+    p.sampling.seed = seed;
+    return p;
+}
+
+static void test_seeded_answers_do_not_depend_on_company(void **state)
+{
+    enum { N = 12 };
+    int32_t prompt[50];
+    struct outcome alone[N], together;
+    struct job *jobs[N];
+    struct rig r;
+    fill_prompt(prompt, 50, 9);
+    for (int i = 0; i < N; i++) {
+        rig_init(&r, 1, 32, 64);
+        struct engine_job_params p = sampled_params(prompt, 50, (uint64_t)i);
+        struct job *j = add(&r, &p);
+        run(&r);
+        read_log(j, &alone[i]);
+        job_give(&j);
+        rig_fini(&r);
+    }
+    rig_init(&r, 8, 17, 32); /* with pauses */
+    for (int i = 0; i < N; i++) {
+        struct engine_job_params p = sampled_params(prompt, 50, (uint64_t)i);
+        jobs[i] = add(&r, &p);
+    }
+    run(&r);
+    assert_true(scheduler_counts(r.scheduler).paused > 0);
+    for (int i = 0; i < N; i++) {
+        read_log(jobs[i], &together);
+        assert_int_equal(together.n, 60);
+        assert_memory_equal(together.ids, alone[i].ids, 60 * sizeof *together.ids);
+        buf_fini(&together.text);
+        buf_fini(&alone[i].text);
+        job_give(&jobs[i]);
+    }
+    assert_memory_not_equal(alone[1].ids, alone[5].ids, 60 * sizeof *alone->ids); /* seeds matter */
+    rig_fini(&r);
+}
+
+static int32_t cached_of(struct rig *r, const int32_t *prompt, int32_t n, const char *scope)
+{
+    struct engine_job_params p = params_of(prompt, n, 5);
+    struct outcome o;
+    strcpy(p.scope, scope);
+    struct job *j = add(r, &p);
+    run(r);
+    assert_greedy(j);
+    read_log(j, &o);
+    buf_fini(&o.text);
+    job_give(&j);
+    return o.usage.cached_tokens;
+}
+
+static void test_prefix_is_found_again_within_its_scope(void **state)
+{
+    int32_t prompt[96];
+    struct rig r;
+    fill_prompt(prompt, 96, 4);
+    rig_init(&r, 2, 64, 64);
+    assert_int_equal(cached_of(&r, prompt, 96, "a"), 0);
+    assert_int_equal(cached_of(&r, prompt, 96, "a"), 64); /* the last token is always computed */
+    assert_int_equal(cached_of(&r, prompt, 95, "a"), 64);
+    assert_int_equal(cached_of(&r, prompt, 64, "a"), 32);
+    assert_int_equal(cached_of(&r, prompt, 96, "b"), 0);
+    prompt[40]++; /* the second block differs */
+    assert_int_equal(cached_of(&r, prompt, 96, "a"), 32);
+    assert_all_returned(&r, 2);
+    rig_fini(&r);
+}
+
+static void test_replies_are_cached_too(void **state)
+{
+    int32_t prompt[N_CTX];
+    struct outcome o;
+    struct rig r;
+    rig_init(&r, 2, 64, 64);
+    fill_prompt(prompt, 20, 4);
+    struct engine_job_params p = params_of(prompt, 20, 100);
+    p.ignore_eos = true;
+    struct job *j = add(&r, &p);
+    run(&r);
+    read_log(j, &o);
+    assert_int_equal(o.n, 100);
+    memcpy(prompt + 20, o.ids, 100 * sizeof *prompt);
+    fill_prompt(prompt + 120, 10, 5);
+    /* 119 tokens were computed (the last one only sampled): 3 whole blocks */
+    assert_int_equal(cached_of(&r, prompt, 130, ""), 96);
+    buf_fini(&o.text);
+    job_give(&j);
+    rig_fini(&r);
+}
+
+static void test_answers_go_on_beside_a_long_prompt(void **state)
+{
+    int32_t prompt[400];
+    struct outcome o;
+    struct err e = {0};
+    struct rig r;
+    rig_init(&r, 4, 64, 64);
+    fill_prompt(prompt, 400, 4);
+    struct engine_job_params p = params_of(prompt, 3, 200);
+    p.ignore_eos = true;
+    struct job *answer = add(&r, &p);
+    scheduler_step(r.scheduler, &e);
+    struct engine_job_params longer = params_of(prompt, 400, 1);
+    struct job *reader = add(&r, &longer);
+    int steps = 0;
+    while (reader->state != JOB_OVER) {
+        scheduler_step(r.scheduler, &e);
+        steps++;
+        assert_true(fake_last_rows(r.backend) <= 1 + 64);
+    }
+    read_log(answer, &o);
+    assert_true(steps >= 400 / 64);
+    assert_int_equal(o.n, steps + 1); /* one token in each step */
+    buf_fini(&o.text);
+    scheduler_cancel_all(r.scheduler);
+    run(&r);
+    job_give(&answer);
+    job_give(&reader);
+    assert_all_returned(&r, 4);
+    rig_fini(&r);
+}
+
+static void test_prompts_of_several_jobs_share_a_step(void **state)
+{
+    int32_t prompt[20];
+    struct err e = {0};
+    struct rig r;
+    struct job *jobs[3];
+    rig_init(&r, 4, 64, 64);
+    for (int i = 0; i < 3; i++) {
+        fill_prompt(prompt, 20, (unsigned)i);
+        struct engine_job_params p = params_of(prompt, 20, 5);
+        jobs[i] = add(&r, &p);
+    }
+    scheduler_step(r.scheduler, &e);
+    assert_int_equal(fake_last_sequences(r.backend), 3);
+    assert_int_equal(fake_last_rows(r.backend), 60);
+    run(&r);
+    for (int i = 0; i < 3; i++) {
+        assert_greedy(jobs[i]);
+        job_give(&jobs[i]);
+    }
+    rig_fini(&r);
+}
+
+static void test_users_take_turns(void **state)
+{
+    enum { N = 10 };
+    int32_t prompt[60];
+    struct job *greedy[N];
+    struct err e = {0};
+    struct rig r;
+    rig_init(&r, 1, 64, 64);
+    fill_prompt(prompt, 60, 1);
+    struct engine_job_params p = params_of(prompt, 60, 20);
+    p.ignore_eos = true;
+    p.user = 1;
+    for (int i = 0; i < N; i++)
+        greedy[i] = add(&r, &p);
+    for (int i = 0; i < 3; i++)
+        scheduler_step(r.scheduler, &e);
+    p.user = 2; /* comes last, and is next */
+    struct job *modest = add(&r, &p);
+    while (modest->state != JOB_OVER)
+        scheduler_step(r.scheduler, &e);
+    assert_int_equal(greedy[0]->state, JOB_OVER);
+    for (int i = 2; i < N; i++)
+        assert_int_equal(greedy[i]->state, JOB_WAITING);
+    run(&r);
+    for (int i = 0; i < N; i++)
+        job_give(&greedy[i]);
+    job_give(&modest);
+    assert_all_returned(&r, 1);
+    rig_fini(&r);
+}
+
+static void test_background_gives_way(void **state)
+{
+    int32_t prompt[60];
+    struct err e = {0};
+    struct rig r;
+    rig_init(&r, 1, 64, 64);
+    fill_prompt(prompt, 60, 1);
+    struct engine_job_params p = params_of(prompt, 60, 50);
+    p.ignore_eos = true;
+    p.priority = 1;
+    struct job *background = add(&r, &p);
+    for (int i = 0; i < 5; i++)
+        scheduler_step(r.scheduler, &e);
+    assert_int_equal(background->state, JOB_DECODE);
+    int32_t before = background->n_generated;
+    p.priority = 0;
+    struct job *normal = add(&r, &p);
+    while (normal->state != JOB_OVER)
+        scheduler_step(r.scheduler, &e);
+    assert_int_equal(background->n_generated, before);
+    run(&r);
+    struct outcome a, b;
+    read_log(background, &a);
+    read_log(normal, &b);
+    assert_int_equal(a.n, 50);
+    assert_memory_equal(a.ids, b.ids, 50 * sizeof *a.ids);
+    buf_fini(&a.text);
+    buf_fini(&b.text);
+    job_give(&background);
+    job_give(&normal);
+    assert_all_returned(&r, 1);
+    rig_fini(&r);
+}
+
+static void test_random_cancellations_leave_nothing_behind(void **state)
+{
+    enum { N = 300 };
+    int32_t prompt[150];
+    struct job *jobs[N] = {0};
+    struct err e = {0};
+    unsigned seed = 1;
+    int n = 0;
+    struct rig r;
+    rig_init(&r, 6, 20, 32);
+    while (n < N || !scheduler_idle(r.scheduler)) {
+        seed = seed * 1103515245u + 12345;
+        unsigned dice = seed >> 16;
+        if (n < N && dice % 2) {
+            int32_t length = 1 + (int32_t)(dice % 150);
+            fill_prompt(prompt, length, dice % 3);
+            struct engine_job_params p = params_of(prompt, length, (int32_t)(dice / 7 % 100));
+            p.user = dice % 4;
+            p.priority = dice % 11 == 0;
+            jobs[n++] = add(&r, &p);
+        }
+        if (n && dice % 3 == 0)
+            atomic_store(&jobs[dice % (unsigned)n]->cancel, true);
+        assert_true(scheduler_step(r.scheduler, &e));
+    }
+    int cancelled = 0;
+    for (int i = 0; i < n; i++) {
+        struct outcome o;
+        read_log(jobs[i], &o);
+        assert_true(o.done);
+        cancelled += o.finish == ENGINE_CANCELLED;
+        if (o.finish != ENGINE_CANCELLED && jobs[i]->params.max_tokens > 0)
+            assert_greedy(jobs[i]);
+        buf_fini(&o.text);
+        job_give(&jobs[i]);
+    }
+    assert_true(cancelled > 20 && cancelled < n);
+    assert_all_returned(&r, 6);
+    rig_fini(&r);
+}
+
+static void test_lost_device_fails_every_job(void **state)
+{
+    int32_t prompt[10];
+    struct job *jobs[6];
+    struct err e = {0};
+    struct rig r;
+    rig_init(&r, 2, 64, 64);
+    fake_set_faults(r.backend, (struct fake_faults){.at_step = 3, .code = ERR_DEVICE});
+    fill_prompt(prompt, 10, 1);
+    struct engine_job_params p = params_of(prompt, 10, 50);
+    p.ignore_eos = true;
+    for (int i = 0; i < 6; i++)
+        jobs[i] = add(&r, &p);
+    assert_true(scheduler_step(r.scheduler, &e));
+    assert_true(scheduler_step(r.scheduler, &e));
+    assert_false(scheduler_step(r.scheduler, &e));
+    assert_int_equal(e.code, ERR_DEVICE);
+    for (int i = 0; i < 6; i++) {
+        struct outcome o;
+        read_log(jobs[i], &o);
+        assert_true(o.failed && o.error.code == ERR_DEVICE);
+        buf_fini(&o.text);
+        job_give(&jobs[i]);
+    }
+    assert_all_returned(&r, 2);
+    rig_fini(&r);
+}
+
+static void test_failed_step_ends_only_its_jobs(void **state)
+{
+    int32_t prompt[10];
+    struct rig r;
+    struct outcome o;
+    rig_init(&r, 1, 64, 64);
+    fake_set_faults(r.backend, (struct fake_faults){.at_step = 2, .code = ERR_NOMEM});
+    fill_prompt(prompt, 10, 1);
+    struct engine_job_params p = params_of(prompt, 10, 20);
+    struct job *first = add(&r, &p), *second = add(&r, &p);
+    run(&r);
+    read_log(first, &o);
+    assert_true(o.failed && o.error.code == ERR_NOMEM);
+    buf_fini(&o.text);
+    assert_greedy(second);
+    job_give(&first);
+    job_give(&second);
+    assert_all_returned(&r, 1);
+    rig_fini(&r);
+}
+
+static void test_no_tokens_wanted_reads_the_prompt_only(void **state)
+{
+    int32_t prompt[N_CTX];
+    struct outcome o;
+    struct rig r;
+    rig_init(&r, 1, 64, 64);
+    fill_prompt(prompt, N_CTX, 1);
+    struct engine_job_params p = params_of(prompt, N_CTX, 0); /* the whole context */
+    struct job *j = add(&r, &p);
+    run(&r);
+    read_log(j, &o);
+    assert_true(o.done && o.finish == ENGINE_LENGTH && o.n == 0);
+    assert_int_equal(o.usage.completion_tokens, 0);
+    assert_true(o.n_progress >= N_CTX / 64);
+    job_give(&j);
+    assert_int_equal(cached_of(&r, prompt, 200, ""), 192); /* which is what it was for */
+    rig_fini(&r);
+}
+
+static void test_context_can_be_filled_to_the_last_token(void **state)
+{
+    int32_t prompt[N_CTX];
+    struct outcome o;
+    struct rig r;
+    rig_init(&r, 2, 16, 64); /* exactly one context */
+    fill_prompt(prompt, 400, 1);
+    struct engine_job_params p = params_of(prompt, 400, N_CTX - 400);
+    p.ignore_eos = true;
+    struct job *j = add(&r, &p), *other = add(&r, &p);
+    run(&r);
+    read_log(j, &o);
+    assert_true(o.done && o.finish == ENGINE_LENGTH);
+    assert_int_equal(o.n, N_CTX - 400);
+    buf_fini(&o.text);
+    read_log(other, &o);
+    assert_int_equal(o.n, N_CTX - 400);
+    buf_fini(&o.text);
+    job_give(&j);
+    job_give(&other);
+    assert_all_returned(&r, 2);
+    rig_fini(&r);
+}
+
+static void test_reader_that_does_not_read_ends_its_job_only(void **state)
+{
+    int32_t prompt[10];
+    struct outcome o;
+    struct rig r;
+    rig_init(&r, 2, 64, 64);
+    fill_prompt(prompt, 10, 1);
+    struct engine_job_params p = params_of(prompt, 10, 200);
+    p.ignore_eos = true;
+    struct job *slow = add(&r, &p), *other = add(&r, &p);
+    slow->log.limit = 2000;
+    run(&r);
+    read_log(slow, &o);
+    assert_true(o.failed && o.error.code == ERR_LIMIT);
+    buf_fini(&o.text);
+    read_log(other, &o);
+    assert_int_equal(o.n, 200);
+    buf_fini(&o.text);
+    job_give(&slow);
+    job_give(&other);
+    assert_all_returned(&r, 2);
+    rig_fini(&r);
+}
+
+static void test_stop_string_ends_the_answer_before_it(void **state)
+{
+    int32_t prompt[10];
+    struct outcome whole, cut;
+    struct rig r;
+    rig_init(&r, 2, 64, 64);
+    fill_prompt(prompt, 10, 2);
+    struct engine_job_params p = params_of(prompt, 10, 60);
+    p.ignore_eos = true;
+    struct job *j = add(&r, &p);
+    run(&r);
+    read_log(j, &whole);
+    job_give(&j);
+    assert_true(whole.text.len > 30);
+    size_t at = 17; /* some bytes in the middle, wherever tokens begin */
+    while (((unsigned char)whole.text.data[at] & 0xc0) == 0x80)
+        at++;
+    char stop[16] = {0};
+    memcpy(stop, whole.text.data + at, 7);
+    p.stop = (const char *const[]){stop};
+    p.n_stop = 1;
+    j = add(&r, &p);
+    run(&r);
+    read_log(j, &cut);
+    assert_int_equal(cut.finish, ENGINE_STOP_STRING);
+    assert_string_equal(cut.stop, stop);
+    const char *expected = strstr(whole.text.data, stop);
+    assert_int_equal(cut.text.len, expected - whole.text.data);
+    if (cut.text.len)
+        assert_memory_equal(cut.text.data, whole.text.data, cut.text.len);
+    buf_fini(&whole.text);
+    buf_fini(&cut.text);
+    job_give(&j);
+    rig_fini(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_job_gives_its_answer),
+        cmocka_unit_test(test_many_jobs_answer_as_if_alone),
+        cmocka_unit_test(test_too_few_blocks_pause_but_never_change_answers),
+        cmocka_unit_test(test_seeded_answers_do_not_depend_on_company),
+        cmocka_unit_test(test_prefix_is_found_again_within_its_scope),
+        cmocka_unit_test(test_replies_are_cached_too),
+        cmocka_unit_test(test_answers_go_on_beside_a_long_prompt),
+        cmocka_unit_test(test_prompts_of_several_jobs_share_a_step),
+        cmocka_unit_test(test_users_take_turns),
+        cmocka_unit_test(test_background_gives_way),
+        cmocka_unit_test(test_random_cancellations_leave_nothing_behind),
+        cmocka_unit_test(test_lost_device_fails_every_job),
+        cmocka_unit_test(test_failed_step_ends_only_its_jobs),
+        cmocka_unit_test(test_no_tokens_wanted_reads_the_prompt_only),
+        cmocka_unit_test(test_context_can_be_filled_to_the_last_token),
+        cmocka_unit_test(test_reader_that_does_not_read_ends_its_job_only),
+        cmocka_unit_test(test_stop_string_ends_the_answer_before_it),
+    };
+    return cmocka_run_group_tests(tests, load_vocab, unload_vocab);
+}
