@@ -50,7 +50,8 @@ function layOut(dir, fake) {
   const share = path.join(dir, 'share');
   mkdirSync(share);
   symlinkSync(path.join(top, 'nginx'), path.join(share, 'nginx'));
-  symlinkSync(path.join(top, 'web'), path.join(share, 'web'));
+  const built = path.join(prefix, 'share/sluice/web'); // with the libraries that npm fetched
+  symlinkSync(existsSync(built) ? built : path.join(top, 'web'), path.join(share, 'web'));
   return { binDir, share };
 }
 
