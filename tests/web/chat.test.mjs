@@ -1,0 +1,160 @@
+// The page with the demo model: chat, stop, reload in mid-answer, versions, rename, delete, search.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { answered, lastAnswer, noBrowser, openHouse, say } from './page.mjs';
+
+const opts = { skip: noBrowser };
+let house;
+before(async () => { if (!noBrowser) house = await openHouse(); });
+after(async () => { await house?.close(); });
+
+const LONG = 'Tell me a long story about a fox and a river.';
+
+test('a wrong password is refused in words', opts, async () => {
+  const page = await (await house.browser.newContext()).newPage();
+  await page.goto(house.server.url);
+  await page.fill('#login-name', 'admin');
+  await page.fill('#login-password', 'not the password');
+  await page.click('#login-form .primary');
+  await page.waitForSelector('#login-error:not([hidden])');
+  assert.ok((await page.textContent('#login-error')).length > 10);
+  assert.ok(await page.isHidden('#app'));
+  await page.context().close();
+});
+
+test('a message is answered, with its figures, and gets a row in the list', opts, async () => {
+  const page = await house.page();
+  await page.click('#thinking');
+  await say(page, 'What is 17 + 25?');
+  const answer = await answered(page);
+  assert.equal(answer.status, 'done');
+  assert.match(answer.text, /42/);
+  assert.match(await lastAnswer(page).locator('.stats').textContent(), /\d+ tokens · [\d.]+ tok\/s · first after/);
+  assert.equal(await page.locator('.conversation-title').first().textContent(), 'What is 17 + 25?');
+  assert.equal(await page.textContent('#title'), 'What is 17 + 25?');
+  await page.context().close();
+});
+
+test('reasoning is folded away', opts, async () => {
+  const page = await house.page();
+  await say(page, 'Tom has 3 boxes with 4 apples each. How many apples has he?');
+  assert.equal((await answered(page)).status, 'done');
+  const reasoning = lastAnswer(page).locator('.reasoning');
+  assert.ok(await reasoning.isVisible());
+  assert.equal(await reasoning.evaluate((d) => d.open), false);
+  await reasoning.locator('summary').click();
+  assert.ok((await reasoning.locator('.prose').innerText()).length > 5);
+  await page.context().close();
+});
+
+test('stop keeps what was generated', opts, async () => {
+  const page = await house.page();
+  await page.click('#settings');
+  await page.fill('#settings-form [name=temperature]', '1.8');
+  await page.fill('#settings-form [name=max_tokens]', '3000');
+  await page.click('#settings-form .primary');
+  await say(page, LONG);
+  await page.waitForFunction(() => document.querySelector('.message.assistant .answer, .message.assistant .reasoning')?.textContent.length > 1);
+  await page.click('#stop');
+  const answer = await answered(page);
+  assert.ok(['stopped', 'done', 'length'].includes(answer.status), answer.status);
+  await page.reload();
+  await page.waitForSelector('.message.assistant');
+  assert.equal((await answered(page)).text, answer.text);
+  await page.context().close();
+});
+
+test('a reload in mid-answer loses nothing', opts, async () => {
+  const page = await house.page();
+  await page.click('#settings');
+  await page.fill('#settings-form [name=temperature]', '1.8');
+  await page.fill('#settings-form [name=max_tokens]', '2500');
+  await page.click('#settings-form .primary');
+  await say(page, LONG);
+  await page.reload();
+  await page.waitForSelector('.message.user');
+  assert.equal(await page.locator('.message.user .bubble').first().textContent(), LONG);
+  const answer = await answered(page);
+  assert.ok(['done', 'length'].includes(answer.status), answer.status);
+  const id = /#\/c\/(\w+)/.exec(page.url())[1];
+  const row = await house.server.json('GET', `/api/conversations/${id}`);
+  const stored = row.body.messages.find((m) => m.role === 'assistant');
+  const shown = await page.evaluate(() => document.querySelector('.message.assistant .answer').textContent);
+  assert.equal(shown.replace(/\s+/g, ''), (await page.evaluate(async (text) => {
+    const { loadMarkdown, MarkdownView } = await import('/js/markdown.js');
+    await loadMarkdown();
+    const root = document.createElement('div');
+    new MarkdownView(root).finish(text);
+    return root.textContent;
+  }, stored.content)).replace(/\s+/g, ''));
+  await page.context().close();
+});
+
+test('regenerate makes a second version, and one can go back', opts, async () => {
+  const page = await house.page();
+  await say(page, 'What is the capital of France?');
+  await answered(page);
+  await lastAnswer(page).hover();
+  await lastAnswer(page).locator('.act-again').click();
+  await page.waitForFunction(() => document.querySelector('.message.assistant .versions-text')?.textContent === '2/2');
+  await answered(page);
+  await lastAnswer(page).locator('.older').click();
+  assert.equal(await lastAnswer(page).locator('.versions-text').textContent(), '1/2');
+  await page.context().close();
+});
+
+test('an edited message begins a new branch', opts, async () => {
+  const page = await house.page();
+  await say(page, 'What is 2 + 2?');
+  await answered(page);
+  await page.hover('.message.user');
+  await page.click('.message.user .act-edit');
+  await page.fill('.edit textarea', 'What is 3 + 3?');
+  await page.click('.edit .primary');
+  await page.waitForFunction(() => document.querySelector('.message.user .versions-text')?.textContent === '2/2');
+  await answered(page);
+  assert.equal(await page.locator('.message.user .bubble').textContent(), 'What is 3 + 3?');
+  await page.context().close();
+});
+
+test('a chat can be renamed, found and deleted', opts, async () => {
+  const page = await house.page();
+  await say(page, 'Hello');
+  await answered(page);
+  const row = page.locator('.conversation[data-current]');
+  await row.locator('.conversation-more').click();
+  await page.click('.menu >> text=Rename');
+  await page.fill('.conversation input', 'A name of my own');
+  await page.press('.conversation input', 'Enter');
+  await page.waitForFunction(() => document.querySelector('#title').textContent === 'A name of my own');
+  await page.fill('#search', 'name of my');
+  await page.waitForFunction(() => document.querySelectorAll('.conversation').length === 1);
+  await page.fill('#search', '');
+  await page.waitForFunction(() => document.querySelectorAll('.conversation').length > 1);
+  await page.locator('.conversation[data-current] .conversation-more').click();
+  await page.click('.menu >> text=Delete');
+  await page.click('#confirm-dialog .danger');
+  await page.waitForFunction(() => ![...document.querySelectorAll('.conversation-title')].some((t) => t.textContent === 'A name of my own'));
+  await page.waitForSelector('#welcome:not([hidden])');
+  await page.context().close();
+});
+
+test('a second tab sees the same answer grow', opts, async () => {
+  const page = await house.page();
+  await page.click('#settings');
+  await page.fill('#settings-form [name=temperature]', '1.8');
+  await page.fill('#settings-form [name=max_tokens]', '2500');
+  await page.click('#settings-form .primary');
+  await say(page, LONG);
+  await page.waitForFunction(() => location.hash.startsWith('#/c/'));
+  const second = await page.context().newPage();
+  await second.goto(page.url());
+  await second.waitForSelector('.message.assistant');
+  const [a, b] = [await answered(page), await answered(second)];
+  assert.equal(a.text, b.text);
+  await page.context().close();
+});
+
+test('nothing failed in the page meanwhile', opts, () => {
+  assert.deepEqual(house.problems, []);
+});

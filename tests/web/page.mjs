@@ -1,0 +1,62 @@
+// A browser on the page of a running server: shared by the page's tests.
+import { existsSync } from 'node:fs';
+import { load, start } from '../api/harness.mjs';
+
+const places = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync'];
+
+/** Why the page's tests cannot run here, or false. */
+export const noBrowser = places.some(existsSync) ? false : 'no Chromium on this machine';
+
+/** Server and browser together; `problems` gathers script errors and refused resources of every page. */
+export async function openHouse(options) {
+  const server = await start(options);
+  const { default: playwright } = await load('playwright-core');
+  const browser = await playwright.chromium.launch({ executablePath: places.find(existsSync), args: quiet });
+  const problems = [];
+  return {
+    server, browser, problems,
+    async close() {
+      await browser.close();
+      await server.stop();
+    },
+    /** A page that is signed in; viewport and colour scheme as given. */
+    async page(context = {}) {
+      const c = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...context });
+      await c.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
+      const page = await c.newPage();
+      page.setDefaultTimeout(15000);
+      page.on('pageerror', (e) => problems.push(`script: ${e.message}`));
+      page.on('console', (m) => { if (/Content Security Policy|Refused to/.test(m.text())) problems.push(`console: ${m.text()}`); });
+      await page.goto(server.url);
+      await page.fill('#login-name', server.admin.name);
+      await page.fill('#login-password', server.admin.password);
+      await page.click('#login-form .primary');
+      await page.waitForSelector('#app:not([hidden])');
+      return page;
+    },
+  };
+}
+
+/** Types and sends; waits until the answer has begun. */
+export async function say(page, text) {
+  const before = await page.locator('.message.assistant').count();
+  await page.fill('#composer-text', text);
+  await page.press('#composer-text', 'Enter');
+  await page.locator('.message.assistant').nth(before).waitFor();
+}
+
+export function lastAnswer(page) {
+  return page.locator('.message.assistant').last();
+}
+
+/** Waits for the last answer's end; gives its status and text. */
+export async function answered(page) {
+  await page.waitForFunction(() => {
+    const all = document.querySelectorAll('.message.assistant');
+    return all.length && all[all.length - 1].dataset.status !== 'running';
+  });
+  const last = lastAnswer(page);
+  return { status: await last.getAttribute('data-status'), text: await last.locator('.answer').innerText() };
+}
