@@ -20,6 +20,7 @@ libsluice_cpu_avx512_a_SOURCES = %D%/kernels_avx512.c %D%/simd_avx512.h $(cpu_si
 libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(CPU_AVX512)
 libsluice_cpu_avx512vnni_a_SOURCES = %D%/kernels_avx512vnni.c %D%/simd_avx512.h $(cpu_simd_headers)
 libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(CPU_AVX512) -mavx512vnni
-CPU_LIBS += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a
+# they use the plain C library as well as it them
+CPU_LIBS += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a libsluice-cpu.a
 endif
 CPU_LIBS += -lm

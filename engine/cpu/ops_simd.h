@@ -29,11 +29,13 @@ static const uint8_t nibble_order[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13,
 static inline void pack_block(struct panel *p, size_t at, const float x[32])
 {
     vf v[32 / LANES], top = vf_zero();
+    UNROLL
     for (int i = 0; i < 32 / LANES; i++) {
         v[i] = vf_load(x + i * LANES);
         top = vf_max(top, vf_abs(v[i]));
     }
     if (p->kinds & PANEL_F32)
+        UNROLL
         for (int i = 0; i < 32 / LANES; i++)
             vf_store(p->f32 + at * PANEL_BLOCK + i * LANES, v[i]);
     if (!(p->kinds & (PANEL_NIBBLE | PANEL_BYTE)))
@@ -42,6 +44,7 @@ static inline void pack_block(struct panel *p, size_t at, const float x[32])
     vf inverse = vf_set1(scale > 0 ? 32767 / highest : 0);
     vi block[BLOCK_VECTORS];
     int32_t sums[2];
+    UNROLL
     for (int i = 0; i < 32 / LANES; i++)
         v[i] = vf_mul(v[i], inverse);
     round_block(v, block);
@@ -49,6 +52,7 @@ static inline void pack_block(struct panel *p, size_t at, const float x[32])
     p->scale[at] = scale;
     p->sum[2 * at] = scale * (float)sums[0];
     p->sum[2 * at + 1] = scale * (float)sums[1];
+    UNROLL
     for (int i = 0; i < BLOCK_VECTORS; i++) {
         size_t to = at * PANEL_BLOCK + (size_t)i * (PANEL_BLOCK / BLOCK_VECTORS);
         if (p->kinds & PANEL_NIBBLE)
@@ -156,22 +160,28 @@ static inline __attribute__((always_inline)) void score_block(const struct atten
 {
     size_t at = kv_key_at(a->kv, block, a->kv_head);
     vf sum[QUERY_GROUP][TOKEN_VECTORS];
+    UNROLL
     for (int h = 0; h < QUERY_GROUP; h++)
+        UNROLL
         for (int v = 0; v < TOKEN_VECTORS; v++)
             sum[h][v] = vf_zero();
     for (int32_t i = 0; i < a->kv->d_head; i++) {
         vf keys[TOKEN_VECTORS];
+        UNROLL
         for (int v = 0; v < TOKEN_VECTORS; v++)
             keys[v] = load_kv(a->kv->data, at + (size_t)(i * KV_TOKENS + v * LANES), half);
+        UNROLL
         for (int h = 0; h < QUERY_GROUP; h++) {
             if (h >= n)
                 break;
             vf q = vf_set1(a->q[(size_t)(first + h) * a->q_stride + (size_t)i]);
+            UNROLL
             for (int v = 0; v < TOKEN_VECTORS; v++)
                 sum[h][v] = vf_fma(q, keys[v], sum[h][v]);
         }
     }
     for (int h = 0; h < n; h++)
+        UNROLL
         for (int v = 0; v < TOKEN_VECTORS; v++)
             vf_store(a->scores + (first + h) * KV_TOKENS + v * LANES, vf_mul(sum[h][v], vf_set1(a->scale)));
 }
@@ -181,6 +191,7 @@ static inline void weigh_block(float *scores, int from, int to, struct running *
 {
     vf v[TOKEN_VECTORS], none = vf_set1(-INFINITY), top = none, sum = vf_zero();
     int low[TOKEN_VECTORS], high[TOKEN_VECTORS];
+    UNROLL
     for (int i = 0; i < TOKEN_VECTORS; i++) {
         low[i] = from - i * LANES < 0 ? 0 : from - i * LANES > LANES ? LANES : from - i * LANES;
         high[i] = to - i * LANES < 0 ? 0 : to - i * LANES > LANES ? LANES : to - i * LANES;
@@ -190,6 +201,7 @@ static inline void weigh_block(float *scores, int from, int to, struct running *
     float highest = vf_highest(top), before = r->top;
     r->top = highest > before ? highest : before;
     r->keep = before == -INFINITY ? 0 : expf(before - r->top);
+    UNROLL
     for (int i = 0; i < TOKEN_VECTORS; i++) {
         vf p = vf_keep(vf_exp(vf_sub(v[i], vf_set1(r->top))), vf_zero(), low[i], high[i]);
         vf_store(scores + i * LANES, p);
@@ -206,12 +218,14 @@ static inline __attribute__((always_inline)) void mix_block(const struct attend 
     int32_t d = a->kv->d_head;
     for (int32_t i = 0; i < d; i += LANES) {
         vf sum[QUERY_GROUP];
+        UNROLL
         for (int h = 0; h < QUERY_GROUP; h++)
             sum[h] = h < n ? vf_mul(vf_load(a->out + (size_t)(first + h) * a->out_stride + (size_t)i),
                                     vf_set1(r[h].keep))
                            : vf_zero();
         for (int t = from; t < to; t++) {
             vf values = load_kv(a->kv->data, at + (size_t)(t * d + i), half);
+            UNROLL
             for (int h = 0; h < QUERY_GROUP; h++) {
                 if (h >= n)
                     break;

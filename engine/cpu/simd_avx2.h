@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Loops over vectors of constant length must become straight code, or the vectors live in memory. */
+#define UNROLL _Pragma("GCC unroll 32")
 #define LANES 8
 typedef __m256i vi; /* 8 x int32, or 16 x int16 */
 typedef __m256 vf;  /* 8 x f32 */
@@ -108,6 +110,7 @@ static inline vi two_rows(const uint8_t *low, const uint8_t *high)
 static inline void load_rows16(const uint8_t *const *rows, size_t at, vi out[4])
 {
     vi part[4];
+    UNROLL
     for (int i = 0; i < 4; i++)
         part[i] = two_rows(rows[i] + at, rows[i + 4] + at);
     vi ab_low = _mm256_unpacklo_epi32(part[0], part[1]), ab_high = _mm256_unpackhi_epi32(part[0], part[1]);
@@ -139,6 +142,7 @@ static inline void look_up(vi v, nibble_table table, vi out[4])
 /* 32 values of a block, already scaled, to rounded int16 in column order. */
 static inline void round_block(const vf v[4], vi out[BLOCK_VECTORS])
 {
+    UNROLL
     for (int i = 0; i < 2; i++) {
         vi packed = _mm256_packs_epi32(_mm256_cvtps_epi32(v[2 * i]), _mm256_cvtps_epi32(v[2 * i + 1]));
         out[i] = _mm256_permute4x64_epi64(packed, 0xd8);
@@ -152,6 +156,7 @@ static inline vi vi_shuffle8(vi v, const uint8_t order[16])
 /* Sums of columns 0..15 and 16..31. */
 static inline void sum_halves(const vi block[BLOCK_VECTORS], int32_t out[2])
 {
+    UNROLL
     for (int i = 0; i < 2; i++) {
         vi pairs = _mm256_madd_epi16(block[i], _mm256_set1_epi16(1));
         __m128i v = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));

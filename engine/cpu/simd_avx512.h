@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Loops over vectors of constant length must become straight code, or the vectors live in memory. */
+#define UNROLL _Pragma("GCC unroll 32")
 #define LANES 16
 typedef __m512i vi; /* 16 x int32, or 32 x int16 */
 typedef __m512 vf;  /* 16 x f32 */
@@ -99,6 +101,7 @@ static inline vf vf_from_half_lanes(vi v) { return _mm512_cvtph_ps(_mm512_cvtepi
 static inline void load_rows16(const uint8_t *const *rows, size_t at, vi out[4])
 {
     vi part[4];
+    UNROLL
     for (int i = 0; i < 4; i++) {
         vi v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(rows[i] + at)));
         v = _mm512_mask_broadcast_i32x4(v, 0x00f0, _mm_loadu_si128((const __m128i *)(rows[i + 4] + at)));

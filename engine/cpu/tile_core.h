@@ -17,11 +17,19 @@ struct lanes { /* the tile being computed */
     int32_t row[LANES];
     int32_t index[KERNEL_MAX_TILE_ROWS]; /* panel rows */
     int32_t blocks;
+    const uint8_t *ahead; /* the next tile's bytes, fetched a block's worth at a time while this one is computed */
+    size_t ahead_step;
 };
 
 struct scales { /* of a segment, rows in lanes */
     float scale[SEGMENT_BLOCKS][LANES], min[SEGMENT_BLOCKS][LANES];
 };
+
+static inline void fetch_lines(const uint8_t *at, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64)
+        __asm__ volatile("prefetcht1 %0" : : "m"(at[i])); /* gcc 12 drops loops of __builtin_prefetch */
+}
 
 static inline void lanes_init(struct lanes *l, const struct tile *t, float *acc)
 {
@@ -36,10 +44,23 @@ static inline void lanes_init(struct lanes *l, const struct tile *t, float *acc)
         l->scales[i] = l->planes.scales ? l->planes.scales + (size_t)row * w->scale_row_bytes : NULL;
         l->biases[i] = l->planes.biases ? l->planes.biases + (size_t)row * w->scale_row_bytes : NULL;
     }
+    /* Sixteen rows are more streams than the hardware follows; the tile's bytes are one run, so name them. */
+    l->ahead_step = (size_t)LANES * w->row_bytes / (size_t)l->blocks;
+    bool more = t->row + 2 * LANES <= w->rows;
+    l->ahead = more ? l->data[0] + (size_t)LANES * w->row_bytes : l->data[0];
+    if (more && l->scales[0])
+        fetch_lines(l->scales[0] + (size_t)LANES * w->scale_row_bytes, (size_t)LANES * w->scale_row_bytes);
+    if (more && l->biases[0])
+        fetch_lines(l->biases[0] + (size_t)LANES * w->scale_row_bytes, (size_t)LANES * w->scale_row_bytes);
     for (int32_t i = 0; i < t->n; i++) {
         l->index[i] = t->index ? t->index[i] : t->first + i;
         vf_store(acc + i * LANES, vf_zero());
     }
+}
+
+static inline void fetch_ahead(const struct lanes *l, int32_t block)
+{
+    fetch_lines(l->ahead + (size_t)block * l->ahead_step, l->ahead_step);
 }
 
 static inline size_t cell(const struct panel *p, int32_t block, int32_t row)
@@ -73,9 +94,12 @@ static inline __attribute__((always_inline)) void block_one(const vi q[16], cons
 {
     const int16_t *x = values + at * PANEL_BLOCK;
     vi sum[4];
+    UNROLL
     for (int c = 0; c < 4; c++)
         sum[c] = vi_zero();
+    UNROLL
     for (int i = 0; i < 4; i++)
+        UNROLL
         for (int c = 0; c < 4; c++)
             sum[c] = vi_dot(sum[c], q[4 * c + i], vi_pair(x + 2 * (4 * c + i)));
     finish(p, at, vi_add(sum[0], sum[1]), vi_add(sum[2], sum[3]), scale, min, shape, acc);
@@ -86,16 +110,22 @@ static inline __attribute__((always_inline)) void block_four(const vi q[16], con
                                                              const size_t at[4], float *acc)
 {
     vi low[4], high[4];
+    UNROLL
     for (int t = 0; t < 4; t++)
         low[t] = high[t] = vi_zero();
+    UNROLL
     for (int i = 0; i < 8; i++)
+        UNROLL
         for (int t = 0; t < 4; t++)
             low[t] = vi_dot(low[t], q[i], vi_pair(values + at[t] * PANEL_BLOCK + 2 * i));
+    UNROLL
     for (int i = 8; i < 16; i++)
+        UNROLL
         for (int t = 0; t < 4; t++) {
             vi *sum = shape & HALVES ? &high[t] : &low[t];
             *sum = vi_dot(*sum, q[i], vi_pair(values + at[t] * PANEL_BLOCK + 2 * i));
         }
+    UNROLL
     for (int t = 0; t < 4; t++)
         finish(p, at[t], low[t], high[t], scale, min, shape, acc + t * LANES);
 }
@@ -108,8 +138,10 @@ static inline __attribute__((always_inline)) void block_rows(const struct lanes 
     const struct panel *p = l->tile->panel;
     const int16_t *values = kind == PANEL_NIBBLE ? p->nibble : p->byte;
     int32_t n = l->tile->n, i = 0;
+    fetch_ahead(l, block);
     for (; i + 4 <= n; i += 4) {
         size_t at[4];
+        UNROLL
         for (int t = 0; t < 4; t++)
             at[t] = cell(p, block, l->index[i + t]);
         block_four(q, scale, min, shape, p, values, at, acc + i * LANES);
@@ -122,12 +154,16 @@ static inline __attribute__((always_inline)) void block_rows(const struct lanes 
 static inline void block_floats(const struct lanes *l, int32_t block, float w[32][LANES], float *acc)
 {
     const struct panel *p = l->tile->panel;
+    fetch_ahead(l, block);
     for (int32_t i = 0; i < l->tile->n; i++) {
         const float *x = p->f32 + cell(p, block, l->index[i]) * PANEL_BLOCK;
         vf sum[4];
+        UNROLL
         for (int c = 0; c < 4; c++)
             sum[c] = vf_mul(vf_load(w[c]), vf_set1(x[c]));
+        UNROLL
         for (int c = 4; c < 32; c += 4)
+            UNROLL
             for (int k = 0; k < 4; k++)
                 sum[k] = vf_fma(vf_load(w[c + k]), vf_set1(x[c + k]), sum[k]);
         vf all = vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3]));
@@ -140,6 +176,7 @@ static inline void block_exact(const struct lanes *l, int32_t block, const vi q[
                                const vf min[2], enum panel_kind kind, float *acc)
 {
     float w[32][LANES];
+    UNROLL
     for (int i = 0; i < 16; i++) {
         int first = kind == PANEL_NIBBLE ? i / 4 * 8 + i % 4 : i / 2 * 4 + i % 2;
         int second = first + (kind == PANEL_NIBBLE ? 4 : 2);
@@ -171,16 +208,19 @@ static inline void tile_plain(const struct lanes *l, bool exact, float *acc)
         for (int32_t r = 0; r < LANES; r++) {
             struct block block;
             block_decode(w, &l->planes, l->row[r], b, &block);
+            UNROLL
             for (int i = 0; i < 16; i++) {
                 pairs[i][r][0] = block.q[i / 2 * 4 + i % 2];
                 pairs[i][r][1] = block.q[i / 2 * 4 + i % 2 + 2];
             }
+            UNROLL
             for (int h = 0; h < 2; h++) {
                 plane[h][r] = block.scale[h];
                 plane[2 + h][r] = block.min[h];
             }
         }
         vi q[16];
+        UNROLL
         for (int i = 0; i < 16; i++)
             q[i] = vi_load(pairs[i]);
         vf scale[2] = {vf_load(plane[0]), vf_load(plane[1])}, min[2] = {vf_load(plane[2]), vf_load(plane[3])};
@@ -195,6 +235,7 @@ static inline void tile_plain_floats(const struct lanes *l, float *acc)
         float row[32], w[32][LANES];
         for (int32_t r = 0; r < LANES; r++) {
             block_f32(l->tile->weight, &l->planes, l->row[r], b, row);
+            UNROLL
             for (int c = 0; c < 32; c++)
                 w[c][r] = row[c];
         }

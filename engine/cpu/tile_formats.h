@@ -28,6 +28,7 @@ static inline vf vf_bf16_high(vi v)
 static inline vi load_words(const uint8_t *const *rows, size_t at)
 {
     int32_t v[LANES];
+    UNROLL
     for (int i = 0; i < LANES; i++) {
         uint16_t word;
         memcpy(&word, rows[i] + at, sizeof word);
@@ -39,6 +40,7 @@ static inline vi load_words(const uint8_t *const *rows, size_t at)
 static inline vi load_dwords(const uint8_t *const *rows, size_t at)
 {
     int32_t v[LANES];
+    UNROLL
     for (int i = 0; i < LANES; i++)
         memcpy(&v[i], rows[i] + at, sizeof v[i]);
     return vi_load(v);
@@ -62,6 +64,7 @@ static inline void scales_mxfp4(const struct lanes *l, int32_t first, int32_t n,
     for (; b + 16 <= n; b += 16) {
         vi v[4];
         load_rows16(l->scales, (size_t)(first + b), v);
+        UNROLL
         for (int j = 0; j < 4; j++)
             e8m0_four(v[j], s->scale + b + 4 * j);
     }
@@ -85,6 +88,7 @@ static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes 
         for (int32_t b = 0; b < n; b++) {
             vi v[4], q[16];
             load_rows16(l->data, (size_t)(first + b) * 16, v);
+            UNROLL
             for (int j = 0; j < 4; j++)
                 look_up(v[j], table, q + 4 * j);
             vf scale[2], zero[2] = {vf_zero(), vf_zero()};
@@ -103,6 +107,7 @@ static inline void group_floats(const uint8_t *const *rows, enum scale_type type
     for (; i + step <= n; i += step) {
         vi v[4];
         load_rows16(rows, (size_t)(g + i) * size, v);
+        UNROLL
         for (int j = 0; j < 4; j++) {
             if (type == SCALE_F32) {
                 vf_store(out[i + j], vf_bits(v[j]));
@@ -128,12 +133,14 @@ static inline void affine_q(const struct lanes *l, int32_t block, int bits, nibb
     vi v[8];
     if (bits == 4) {
         load_rows16(l->data, (size_t)block * 16, v);
+        UNROLL
         for (int j = 0; j < 4; j++)
             look_up(v[j], table, q + 4 * j);
         return;
     }
     load_rows16(l->data, (size_t)block * 32, v);
     load_rows16(l->data, (size_t)block * 32 + 16, v + 4);
+    UNROLL
     for (int j = 0; j < 8; j++) {
         q[2 * j] = vi_and(v[j], vi_set1(0x00ff00ff));
         q[2 * j + 1] = vi_shr16(v[j], 8);
@@ -178,6 +185,7 @@ static inline __attribute__((always_inline)) void tile_nibbles(const struct lane
         size_t at = (size_t)b * f.block_bytes;
         vi v[4], q[16];
         load_rows16(l->data, at + f.at, v);
+        UNROLL
         for (int j = 0; j < 4; j++) {
             vi out[4];
             look_up(v[j], table, out);
@@ -205,6 +213,7 @@ static inline __attribute__((always_inline)) void tile_q8_0(const struct lanes *
         vi v[8], q[16];
         load_rows16(l->data, at + 2, v);
         load_rows16(l->data, at + 18, v + 4);
+        UNROLL
         for (int j = 0; j < 8; j++) {
             q[2 * j] = vi_sar16(vi_shl16(v[j], 8), 8);
             q[2 * j + 1] = vi_sar16(v[j], 8);
@@ -221,6 +230,7 @@ static inline void scales_k4(const struct lanes *l, size_t at, float scale[8][LA
     vi v[4], six = vi_set1(63), nibble = vi_set1(15);
     load_rows16(l->data, at, v);
     vf d = vf_from_half_lanes(v[0]), m = vf_sub(vf_zero(), vf_from_half_lanes(vi_shr(v[0], 16)));
+    UNROLL
     for (int j = 0; j < 4; j++) {
         vi a = vi_set1(0), b = a, c = a;
         switch (j) { /* shifts must be constants */
@@ -257,6 +267,7 @@ static inline vi bit_to_16(vi v, int n)
 /* Bytes of 4 columns in each lane to pairs of the byte order. */
 static inline void bytes_to_pairs(const vi v[8], vi q[16])
 {
+    UNROLL
     for (int j = 0; j < 8; j++) {
         q[2 * j] = vi_and(v[j], vi_set1(0x00ff00ff));
         q[2 * j + 1] = vi_shr16(v[j], 8);
@@ -277,10 +288,12 @@ static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l,
             load_rows16(l->data, at + 16, high);
             load_rows16(l->data, at + 32, high + 4);
         }
+        UNROLL
         for (int sub = 0; sub < 8; sub++) {
             vi v[8], q[16];
             load_rows16(l->data, at + codes + (size_t)(sub / 2) * 32, v);
             load_rows16(l->data, at + codes + (size_t)(sub / 2) * 32 + 16, v + 4);
+            UNROLL
             for (int j = 0; j < 8; j++) {
                 v[j] = vi_and(sub % 2 ? vi_shr(v[j], 4) : v[j], nibbles);
                 if (five)
@@ -304,6 +317,7 @@ static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
     load_rows16(l->data, low_at + 16, low + 4);
     load_rows16(l->data, high_at, high);
     load_rows16(l->data, high_at + 16, high + 4);
+    UNROLL
     for (int j = 0; j < 8; j++) {
         vi nibble = vi_and(quarter / 2 ? vi_shr(low[j], 4) : low[j], nibbles);
         vi two = quarter == 0   ? vi_shl(high[j], 4)
@@ -322,10 +336,12 @@ static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *
         vi s[4];
         load_rows16(l->data, at + 192, s);
         vf d = vf_from_half_lanes(load_words(l->data, at + 208)), zero[2] = {vf_zero(), vf_zero()};
+        UNROLL
         for (int sub = 0; sub < 8; sub++) {
             vi v[8], q[16];
             q6_bytes(l, at, sub, v);
             bytes_to_pairs(v, q);
+            UNROLL
             for (int i = 0; i < 16; i++)
                 q[i] = vi_sub16(q[i], offset);
             vi low = sub % 2 ? vi_shl(s[sub / 2], 8) : vi_shl(s[sub / 2], 24);
@@ -341,9 +357,11 @@ static inline __attribute__((always_inline)) void tile_16_bit(const struct lanes
 {
     for (int32_t b = 0; b < l->blocks; b++) {
         float w[32][LANES];
+        UNROLL
         for (int part = 0; part < 4; part++) {
             vi v[4];
             load_rows16(l->data, (size_t)b * 64 + (size_t)part * 16, v);
+            UNROLL
             for (int j = 0; j < 4; j++) {
                 vf_store(w[8 * part + 2 * j], half ? vf_from_half_lanes(v[j]) : vf_bf16_low(v[j]));
                 vf_store(w[8 * part + 2 * j + 1], half ? vf_from_half_lanes(vi_shr(v[j], 16)) : vf_bf16_high(v[j]));
@@ -357,9 +375,11 @@ static inline void tile_f32(const struct lanes *l, float *acc)
 {
     for (int32_t b = 0; b < l->blocks; b++) {
         float w[32][LANES];
+        UNROLL
         for (int part = 0; part < 8; part++) {
             vi v[4];
             load_rows16(l->data, (size_t)b * 128 + (size_t)part * 16, v);
+            UNROLL
             for (int j = 0; j < 4; j++)
                 vf_store(w[4 * part + j], vf_bits(v[j]));
         }
