@@ -33,8 +33,8 @@ struct rendered { /* owner calls rendered_fini; zeroed = empty */
 };
 void rendered_fini(struct rendered *r);
 
-/* ERR_INPUT: the template refused (raise_exception: its text is passed on) or failed on this input;
- * ERR_LIMIT: over its bounds. */
+/* ERR_INPUT: the template refused (raise_exception: its text is passed on, field is "messages") or failed on
+ * this input (no field); ERR_LIMIT: over its bounds. On failure `out` is empty. */
 bool chat_template_render(const struct chat_template *t, const struct chat_input *in,
                           struct rendered *out, struct err *e);
 
