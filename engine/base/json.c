@@ -25,8 +25,13 @@ cJSON *json_parse(const char *text, size_t len, const struct json_limits *limits
     if (!json_scan(text, len, &l, e))
         return NULL;
     cJSON *v = cJSON_ParseWithLengthOpts(text, len, NULL, false);
-    if (!v)
+    if (!v) {
         err_set(e, ERR_INPUT, "JSON is not well-formed");
+    } else if (!json_keep_literals(text, len, v)) {
+        cJSON_Delete(v);
+        v = NULL;
+        err_set(e, ERR_NOMEM, "memory ran out for JSON of %zu bytes", len);
+    }
     return v;
 }
 
@@ -130,8 +135,11 @@ static bool write_value(struct buf *b, const cJSON *v, const char *comma, const 
 {
     if (cJSON_IsString(v))
         return buf_json_string(b, v->valuestring, strlen(v->valuestring));
-    if (cJSON_IsNumber(v))
+    if (cJSON_IsNumber(v)) {
+        if (v->valuestring && strtod(v->valuestring, NULL) == v->valuedouble)
+            return buf_puts(b, v->valuestring); /* as it was read, unless someone changed it since */
         return buf_json_number(b, v->valuedouble);
+    }
     if (cJSON_IsRaw(v))
         return buf_puts(b, v->valuestring);
     if (!cJSON_IsArray(v) && !cJSON_IsObject(v))

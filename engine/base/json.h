@@ -20,6 +20,8 @@ struct json_limits {
     bool allow_nul;        /* files of others: \u0000 cuts the string there */
 };
 
+/* A number whose text says more than a double (1.0, 1e3, 12345678901234567890) keeps that text in its
+ * valuestring; json_write writes it again. */
 cJSON *json_parse(const char *text, size_t len, const struct json_limits *limits, struct err *e);
 /* Reads and parses a file. */
 cJSON *json_parse_file(const char *path, size_t max_bytes, struct err *e);
