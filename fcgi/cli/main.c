@@ -10,7 +10,7 @@
 /* one row per command, in the order of --help */
 #define COMMANDS(X) \
     X(up) X(doctor) \
-    X(tokenize) X(detokenize) \
+    X(tokenize) X(detokenize) X(template) X(parse) \
     X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
 
 #define DECLARE(name) extern const struct command cmd_##name;
