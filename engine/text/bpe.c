@@ -200,7 +200,7 @@ bool bpe_encode(struct bpe *b, const struct vocab *v, const char *piece, size_t 
     size_t before = out->n;
     if (!merge(b, v, piece, len, out))
         return false;
-    if (out->n - before <= BPE_CACHED_IDS) {
+    if (out->n > before && out->n - before <= BPE_CACHED_IDS) {
         memcpy(c->key, key, sizeof key);
         c->len = (uint8_t)len;
         c->n = (uint8_t)(out->n - before);

@@ -1,0 +1,18 @@
+# tests of engine/text
+TEXT_TESTS = %D%/test_vocab %D%/test_tokenizer %D%/test_detokenizer %D%/test_pretokenize %D%/test_text_model
+check_PROGRAMS += $(TEXT_TESTS)
+TESTS += $(TEXT_TESTS)
+TEXT_TEST_LIBS = $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+TEXT_CASES = %D%/text_cases.c %D%/text_cases.h
+EXTRA_DIST += tests/data/tokenizers tests/data/unicode
+
+%C%_test_vocab_SOURCES = %D%/test_vocab.c $(TEXT_CASES)
+%C%_test_vocab_LDADD = $(TEXT_TEST_LIBS)
+%C%_test_tokenizer_SOURCES = %D%/test_tokenizer.c $(TEXT_CASES)
+%C%_test_tokenizer_LDADD = $(TEXT_TEST_LIBS)
+%C%_test_detokenizer_SOURCES = %D%/test_detokenizer.c $(TEXT_CASES)
+%C%_test_detokenizer_LDADD = $(TEXT_TEST_LIBS)
+%C%_test_pretokenize_SOURCES = %D%/test_pretokenize.c $(TEXT_CASES)
+%C%_test_pretokenize_LDADD = $(TEXT_TEST_LIBS)
+%C%_test_text_model_SOURCES = %D%/test_text_model.c
+%C%_test_text_model_LDADD = $(TEXT_TEST_LIBS)
