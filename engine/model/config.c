@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/model/gguf.h"
 
 #define CONFIG_MAX_BYTES (16u << 20)
 
@@ -25,6 +26,23 @@ bool config_open(struct config *c, const char *path, struct err *e)
     }
     const cJSON *text = json_member(c->root, "text_config");
     c->text = cJSON_IsObject(text) ? text : c->root;
+    return true;
+}
+
+bool config_open_gguf(struct config *c, const struct gguf *g, struct err *e)
+{
+    struct gguf_string arch;
+    *c = (struct config){.gguf = g};
+    if (!gguf_get_string(g, "general.architecture", &arch) || arch.len >= sizeof c->arch)
+        return err_set(e, ERR_FORMAT, "general.architecture is missing");
+    snprintf(c->arch, sizeof c->arch, "%.*s", (int)arch.len, arch.at);
+    static const char embedding[] = "token_embd.weight";
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        const struct gguf_tensor *t = &g->tensors[i];
+        if (t->name.len == sizeof embedding - 1 && !memcmp(t->name.at, embedding, t->name.len) && t->n_dims == 2 &&
+            t->dims[1] <= INT32_MAX)
+            c->n_vocab = (int32_t)t->dims[1];
+    }
     return true;
 }
 
@@ -50,7 +68,7 @@ bool config_fail(struct config *c, enum err_code code, const char *fmt, ...)
 /* "a.b" goes one level down. The text part first: multimodal files keep most keys there. */
 static const cJSON *find(const struct config *c, const char *name)
 {
-    if (!name || !c->text)
+    if (!name || !c->text) /* GGUF: there is no tree */
         return NULL;
     const char *dot = strchr(name, '.');
     if (dot) {
@@ -63,37 +81,91 @@ static const cJSON *find(const struct config *c, const char *name)
     return v ? v : json_member(c->root, name);
 }
 
-bool config_has(const struct config *c, const char *hf, const char *gguf)
+/* "KEY" is ARCH.KEY; "/KEY" is KEY itself. */
+static const struct gguf_value *find_gguf(const struct config *c, const char *key)
 {
-    return find(c, hf) != NULL;
+    char full[192];
+    if (!key)
+        return NULL;
+    if (key[0] == '/')
+        return gguf_find(c->gguf, key + 1);
+    snprintf(full, sizeof full, "%s.%s", c->arch, key);
+    return gguf_find(c->gguf, full);
 }
 
-static double check_range(struct config *c, struct key k, const char *name, double v)
+bool config_has(const struct config *c, const char *hf, const char *gguf)
+{
+    return c->gguf ? find_gguf(c, gguf) != NULL : find(c, hf) != NULL;
+}
+
+static const char *name_of(const struct config *c, struct key k)
+{
+    const char *name = c->gguf ? k.gguf : k.hf;
+    return name ? name : k.hf ? k.hf : k.gguf;
+}
+
+static double check_range(struct config *c, struct key k, double v)
 {
     if (v >= k.min && v <= k.max)
         return v;
-    config_fail(c, ERR_FORMAT, "%s is %g, want %g to %g", name, v, k.min, k.max);
+    config_fail(c, ERR_FORMAT, "%s is %g, want %g to %g", name_of(c, k), v, k.min, k.max);
     return k.min;
 }
 
-static double number(struct config *c, struct key k, const cJSON *v)
+static double absent(struct config *c, struct key k)
 {
-    if (!v) {
-        if (!k.optional)
-            config_fail(c, ERR_FORMAT, "%s is missing", k.hf);
-        return k.optional ? k.fallback : k.min;
+    if (k.optional)
+        return k.fallback;
+    config_fail(c, ERR_FORMAT, "%s is missing", name_of(c, k));
+    return k.min;
+}
+
+/* Entry i of a list, or the number itself; i < 0: a list must hold one number all over. */
+static double json_number(struct config *c, struct key k, int32_t i)
+{
+    const cJSON *v = find(c, k.hf);
+    if (i >= 0 && cJSON_IsArray(v)) {
+        v = cJSON_GetArrayItem(v, i);
+        if (!v)
+            config_fail(c, ERR_FORMAT, "%s has no entry for layer %d", k.hf, i);
     }
+    if (!v)
+        return absent(c, k);
     if (!cJSON_IsNumber(v)) {
         config_fail(c, ERR_FORMAT, "%s is not a number", k.hf);
         return k.min;
     }
-    return check_range(c, k, k.hf, v->valuedouble);
+    return check_range(c, k, v->valuedouble);
+}
+
+static double gguf_number_of(struct config *c, struct key k, int32_t i)
+{
+    const struct gguf_value *v = find_gguf(c, k.gguf);
+    double first;
+    if (!v)
+        return absent(c, k);
+    if (v->type == GGUF_STRING || (v->type == GGUF_ARRAY && (v->element == GGUF_STRING || !v->n))) {
+        config_fail(c, ERR_FORMAT, "%s is not a number", k.gguf);
+        return k.min;
+    }
+    if (v->type != GGUF_ARRAY) {
+        struct gguf_value one = *v;
+        one.element = v->type;
+        return check_range(c, k, gguf_array_number(&one, 0));
+    }
+    if (i >= 0 && (uint64_t)i < v->n)
+        return check_range(c, k, gguf_array_number(v, (uint64_t)i));
+    first = gguf_array_number(v, 0);
+    for (uint64_t n = 1; n < v->n; n++)
+        if (gguf_array_number(v, n) != first)
+            config_fail(c, ERR_UNSUPPORTED, "%s differs from layer to layer", k.gguf);
+    return check_range(c, k, first);
 }
 
 static int32_t to_int(struct config *c, struct key k, double v)
 {
     if (v != floor(v) || fabs(v) > INT32_MAX) {
-        config_fail(c, ERR_FORMAT, "%s is %g, want a whole number", k.hf, v);
+        config_fail(c, ERR_FORMAT, "%s is %g, want a whole number", name_of(c, k), v);
         return (int32_t)k.min;
     }
     return (int32_t)v;
@@ -101,7 +173,7 @@ static int32_t to_int(struct config *c, struct key k, double v)
 
 double config_number(struct config *c, struct key k)
 {
-    return number(c, k, find(c, k.hf));
+    return c->gguf ? gguf_number_of(c, k, -1) : json_number(c, k, -1);
 }
 
 int32_t config_int(struct config *c, struct key k)
@@ -109,33 +181,21 @@ int32_t config_int(struct config *c, struct key k)
     return to_int(c, k, config_number(c, k));
 }
 
+int32_t config_int_at(struct config *c, struct key k, int32_t i)
+{
+    return to_int(c, k, c->gguf ? gguf_number_of(c, k, i) : json_number(c, k, i));
+}
+
 bool config_bool(struct config *c, const char *hf, const char *gguf, bool fallback)
 {
+    if (c->gguf)
+        return gguf_number_of(c, key_or(hf, gguf, 0, 1, fallback), -1) != 0;
     const cJSON *v = find(c, hf);
     if (cJSON_IsBool(v))
         return cJSON_IsTrue(v);
     if (v)
         config_fail(c, ERR_FORMAT, "%s is not true or false", hf);
     return fallback;
-}
-
-const char *config_string(struct config *c, const char *hf, const char *gguf)
-{
-    const cJSON *v = find(c, hf);
-    if (v && !cJSON_IsString(v))
-        config_fail(c, ERR_FORMAT, "%s is not a string", hf);
-    return cJSON_IsString(v) ? v->valuestring : NULL;
-}
-
-int32_t config_int_at(struct config *c, struct key k, int32_t i)
-{
-    const cJSON *v = find(c, k.hf);
-    if (cJSON_IsArray(v)) {
-        v = cJSON_GetArrayItem(v, i);
-        if (!v)
-            config_fail(c, ERR_FORMAT, "%s has no entry for layer %d", k.hf, i);
-    }
-    return to_int(c, k, number(c, k, v));
 }
 
 const char *config_string_at(struct config *c, const char *hf, int32_t i)

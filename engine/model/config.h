@@ -19,6 +19,7 @@ struct config {
     const cJSON *text;     /* its text part: root["text_config"] where there is one, else root */
     const struct gguf *gguf;
     char arch[64];         /* GGUF: general.architecture, the prefix of its keys */
+    int32_t n_vocab;       /* GGUF: rows of the embedding, for files without a vocab_size; 0: unknown */
     bool failed;
     struct err failure;
 };
@@ -42,13 +43,13 @@ static inline struct key key_or(const char *hf, const char *gguf, double min, do
 }
 
 bool config_open(struct config *c, const char *path, struct err *e);
+/* g outlives c. */
+bool config_open_gguf(struct config *c, const struct gguf *g, struct err *e);
 void config_close(struct config *c);
 
 int32_t config_int(struct config *c, struct key k);
 double config_number(struct config *c, struct key k);
 bool config_bool(struct config *c, const char *hf, const char *gguf, bool fallback);
-/* NULL when absent. */
-const char *config_string(struct config *c, const char *hf, const char *gguf);
 bool config_has(const struct config *c, const char *hf, const char *gguf);
 /* Entry i of a list, or the number itself where the file holds one number for all layers. */
 int32_t config_int_at(struct config *c, struct key k, int32_t i);

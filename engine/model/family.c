@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/model/gguf.h"
 
 extern const struct family family_qwen3_moe;
 
@@ -53,11 +54,11 @@ const struct family *family_find(const struct config *c, struct err *e)
     return NULL;
 }
 
-static void add_eos(struct model_plan *p, const cJSON *v)
+static void add_eos_id(struct model_plan *p, double v)
 {
-    if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0 && v->valuedouble < p->n_vocab) || p->n_eos == PLAN_MAX_EOS)
+    if (!(v >= 0 && v < p->n_vocab) || p->n_eos == PLAN_MAX_EOS)
         return;
-    int32_t id = (int32_t)v->valuedouble;
+    int32_t id = (int32_t)v;
     for (int i = 0; i < p->n_eos; i++)
         if (p->eos[i] == id)
             return;
@@ -67,10 +68,23 @@ static void add_eos(struct model_plan *p, const cJSON *v)
 void family_add_eos(struct model_plan *p, const cJSON *v)
 {
     const cJSON *one;
-    if (!cJSON_IsArray(v))
-        add_eos(p, v);
-    else
-        cJSON_ArrayForEach(one, v) add_eos(p, one);
+    if (cJSON_IsNumber(v))
+        add_eos_id(p, v->valuedouble);
+    cJSON_ArrayForEach(one, v) if (cJSON_IsArray(v) && cJSON_IsNumber(one)) add_eos_id(p, one->valuedouble);
+}
+
+static void add_config_eos(const struct config *c, struct model_plan *p)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    double id;
+    if (c->root) {
+        family_add_eos(p, json_member(c->root, "eos_token_id"));
+        family_add_eos(p, json_member(c->text, "eos_token_id"));
+    }
+    for (size_t i = 0; c->gguf && i < sizeof keys / sizeof *keys; i++)
+        if (gguf_number(c->gguf, keys[i], &id))
+            add_eos_id(p, id);
 }
 
 static void add_one(struct vector *v)
@@ -126,10 +140,7 @@ bool family_build(const struct family *f, struct config *c, struct binder *b, st
             *e = c->failure;
         return false;
     }
-    if (c->root) {
-        family_add_eos(p, json_member(c->root, "eos_token_id"));
-        family_add_eos(p, json_member(c->text, "eos_token_id"));
-    }
+    add_config_eos(c, p);
     p->layers = arena_alloc(b->arena, (size_t)p->n_layer * sizeof *p->layers);
     if (!p->layers)
         return err_set(e, ERR_NOMEM, "no memory for %d layers", p->n_layer);
@@ -139,6 +150,21 @@ bool family_build(const struct family *f, struct config *c, struct binder *b, st
     if (c->failed && e)
         *e = c->failure;
     return !c->failed && bind_finish(b, e);
+}
+
+void family_read_usual(struct config *c, struct model_plan *p)
+{
+    p->n_layer = config_int(c, key_needed("num_hidden_layers", "block_count", 1, 1024));
+    p->d_model = config_int(c, key_needed("hidden_size", "embedding_length", 1, 1 << 17));
+    p->n_ctx = config_int(c, key_needed("max_position_embeddings", "context_length", 1, 1 << 30));
+    p->norm_eps = (float)config_number(c, key_needed("rms_norm_eps", "attention.layer_norm_rms_epsilon", 0, 1));
+    p->n_vocab = config_int(c, key_or("vocab_size", "vocab_size", 1, 1 << 24, c->n_vocab));
+    if (!p->n_vocab)
+        config_fail(c, ERR_FORMAT, "vocab_size is missing");
+    /* Converters count draft layers (multi-token prediction) among the blocks; the plan runs without them. */
+    int32_t draft = config_int(c, key_or(NULL, "nextn_predict_layers", 0, 64, 0));
+    if (draft < p->n_layer)
+        p->n_layer -= draft;
 }
 
 void family_attention_weights(struct binder *b, struct attention_plan *a, int32_t d_model)

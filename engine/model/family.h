@@ -34,6 +34,8 @@ void family_add_eos(struct model_plan *p, const cJSON *v);
 
 /* --- shared by the families --- */
 
+/* n_layer, d_model, n_vocab, n_ctx and norm_eps by their usual names. */
+void family_read_usual(struct config *c, struct model_plan *p);
 /* Plain rotary settings, or YaRN/linear/llama3 scaling as the configuration says: rope.c */
 void family_rope(struct config *c, struct rope_plan *r, int32_t n_dims);
 /* Separate q, k, v, o projections with the usual names; sizes are those in *a. */

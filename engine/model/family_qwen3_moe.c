@@ -4,15 +4,6 @@
 
 #include <math.h>
 
-static void read_model(struct config *c, struct model_plan *p)
-{
-    p->n_layer = config_int(c, key_needed("num_hidden_layers", "block_count", 1, 1024));
-    p->d_model = config_int(c, key_needed("hidden_size", "embedding_length", 1, 1 << 17));
-    p->n_vocab = config_int(c, key_needed("vocab_size", "vocab_size", 1, 1 << 24));
-    p->n_ctx = config_int(c, key_needed("max_position_embeddings", "context_length", 1, 1 << 30));
-    p->norm_eps = (float)config_number(c, key_needed("rms_norm_eps", "attention.layer_norm_rms_epsilon", 0, 1));
-}
-
 static void attention(struct config *c, struct binder *b, struct attention_plan *a, int32_t d_model)
 {
     a->n_head = config_int(c, key_needed("num_attention_heads", "attention.head_count", 1, 4096));
@@ -59,7 +50,7 @@ const struct family family_qwen3_moe = {
     .name = "qwen3_moe",
     .model_types = (const char *const[]){"qwen3_moe", NULL},
     .gguf_archs = (const char *const[]){"qwen3moe", NULL},
-    .read = read_model,
+    .read = family_read_usual,
     .layer = layer,
     .embed = {"embed_tokens", "token_embd"},
     .final_norm = {"norm", "output_norm"},

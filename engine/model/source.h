@@ -1,0 +1,36 @@
+/* What a model is made from, once its files are mapped and their tables read: tensors and configuration, whether
+ * they came from a folder of safetensors or from GGUF. Used by model.c only. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/base/file.h"
+#include "engine/model/config.h"
+#include "engine/model/gguf.h"
+#include "engine/model/tensors.h"
+#include "engine/model/weight_files.h"
+
+struct source {
+    struct arena *arena; /* names; not owned */
+    struct file_map *maps;
+    const char **names; /* of the files, for messages */
+    int n_maps;
+    uint64_t file_bytes;
+    struct tensor_table tensors;
+    struct config config;
+    struct weight_files files; /* folders; of GGUF only `passed` */
+    struct gguf *ggufs;        /* GGUF: one per map */
+};
+
+/* path: a folder with config.json, a GGUF file (any part of a split one), or a folder with one GGUF model. */
+bool source_open(struct source *s, const char *path, struct arena *arena, struct err *e);
+void source_close(struct source *s); /* accepts a zeroed struct */
+/* Hash of the configuration's content. */
+uint64_t source_config_hash(const struct source *s);
+
+/* source_gguf.c */
+bool source_open_gguf(struct source *s, const char *path, struct err *e);
+/* The GGUF file that a folder holds: the only one, or the first of the only split one. */
+bool source_find_gguf(const char *folder, char *out, size_t size, struct err *e);
