@@ -5,6 +5,7 @@ include tests/unit/base.mk
 include tests/unit/engine.mk
 include tests/unit/model.mk
 include tests/unit/store.mk
+include tests/unit/text.mk
 include tests/unit/vulkan.mk
 include tests/golden/golden.mk
 endif
