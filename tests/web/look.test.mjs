@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { top } from '../api/harness.mjs';
-import { answered, noBrowser, openHouse, say } from './page.mjs';
+import { answered, noBrowser, openHouse, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house;
@@ -71,7 +71,7 @@ test('a phone shows one column and a list that slides in', opts, async () => {
 test('everything can be done by keyboard', opts, async () => {
   const page = await house.page();
   await page.keyboard.press('Control+b');
-  await page.waitForFunction(() => document.querySelector('#app').classList.contains('side-hidden'));
+  await until(page, () => document.querySelector('#app').classList.contains('side-hidden'));
   await page.keyboard.press('Control+k');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'search');
   await page.keyboard.press('Escape');

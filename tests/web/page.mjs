@@ -1,6 +1,6 @@
 // A browser on the page of a running server: shared by the page's tests.
 import { existsSync } from 'node:fs';
-import { load, start } from '../api/harness.mjs';
+import { load, sleep, start } from '../api/harness.mjs';
 
 const places = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
@@ -39,6 +39,14 @@ export async function openHouse(options) {
   };
 }
 
+/** Polls a condition in the page. (Playwright's own waitForFunction needs eval, which the page's policy forbids.) */
+export async function until(page, condition, ms = 15000) {
+  for (const end = Date.now() + ms; !await page.evaluate(condition);) {
+    if (Date.now() > end) throw new Error(`not within ${ms} ms: ${condition}`);
+    await sleep(20);
+  }
+}
+
 /** Types and sends; waits until the answer has begun. */
 export async function say(page, text) {
   const before = await page.locator('.message.assistant').count();
@@ -53,7 +61,7 @@ export function lastAnswer(page) {
 
 /** Waits for the last answer's end; gives its status and text. */
 export async function answered(page) {
-  await page.waitForFunction(() => {
+  await until(page, () => {
     const all = document.querySelectorAll('.message.assistant');
     return all.length && all[all.length - 1].dataset.status !== 'running';
   });
