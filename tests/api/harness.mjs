@@ -14,7 +14,7 @@ const bin = process.env.SLUICE_BIN; // a build folder that holds the programs si
 export const slow = process.env.SLUICE_TEST_ASAN ? 4 : 1; // sanitized programs take longer
 export const demo = path.join(top, 'engine/demo-model');
 
-export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+export const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
 /** Imports a package of tests/package.json. */
 export async function load(name) {
@@ -111,7 +111,7 @@ class Server {
   async stop() {
     if (!this.ended) {
       this.child.kill('SIGTERM');
-      await Promise.race([this.exited, sleep(30000)]);
+      await Promise.race([this.exited, new Promise((done) => { setTimeout(done, 30000).unref(); })]);
       if (!this.ended) this.child.kill('SIGKILL');
       await this.exited;
     }

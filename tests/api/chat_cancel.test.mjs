@@ -1,0 +1,55 @@
+// A client that leaves: its job is cancelled at once, in prefill and in decode, streamed or not, and nobody else notices.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { joined, order, sleep, start } from './harness.mjs';
+
+let s;
+before(async () => { s = await start({ fake: true }); });
+after(() => s?.stop());
+
+const busy = async () => s.metric('worker_processes', 'pool="stream",state="busy"');
+
+async function becomesIdle(ms) {
+  const began = Date.now();
+  while (await busy() > 0 && Date.now() - began < ms) await sleep(10);
+  assert.equal(await busy(), 0, `still busy after ${ms} ms`);
+  return Date.now() - began;
+}
+
+for (const [name, o, stream] of [
+  ['a stream in decode', { text: 'x '.repeat(500), token_ms: 50 }, true],
+  ['a stream in a silent prefill', { prefill_ms: 60000 }, true],
+  ['a whole answer in prefill', { prefill_ms: 60000 }, false],
+  ['a whole answer in decode', { text: 'x '.repeat(500), token_ms: 50 }, false],
+]) {
+  test(name, async () => {
+    const gone = await s.metric('client_disconnects_total');
+    const control = new AbortController();
+    const running = fetch(`${s.url}/v1/chat/completions`, {
+      method: 'POST', signal: control.signal, body: JSON.stringify({ messages: order(o), stream }),
+      headers: { authorization: `Bearer ${s.key}`, 'content-type': 'application/json' },
+    }).then((r) => r.text()).catch((e) => e.name);
+    for (let i = 0; i < 100 && await busy() === 0; i++) await sleep(10);
+    await sleep(100);
+    assert.equal(await busy(), 1);
+    control.abort();
+    assert.equal(await running, 'AbortError');
+    await becomesIdle(1000);
+    assert.equal(await s.metric('client_disconnects_total'), gone + 1);
+  });
+}
+
+test('a storm of disconnects leaves the rest alone', async () => {
+  const text = 'alpha beta gamma delta '.repeat(20).trim();
+  const stays = s.stream({ messages: order({ text, token_ms: 10 }) });
+  const leave = Array.from({ length: 40 }, async (_, i) => {
+    const control = new AbortController();
+    setTimeout(() => control.abort(), 50 + 10 * i);
+    try {
+      await s.stream({ messages: order({ text: 'x '.repeat(500), token_ms: 20 }) }, { signal: control.signal });
+    } catch { /* as ordered */ }
+  });
+  await Promise.all(leave);
+  assert.equal(joined((await stays).chunks).content, text);
+  await becomesIdle(2000);
+});

@@ -1,0 +1,99 @@
+// Tool calls and reasoning, as the demo model's template family writes them, through the whole way.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { joined, order, start } from './harness.mjs';
+
+let s;
+before(async () => { s = await start({ fake: true }); });
+after(() => s?.stop());
+
+const tools = [{ type: 'function', function: { name: 'get_weather', description: 'Weather of a town',
+  parameters: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'] } } }];
+const call = (town) => `<tool_call>\n{"name": "get_weather", "arguments": {"town": "${town}", "note": "a \\"b\\" é"}}\n</tool_call>`;
+const said = { town: 'Köln', note: 'a "b" é' };
+
+test('a call comes back whole', async () => {
+  const r = await s.chat({ messages: order({ text: call('Köln') }), tools });
+  const m = r.body.choices[0].message;
+  assert.equal(r.body.choices[0].finish_reason, 'tool_calls', r.text);
+  assert.equal(m.content, null);
+  assert.equal(m.tool_calls.length, 1);
+  assert.match(m.tool_calls[0].id, /^call_[0-9A-Za-z]{24}$/);
+  assert.equal(m.tool_calls[0].type, 'function');
+  assert.equal(m.tool_calls[0].function.name, 'get_weather');
+  assert.deepEqual(JSON.parse(m.tool_calls[0].function.arguments), said);
+});
+
+test('streamed: index, id and name first, then pieces of the arguments', async () => {
+  const r = await s.stream({ messages: order({ text: `Let me look.\n${call('Köln')}\n${call('Bonn')}` }), tools });
+  const deltas = r.chunks.flatMap((c) => c.choices[0].delta.tool_calls ?? []);
+  for (const i of [0, 1]) {
+    const mine = deltas.filter((d) => d.index === i);
+    assert.match(mine[0].id, /^call_/);
+    assert.equal(mine[0].type, 'function');
+    assert.equal(mine[0].function.name, 'get_weather');
+    assert.ok(mine.length > 2, 'arguments come in pieces');
+    assert.ok(mine.slice(1).every((d) => d.id === undefined && d.function.name === undefined));
+  }
+  const j = joined(r.chunks);
+  assert.deepEqual(JSON.parse(j.calls[0].arguments), said);
+  assert.equal(JSON.parse(j.calls[1].arguments).town, 'Bonn');
+  assert.notEqual(j.calls[0].id, j.calls[1].id);
+  assert.equal(j.content.trim(), 'Let me look.');
+  assert.deepEqual(j.finish, ['tool_calls']);
+});
+
+test('parallel_tool_calls: false ends after the first', async () => {
+  const text = `${call('Köln')}\n${call('Bonn')}\nand more`;
+  const r = await s.chat({ messages: order({ text, token_ms: 1 }), tools, parallel_tool_calls: false });
+  assert.equal(r.body.choices[0].message.tool_calls.length, 1);
+  assert.equal(r.body.choices[0].finish_reason, 'tool_calls');
+});
+
+test('tool_choice none: the text stays text', async () => {
+  const r = await s.chat({ messages: order({ text: call('Köln') }), tools, tool_choice: 'none' });
+  assert.equal(r.body.choices[0].message.tool_calls, undefined);
+  assert.ok(r.body.choices[0].message.content.includes('get_weather'));
+  assert.equal(r.body.choices[0].finish_reason, 'stop');
+});
+
+test('a malformed call comes back as content: nothing is lost', async () => {
+  const text = '<tool_call>\n{"name": "get_weather", "arguments": {"town": \n</tool_call> end';
+  const r = await s.chat({ messages: order({ text }), tools });
+  assert.equal(r.body.choices[0].message.tool_calls, undefined, r.text);
+  assert.ok(r.body.choices[0].message.content.includes('get_weather'));
+});
+
+test('reasoning is apart from content, streamed and whole', async () => {
+  const text = '<think>\nThe user greets.\n</think>\n\nHello!';
+  const whole = await s.chat({ messages: order({ text }) });
+  assert.equal(whole.body.choices[0].message.content, 'Hello!');
+  assert.equal(whole.body.choices[0].message.reasoning_content.trim(), 'The user greets.');
+  assert.ok(whole.body.usage.completion_tokens_details.reasoning_tokens > 0);
+  const r = await s.stream({ messages: order({ text }) });
+  const j = joined(r.chunks);
+  assert.equal(j.content, whole.body.choices[0].message.content);
+  assert.equal(j.reasoning, whole.body.choices[0].message.reasoning_content);
+});
+
+test('a tool loop: the result goes back in', async () => {
+  const first = await s.chat({ messages: order({ text: call('Köln') }), tools });
+  const m = first.body.choices[0].message;
+  const r = await s.chat({ tools, messages: [...order({ text: call('Köln') }), m,
+    { role: 'tool', tool_call_id: m.tool_calls[0].id, content: 'fake:{"text":"It rains."}' }] });
+  assert.equal(r.status, 200, r.text);
+  assert.equal(r.body.choices[0].message.content, 'It rains.');
+});
+
+test('enable_thinking and chat_template_kwargs reach the template', async () => {
+  const base = { messages: [{ role: 'user', content: 'hi' }] };
+  const on = await s.json('POST', '/apply-template', base);
+  const off = await s.json('POST', '/apply-template', { ...base, chat_template_kwargs: { enable_thinking: false } });
+  assert.notEqual(on.body.prompt, off.body.prompt);
+  for (const extra of [{ enable_thinking: false }, { reasoning_effort: 'none' }, { chat_template_kwargs: { enable_thinking: false } }]) {
+    const r = await s.chat({ messages: order({ text: 'x' }), ...extra });
+    assert.equal(r.status, 200, r.text);
+    const plain = await s.chat({ messages: order({ text: 'x' }) });
+    assert.ok(r.body.usage.prompt_tokens > plain.body.usage.prompt_tokens, 'the empty think block is in the prompt');
+  }
+});
