@@ -2,6 +2,7 @@
 
 if HAVE_CMOCKA
 include tests/unit/base.mk
+include tests/unit/cpu.mk
 include tests/unit/engine.mk
 include tests/unit/model.mk
 include tests/unit/store.mk

@@ -1,11 +1,12 @@
-/* The kernels in plain C: f32 activations and weights through weight_row_f32. They are the specification of
- * the vector versions, and what runs on a CPU that has none. */
+/* The kernels in plain C, with f32 activations: the specification of the vector versions, and what runs on a
+ * CPU that has none. */
 #include "engine/cpu/kernels.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
+#include "engine/cpu/block.h"
 #include "engine/cpu/kv_layout.h"
 
 #define LANES 8
@@ -27,38 +28,30 @@ static void pack(struct panel *p, int32_t row, const float *x)
 }
 
 /* Four partial sums, so that the compiler can use what vector unit there is without reordering. */
-static float dot_block(const float *w, const float *x, int32_t n)
+static float dot_block(const float *w, const float *x)
 {
     float part[4] = {0};
-    for (int32_t i = 0; i < n; i++)
-        part[i & 3] += w[i] * x[i];
+    for (int32_t i = 0; i < PANEL_BLOCK; i += 4)
+        for (int32_t j = 0; j < 4; j++)
+            part[j] += w[i + j] * x[i + j];
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-static float dot_row(const float *w, const struct panel *p, int32_t row)
-{
-    float sum = 0;
-    for (int32_t b = 0; b < p->blocks; b++) {
-        const float *x = p->f32 + ((size_t)b * (size_t)p->rows + (size_t)row) * PANEL_BLOCK;
-        int32_t left = p->cols - b * PANEL_BLOCK;
-        sum += dot_block(w + (size_t)b * PANEL_BLOCK, x, left < PANEL_BLOCK ? left : PANEL_BLOCK);
-    }
-    return sum;
-}
-
-#define SEGMENT 16384 /* columns of a row at most: the models we read have up to some 13,000 */
-
 static void tile(const struct tile *t, enum panel_kind kind, float *acc)
 {
-    float w[SEGMENT];
-    assert(t->weight->cols <= SEGMENT);
+    const struct weight *weight = t->weight;
+    const struct panel *p = t->panel;
+    struct weight_planes planes = weight_planes(weight, t->matrix);
+    memset(acc, 0, (size_t)t->n * LANES * sizeof *acc);
     for (int32_t lane = 0; lane < LANES; lane++) {
-        int32_t row = t->row + lane;
-        if (row >= t->weight->rows)
-            row = t->weight->rows - 1;
-        weight_row_f32(t->weight, t->matrix, row, w);
-        for (int32_t i = 0; i < t->n; i++)
-            acc[i * LANES + lane] = dot_row(w, t->panel, t->index ? t->index[i] : t->first + i);
+        int32_t row = t->row + lane < weight->rows ? t->row + lane : weight->rows - 1;
+        for (int32_t b = 0; b < p->blocks; b++) {
+            const float *x = p->f32 + (size_t)b * (size_t)p->rows * PANEL_BLOCK;
+            float w[PANEL_BLOCK];
+            block_f32(weight, &planes, row, b, w);
+            for (int32_t i = 0; i < t->n; i++)
+                acc[i * LANES + lane] += dot_block(w, x + (t->index ? t->index[i] : t->first + i) * PANEL_BLOCK);
+        }
     }
 }
 
@@ -154,10 +147,10 @@ static float max(const float *x, int32_t n)
 
 static float sum_exp(const float *x, int32_t n, float top)
 {
-    float sum = 0;
+    double sum = 0;
     for (int32_t i = 0; i < n; i++)
-        sum += expf(x[i] - top);
-    return sum;
+        sum += (double)expf(x[i] - top);
+    return (float)sum;
 }
 
 const struct kernels kernels_generic = {

@@ -1,0 +1,27 @@
+/* Random weights of every format for the cpu tests. */
+#pragma once
+#include "engine/model/weight.h"
+
+struct random_weight {
+    struct weight w;
+    unsigned char *data, *scales, *biases;
+};
+
+struct weight_form { /* a format, and what names it */
+    const char *name;
+    enum weight_type type;
+    int bits, group;
+    enum scale_type scale;
+    int cols_step; /* columns come in multiples of this */
+};
+
+extern const struct weight_form weight_forms[];
+extern const int n_weight_forms;
+
+/* Stack of n_matrix [rows, cols]; rows are `gap` bytes further apart than they are long. Values are of order 1;
+ * the seed decides them. */
+void random_weight_init(struct random_weight *r, const struct weight_form *f, int n_matrix, int rows, int cols, int gap,
+                        unsigned seed);
+void random_weight_fini(struct random_weight *r);
+/* Uniform in -1..1. */
+float random_unit(unsigned *state);

@@ -1,0 +1,304 @@
+/* The cpu backend as the scheduler sees it, on the demo model: the same bits for every chunking, batch and
+ * number of threads; block copies; counters and memory; refusals. The goldens are tests/golden's business. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cpu/open.h"
+#include "engine/model/model.h"
+
+#define ROWS 64
+#define TOKENS 75 /* over two blocks of 32 */
+#define SEQUENCES 5
+
+static struct model *model;
+static const struct model_plan *plan;
+static int32_t tokens[SEQUENCES][TOKENS];
+static float *alone[SEQUENCES]; /* [n_vocab] logits of each sequence's last token, one by one */
+static struct step_row rows[ROWS];
+static struct err e;
+
+static int open_model(void **state)
+{
+    char path[4096];
+    const char *root = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/engine/demo-model", root ? root : ".");
+    model = model_open(path, &e);
+    if (!model) {
+        fprintf(stderr, "%s\n", e.text);
+        return -1;
+    }
+    plan = model_plan(model);
+    for (int s = 0; s < SEQUENCES; s++)
+        for (int t = 0; t < TOKENS; t++)
+            tokens[s][t] = (s * 977 + t * t * 31 + t) % plan->n_vocab;
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    for (int s = 0; s < SEQUENCES; s++)
+        free(alone[s]);
+    model_close(&model);
+    return 0;
+}
+
+static struct backend *open_backend(const struct kernels *k, int threads, bool exact)
+{
+    struct backend_params p = {.n_blocks = 32, .max_rows = ROWS, .max_sequences = SEQUENCES, .n_threads = threads,
+                               .exact = exact};
+    struct backend *b = cpu_open_with(plan, &p, k, &e);
+    if (!b)
+        fail_msg("%s", e.text);
+    return b;
+}
+
+/* Blocks of sequence s, scattered. */
+static const int32_t *blocks_of(int s)
+{
+    static int32_t table[SEQUENCES][4];
+    for (int i = 0; i < 4; i++)
+        table[s][i] = (s * 4 + i) * 7 % 32;
+    return table[s];
+}
+
+static struct step_sequence part(int s, int start, int n)
+{
+    return (struct step_sequence){.tokens = tokens[s] + start, .n_tokens = n, .start = start, .blocks = blocks_of(s),
+                                  .state = -1, .n_out = start + n == TOKENS ? 1 : 0, .want_logits = true};
+}
+
+static void run(struct backend *b, const struct step_sequence *s, int n)
+{
+    struct step step = {.sequences = s, .n_sequences = n, .n_top = 8};
+    if (!cpu_backend.step(b, &step, rows, &e))
+        fail_msg("%s", e.text);
+}
+
+static void prefill(struct backend *b, int s, int from, int chunk)
+{
+    for (int at = from; at < TOKENS; at += chunk) {
+        struct step_sequence q = part(s, at, TOKENS - at < chunk ? TOKENS - at : chunk);
+        run(b, &q, 1);
+    }
+}
+
+static void reference(struct backend *b)
+{
+    for (int s = 0; s < SEQUENCES; s++) {
+        prefill(b, s, 0, 61);
+        free(alone[s]);
+        alone[s] = malloc((size_t)plan->n_vocab * sizeof(float));
+        memcpy(alone[s], rows[0].logits, (size_t)plan->n_vocab * sizeof(float));
+    }
+}
+
+static void expect_row(const struct step_row *row, int s, const char *what)
+{
+    if (memcmp(row->logits, alone[s], (size_t)plan->n_vocab * sizeof(float)))
+        fail_msg("%s: logits of sequence %d differ from those it has alone", what, s);
+}
+
+static void check_results(const struct step_row *row)
+{
+    double sum = 0;
+    for (int v = 0; v < plan->n_vocab; v++)
+        sum += exp((double)row->logits[v]);
+    assert_true(fabs(log(sum) - (double)row->log_sum_exp) < 1e-5);
+    for (int i = 0; i < 8; i++) {
+        assert_true(row->top_logits[i] == row->logits[row->top_ids[i]]);
+        int better = 0;
+        for (int v = 0; v < plan->n_vocab; v++)
+            better += row->logits[v] > row->top_logits[i] ||
+                      (row->logits[v] == row->top_logits[i] && v < row->top_ids[i]);
+        assert_int_equal(better, i);
+    }
+}
+
+/* Sequences at different lengths, some prefilling, some decoding, in one step after another. */
+static void check_mixed(struct backend *b, const char *what)
+{
+    int done[SEQUENCES] = {0}, stride[SEQUENCES] = {1, 13, 32, 2, 7};
+    for (int s = 0; s < SEQUENCES; s += 2) { /* the even ones are far on, so that they decode */
+        struct step_sequence q = part(s, 0, 60 - s);
+        run(b, &q, 1);
+        done[s] = 60 - s;
+        stride[s] = 1;
+    }
+    for (bool more = true; more;) {
+        struct step_sequence q[SEQUENCES];
+        int n = 0, which[SEQUENCES];
+        more = false;
+        for (int s = 0; s < SEQUENCES; s++) {
+            int left = TOKENS - done[s], count = left < stride[s] ? left : stride[s];
+            if (!count)
+                continue;
+            q[n] = part(s, done[s], count);
+            which[n++] = s;
+            done[s] += count;
+            more = true;
+        }
+        if (!n)
+            break;
+        run(b, q, n);
+        for (int i = 0, out = 0; i < n; i++)
+            if (q[i].n_out)
+                expect_row(&rows[out++], which[i], what);
+    }
+}
+
+static void test_chunks_batches_and_threads_give_the_same_bits(void **state)
+{
+    for (int i = 0; kernels_available(i); i++) {
+        const struct kernels *k = kernels_available(i);
+        for (int exact = 0; exact < (i == 0 ? 2 : 1); exact++) {
+            struct backend *b = open_backend(k, 1, exact);
+            reference(b);
+            check_results(&rows[0]);
+            cpu_backend.close(&b);
+            bool slow = k == &kernels_generic;
+            for (int threads = slow ? 2 : 1; threads <= (slow ? 2 : 3); threads++) {
+                b = open_backend(k, threads, exact);
+                for (int chunk = 7; chunk <= ROWS; chunk += 57) {
+                    prefill(b, 1, 0, chunk);
+                    expect_row(&rows[0], 1, k->name);
+                }
+                check_mixed(b, k->name);
+                cpu_backend.close(&b);
+            }
+        }
+    }
+}
+
+static void test_a_copied_block_serves_another_sequence(void **state)
+{
+    struct backend *b = open_backend(kernels_best(), 2, false);
+    reference(b);
+    prefill(b, 0, 0, ROWS);
+    int32_t pairs[2][2], other[4];
+    for (int i = 0; i < 4; i++)
+        other[i] = blocks_of(3)[i];
+    for (int i = 0; i < 2; i++) {
+        pairs[i][0] = blocks_of(0)[i];
+        pairs[i][1] = other[i];
+    }
+    assert_true(cpu_backend.copy_blocks(b, (const int32_t(*)[2])pairs, 2, &e));
+    struct step_sequence q = part(0, 64, TOKENS - 64);
+    q.blocks = other;
+    run(b, &q, 1);
+    expect_row(&rows[0], 0, "copied blocks");
+    assert_false(cpu_backend.copy_blocks(b, (const int32_t(*)[2])(int32_t[1][2]){{0, 32}}, 1, &e));
+    cpu_backend.close(&b);
+}
+
+static uint64_t moe_bytes(const struct layer_plan *layer, int experts)
+{
+    const struct moe_plan *m = &layer->moe;
+    return (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down)) *
+           (uint64_t)experts;
+}
+
+/* One row: every dense matrix once, the head once, one embedding row, n_used experts a layer. */
+static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
+{
+    struct backend *b = open_backend(kernels_best(), 2, false);
+    struct backend_counters before, after;
+    struct step_sequence q = part(0, 0, 40);
+    run(b, &q, 1);
+    cpu_backend.counters(b, &before);
+    q = part(0, 40, 1);
+    q.n_out = 1;
+    run(b, &q, 1);
+    cpu_backend.counters(b, &after);
+    uint64_t want = weight_matrix_bytes(&plan->head) + weight_matrix_bytes(&plan->embed) / (uint64_t)plan->embed.rows;
+    uint64_t kv = 0;
+    for (int i = 0; i < plan->n_layer; i++) {
+        const struct attention_plan *a = &plan->layers[i].attention;
+        want += weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) + weight_matrix_bytes(&a->wv) +
+                weight_matrix_bytes(&a->wo) + weight_matrix_bytes(&plan->layers[i].moe.router) +
+                moe_bytes(&plan->layers[i], plan->layers[i].moe.n_used);
+        kv += 41u * 2 * (uint64_t)(a->n_kv_head * a->d_head) * (kernels_best()->half_kv ? 2 : 4);
+    }
+    assert_int_equal(after.weight_bytes_read - before.weight_bytes_read, want);
+    assert_int_equal(after.kv_bytes_read - before.kv_bytes_read, kv);
+    assert_int_equal(after.steps, 2);
+    assert_int_equal(after.rows, 41);
+    assert_true(after.step_ns > before.step_ns);
+    cpu_backend.close(&b);
+}
+
+static void test_estimate_is_what_open_takes(void **state)
+{
+    struct backend_params p = {.n_blocks = 32, .max_rows = ROWS, .max_sequences = SEQUENCES, .n_threads = 2};
+    struct backend_memory want, got;
+    assert_true(cpu_backend.estimate(plan, &p, &want, &e));
+    struct backend *b = cpu_backend.open(plan, &p, &e);
+    assert_non_null(b);
+    struct step_sequence q = part(0, 0, 1);
+    q.n_out = 1;
+    run(b, &q, 1);
+    cpu_backend.memory(b, &got);
+    assert_int_equal(got.weights, want.weights);
+    assert_int_equal(got.weights, model_facts(model)->weight_bytes);
+    assert_int_equal(got.kv, want.kv);
+    assert_int_equal(got.work, want.work);
+    assert_int_equal(got.host, want.host);
+    assert_int_equal(got.device, 0);
+    cpu_backend.close(&b);
+}
+
+static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top, enum err_code code)
+{
+    struct step step = {.sequences = s, .n_sequences = n, .n_top = n_top};
+    memset(&e, 0, sizeof e);
+    assert_false(cpu_backend.step(b, &step, rows, &e));
+    assert_int_equal(e.code, code);
+    assert_true(e.text[0]);
+}
+
+static void test_steps_that_make_no_sense_are_refused(void **state)
+{
+    struct backend *b = open_backend(kernels_best(), 2, false);
+    struct step_sequence good = part(0, 0, 5), bad = good, many[SEQUENCES + 1];
+    int32_t wrong_tokens[5] = {1, 2, plan->n_vocab, 3, 4}, wrong_block = 32;
+    refuse(b, &good, 0, 1, ERR_INTERNAL);
+    refuse(b, &good, 1, 0, ERR_INTERNAL);
+    refuse(b, &good, 1, BACKEND_MAX_TOP + 1, ERR_INTERNAL);
+    bad.tokens = wrong_tokens;
+    refuse(b, &bad, 1, 1, ERR_INPUT);
+    bad = good;
+    bad.blocks = &wrong_block;
+    refuse(b, &bad, 1, 1, ERR_INTERNAL);
+    bad = good;
+    bad.start = plan->n_ctx - 2;
+    refuse(b, &bad, 1, 1, ERR_LIMIT);
+    bad = good;
+    bad.n_out = 6;
+    refuse(b, &bad, 1, 1, ERR_INTERNAL);
+    for (int i = 0; i <= SEQUENCES; i++)
+        many[i] = good;
+    refuse(b, many, SEQUENCES + 1, 1, ERR_INTERNAL);
+    bad = part(0, 0, ROWS + 1);
+    refuse(b, &bad, 1, 1, ERR_LIMIT);
+    run(b, &good, 1); /* and it still works */
+    cpu_backend.close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chunks_batches_and_threads_give_the_same_bits),
+        cmocka_unit_test(test_a_copied_block_serves_another_sequence),
+        cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),
+        cmocka_unit_test(test_estimate_is_what_open_takes),
+        cmocka_unit_test(test_steps_that_make_no_sense_are_refused),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}

@@ -1,0 +1,184 @@
+/* The cpu backend's small parts: which experts a router takes, rotation, the thread pool. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/cpu/pool.h"
+#include "engine/cpu/rope.h"
+#include "engine/cpu/router.h"
+
+static float scratch[64];
+
+static void expect(float got, double want)
+{
+    if (fabs((double)got - want) > 1e-6)
+        fail_msg("got %.9g, want %.9g", (double)got, want);
+}
+
+static void test_router_takes_the_best_after_softmax(void **state)
+{
+    struct moe_plan m = {.n_expert = 4, .n_used = 2, .score = ROUTER_SOFTMAX, .normalize = true, .scale = 1};
+    float logits[] = {1, 3, 2, 0}, weights[2];
+    int32_t ids[2];
+    router_choose(&m, logits, ids, weights, scratch);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[1], 2);
+    expect(weights[0], 1 / (1 + exp(-1)));
+    expect(weights[1], 1 / (1 + exp(1)));
+    m.normalize = false;
+    m.scale = 3;
+    router_choose(&m, logits, ids, weights, scratch);
+    double sum = exp(1) + exp(3) + exp(2) + 1;
+    expect(weights[0], 3 * exp(3) / sum);
+    expect(weights[1], 3 * exp(2) / sum);
+}
+
+static void test_router_takes_the_lower_id_among_equals(void **state)
+{
+    struct moe_plan m = {.n_expert = 5, .n_used = 3, .score = ROUTER_TOPK_SOFTMAX, .scale = 1};
+    float logits[] = {1, 2, 2, 1, 1}, weights[3];
+    int32_t ids[3];
+    router_choose(&m, logits, ids, weights, scratch);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[1], 2);
+    assert_int_equal(ids[2], 0);
+    expect(weights[0] + weights[1] + weights[2], 1);
+}
+
+static void test_router_adds_its_bias_before_the_choice_of_top_k_softmax(void **state)
+{
+    static const float bias[] = {0, 5, 0};
+    struct moe_plan m = {.n_expert = 3, .n_used = 2, .score = ROUTER_TOPK_SOFTMAX, .scale = 1,
+                         .router_bias = {.at = bias, .n = 3}};
+    float logits[] = {1, -3, 0.5f}, weights[2];
+    int32_t ids[2];
+    router_choose(&m, logits, ids, weights, scratch);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[1], 0);
+    expect(weights[0], 1 / (1 + exp(-1)));
+}
+
+/* Groups {0,1} {2,3} {4,5}: the bias makes the third group best and the first worst; weights have no bias. */
+static void test_sigmoid_router_chooses_within_the_best_groups(void **state)
+{
+    static const float bias[] = {0, 0, 0, 0, 1, 1};
+    struct moe_plan m = {.n_expert = 6, .n_used = 2, .score = ROUTER_SIGMOID, .normalize = true, .scale = 2.5f,
+                         .n_group = 3, .n_group_used = 1, .select_bias = {.at = bias, .n = 6}};
+    float logits[] = {4, -4, 1, 1, 0, -1}, weights[2];
+    int32_t ids[2];
+    router_choose(&m, logits, ids, weights, scratch);
+    assert_int_equal(ids[0], 4);
+    assert_int_equal(ids[1], 5);
+    double a = 0.5, b = 1 / (1 + exp(1));
+    expect(weights[0], 2.5 * a / (a + b));
+    expect(weights[1], 2.5 * b / (a + b));
+}
+
+static void test_rotation_turns_pairs_and_leaves_the_rest(void **state)
+{
+    struct rope_plan r = {.n_dims = 4, .scale = 1, .inv_freq = {1, 0.1f}};
+    float table[4], head[6] = {1, 2, 3, 4, 5, 6}, other[6] = {1, 3, 2, 4, 5, 6};
+    rope_fill(&r, 3, table);
+    rope_turn(&r, table, head);
+    expect(head[0], cos(3) - 3 * sin(3));
+    expect(head[2], 3 * cos(3) + sin(3));
+    assert_true(fabs((double)head[1] - (2 * cos(0.3) - 4 * sin(0.3))) < 1e-5);
+    assert_true(head[4] == 5 && head[5] == 6);
+    r.interleaved = true; /* the same pairs, lying next to each other */
+    rope_turn(&r, table, other);
+    assert_true(other[0] == head[0] && other[1] == head[2] && other[2] == head[1] && other[3] == head[3]);
+}
+
+enum { PHASES = 2000 };
+
+struct relay {
+    struct pool *pool;
+    int32_t n;
+    int32_t cells[16]; /* plain: the barrier orders them */
+    _Atomic int32_t wrong;
+};
+
+/* Each member adds what all cells held before the barrier: any tear shows in the sum. */
+static void run_relay(void *context, int32_t member)
+{
+    struct relay *r = context;
+    for (int phase = 0; phase < PHASES; phase++) {
+        for (int32_t i = 0; i < r->n; i++)
+            if (r->cells[i] != phase)
+                atomic_fetch_add(&r->wrong, 1);
+        pool_barrier(r->pool);
+        r->cells[member] = phase + 1;
+        pool_barrier(r->pool);
+    }
+}
+
+static void test_barriers_order_all_members(void **state)
+{
+    for (int32_t n = 1; n <= 5; n += 2) {
+        struct relay r = {.pool = pool_create(n, NULL), .n = n};
+        assert_non_null(r.pool);
+        assert_int_equal(pool_threads(r.pool), n);
+        pool_run(r.pool, run_relay, &r);
+        assert_int_equal(atomic_load(&r.wrong), 0);
+        pool_destroy(&r.pool);
+        assert_null(r.pool);
+        pool_destroy(&r.pool);
+    }
+}
+
+static void count_member(void *context, int32_t member)
+{
+    atomic_fetch_add((_Atomic int32_t *)context, 1 << (8 * member));
+}
+
+static void test_every_run_reaches_every_member_once(void **state)
+{
+    struct pool *p = pool_create(3, NULL);
+    for (int i = 0; i < 500; i++) {
+        _Atomic int32_t count = 0;
+        pool_run(p, count_member, &count);
+        assert_int_equal(atomic_load(&count), 0x010101);
+        if (i % 100 == 0)
+            usleep(2000); /* long enough for them to sleep */
+    }
+    pool_destroy(&p);
+}
+
+static void test_an_idle_pool_uses_no_cpu(void **state)
+{
+    struct pool *p = pool_create(4, NULL);
+    _Atomic int32_t count = 0;
+    struct timespec before, after;
+    pool_run(p, count_member, &count);
+    usleep(20000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    usleep(200000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    double ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
+    if (ms > 5)
+        fail_msg("200 ms of idling took %.1f ms of CPU", ms);
+    pool_destroy(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_router_takes_the_best_after_softmax),
+        cmocka_unit_test(test_router_takes_the_lower_id_among_equals),
+        cmocka_unit_test(test_router_adds_its_bias_before_the_choice_of_top_k_softmax),
+        cmocka_unit_test(test_sigmoid_router_chooses_within_the_best_groups),
+        cmocka_unit_test(test_rotation_turns_pairs_and_leaves_the_rest),
+        cmocka_unit_test(test_barriers_order_all_members),
+        cmocka_unit_test(test_every_run_reaches_every_member_once),
+        cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
