@@ -2,7 +2,7 @@ noinst_LIBRARIES += libsluice-text.a
 libsluice_text_a_SOURCES = \
 	%D%/utf8.c %D%/utf8.h %D%/unicode_table.c \
 	%D%/vocab.c %D%/vocab.h %D%/vocab_image.h %D%/vocab_source.h \
-	%D%/vocab_build.c %D%/vocab_json.c \
+	%D%/vocab_build.c %D%/vocab_json.c %D%/json_cursor.c %D%/json_cursor.h \
 	%D%/tokenizer.c %D%/tokenizer.h %D%/tokenizer_added.c %D%/tokenizer_added.h \
 	%D%/tokenizer_normal.c %D%/tokenizer_normal.h \
 	%D%/pretokenize.c %D%/pretokenize.h %D%/pretokenize_pcre.c %D%/pretokenize_pcre.h \

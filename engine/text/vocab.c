@@ -2,7 +2,6 @@
 #define LOG_MODULE "vocab"
 #include "engine/text/vocab.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +10,9 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/text/vocab_image.h"
 #include "engine/text/vocab_source.h"
-
-enum { SOURCE_MAX = 256 << 20 };
 
 /* The section's beginning, when it lies within the image and holds whole elements. */
 static const void *section(const struct vocab *v, enum vocab_section s, size_t element, size_t *n)
@@ -161,19 +157,10 @@ static bool compile(const char *path, const struct file_map *m, struct buf *imag
 {
     if (m->size >= 4 && !memcmp(m->data, "GGUF", 4))
         return err_set(e, ERR_UNSUPPORTED, "%s: tokenizers in GGUF files are not read yet", path);
-    struct json_limits limits = {.max_bytes = SOURCE_MAX, .max_depth = 64,
-                                 .allow_duplicates = true, .allow_nul = true};
-    cJSON *root = json_parse((const char *)m->data, m->size, &limits, e);
     struct vocab_source s = {0};
-    bool ok = root && vocab_source_json(&s, root, e) && vocab_build(&s, image, e);
+    bool ok = vocab_source_json(&s, (const char *)m->data, m->size, e) && vocab_build(&s, image, e);
     vocab_source_fini(&s);
-    cJSON_Delete(root);
-    if (!ok) {
-        err_prefix(e, "%s", path);
-        if (e && e->code == ERR_INPUT) /* the reader's code is for requests */
-            e->code = ERR_FORMAT;
-    }
-    return ok;
+    return ok || err_prefix(e, "%s", path);
 }
 
 bool vocab_compile(const char *model, const char *out, struct err *e)

@@ -2,9 +2,11 @@
  * bytes, merges become pairs of ids, and the hash tables are laid out once for every process. */
 #include "engine/text/vocab_source.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/arena.h"
 #include "engine/base/hash.h"
 #include "engine/text/utf8.h"
 #include "engine/text/vocab_image.h"
@@ -14,6 +16,8 @@ void vocab_source_fini(struct vocab_source *s)
     free(s->tokens);
     free(s->merges);
     free(s->added);
+    arena_destroy(&s->strings);
+    cJSON_Delete(s->tree);
     *s = (struct vocab_source){0};
 }
 

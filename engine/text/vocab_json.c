@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/arena.h"
 #include "engine/base/json.h"
+#include "engine/text/json_cursor.h"
 #include "engine/text/vocab_source.h"
+
+enum { REST_MAX = 64 << 20 };
 
 /* What ByteLevel splits by when use_regex is true (GPT-2). */
 static const char gpt2_pattern[] =
@@ -31,70 +35,173 @@ static bool want_empty(const cJSON *model, const char *name, struct err *e)
     return true;
 }
 
-static bool read_tokens(struct vocab_source *s, const cJSON *vocab, struct err *e)
+static struct vocab_string string_of(struct json_slice s)
 {
-    int64_t max = -1;
-    for (const cJSON *t = vocab->child; t; t = t->next) {
-        if (!cJSON_IsNumber(t) || t->valuedouble < 0 || t->valuedouble >= VOCAB_IDS_MAX ||
-            t->valuedouble != (double)(int64_t)t->valuedouble)
-            return err_field(e, ERR_FORMAT, "model.vocab", "an id is not an integer in 0 to %d",
-                             VOCAB_IDS_MAX - 1);
-        if (t->valueint > max)
-            max = t->valueint;
-    }
-    if (max < 0)
-        return err_field(e, ERR_FORMAT, "model.vocab", "no tokens");
-    s->tokens = calloc((size_t)max + 1, sizeof *s->tokens);
-    if (!s->tokens)
-        return err_set(e, ERR_NOMEM, "out of memory for %lld tokens", (long long)max + 1);
-    s->n_tokens = (size_t)max + 1;
-    for (const cJSON *t = vocab->child; t; t = t->next) {
-        if (s->tokens[t->valueint].at)
-            return err_field(e, ERR_FORMAT, "model.vocab", "id %d is given twice", t->valueint);
-        s->tokens[t->valueint] = view(t->string);
-    }
+    return (struct vocab_string){s.at, s.len};
+}
+
+/* Grows *list to hold one more; it holds n. */
+static bool grow(void **list, size_t n, size_t size, struct err *e)
+{
+    if (n & (n - 1) || (n && n < 1024)) /* doubled at powers of two, from 1024 on */
+        return true;
+    void *p = realloc(*list, (n ? n * 2 : 1024) * size);
+    if (!p)
+        return err_set(e, ERR_NOMEM, "out of memory for the vocabulary");
+    *list = p;
     return true;
+}
+
+/* {"token": id, ...}, ids in any order */
+static bool read_tokens(struct vocab_source *s, struct json_cursor *c, struct err *e)
+{
+    size_t n = 0, cap = 0;
+    int more = json_cursor_take(c, '{') ? 1 : -1;
+    for (; more > 0 && (more = json_cursor_next(c, '}', n)) > 0; n++) {
+        struct json_slice name;
+        int64_t id;
+        if (!json_cursor_key(c, &name) || !json_cursor_int(c, VOCAB_IDS_MAX - 1, &id))
+            return err_field(e, ERR_FORMAT, "model.vocab", "entry %zu is no token with an id from 0 to %d",
+                             n, VOCAB_IDS_MAX - 1);
+        if ((size_t)id >= cap) {
+            size_t want = (size_t)id + 1 > cap * 2 ? (size_t)id + 1 : cap * 2;
+            struct vocab_string *p = realloc(s->tokens, want * sizeof *p);
+            if (!p)
+                return err_set(e, ERR_NOMEM, "out of memory for %zu tokens", want);
+            memset(p + cap, 0, (want - cap) * sizeof *p);
+            s->tokens = p;
+            cap = want;
+        }
+        if (s->tokens[id].at)
+            return err_field(e, ERR_FORMAT, "model.vocab", "id %d is given twice", (int)id);
+        s->tokens[id] = string_of(name);
+        if ((size_t)id >= s->n_tokens)
+            s->n_tokens = (size_t)id + 1;
+    }
+    if (more < 0)
+        return err_field(e, ERR_FORMAT, "model.vocab", "not an object (entry %zu)", n);
+    return n > 0 || err_field(e, ERR_FORMAT, "model.vocab", "no tokens");
 }
 
 /* "a b" or ["a", "b"] */
-static bool read_merge(struct vocab_merge *m, const cJSON *v)
+static bool read_merge(struct vocab_merge *m, struct json_cursor *c)
 {
-    if (cJSON_IsString(v)) {
-        const char *space = strchr(v->valuestring, ' ');
-        if (!space || strchr(space + 1, ' '))
+    struct json_slice l, r;
+    if (json_cursor_peek(c) == '"') {
+        if (!json_cursor_string(c, &l))
             return false;
-        m->left = (struct vocab_string){v->valuestring, (size_t)(space - v->valuestring)};
-        m->right = view(space + 1);
+        const char *space = memchr(l.at, ' ', l.len), *end = l.at + l.len;
+        if (!space || memchr(space + 1, ' ', (size_t)(end - space - 1)))
+            return false;
+        m->left = (struct vocab_string){l.at, (size_t)(space - l.at)};
+        m->right = (struct vocab_string){space + 1, (size_t)(end - space - 1)};
         return true;
     }
-    const cJSON *l = v->child, *r = l ? l->next : NULL;
-    if (!cJSON_IsArray(v) || !r || r->next || !cJSON_IsString(l) || !cJSON_IsString(r))
+    if (!json_cursor_take(c, '[') || !json_cursor_string(c, &l) || !json_cursor_take(c, ',') ||
+        !json_cursor_string(c, &r) || !json_cursor_take(c, ']'))
         return false;
-    m->left = view(l->valuestring);
-    m->right = view(r->valuestring);
+    m->left = string_of(l);
+    m->right = string_of(r);
     return true;
 }
 
-static bool read_merges(struct vocab_source *s, const cJSON *merges, struct err *e)
+static bool read_merges(struct vocab_source *s, struct json_cursor *c, struct err *e)
 {
-    size_t n = 0;
-    for (const cJSON *m = merges->child; m; m = m->next)
-        n++;
-    s->merges = calloc(n + 1, sizeof *s->merges);
-    if (!s->merges)
-        return err_set(e, ERR_NOMEM, "out of memory for %zu merges", n);
-    for (const cJSON *m = merges->child; m; m = m->next)
-        if (!read_merge(&s->merges[s->n_merges++], m))
+    int more = json_cursor_take(c, '[') ? 1 : -1;
+    while (more > 0 && (more = json_cursor_next(c, ']', s->n_merges)) > 0) {
+        void *list = s->merges;
+        bool ok = grow(&list, s->n_merges, sizeof *s->merges, e);
+        s->merges = list;
+        if (!ok)
+            return false;
+        if (!read_merge(&s->merges[s->n_merges], c))
             return err_field(e, ERR_FORMAT, "model.merges", "merge %zu is not two tokens",
-                             s->n_merges - 1);
-    return true;
+                             s->n_merges);
+        s->n_merges++;
+    }
+    return more == 0 || err_field(e, ERR_FORMAT, "model.merges", "not an array (merge %zu)",
+                                  s->n_merges);
 }
 
-static bool read_model(struct vocab_source *s, const cJSON *root, struct err *e)
+/* The large members' places in the text. */
+struct large {
+    struct json_slice vocab, merges; /* at NULL: not there */
+};
+
+static bool is_key(struct json_slice key, const char *name)
 {
-    const cJSON *model = NULL, *vocab = NULL, *merges = NULL;
+    return key.len == strlen(name) && !memcmp(key.at, name, key.len);
+}
+
+/* Walks one object; of members named in names[], the first gives its place. */
+static bool find_members(struct json_cursor *c, const char *const names[], struct json_slice *const at[],
+                         size_t n_names)
+{
+    if (!json_cursor_take(c, '{'))
+        return false;
+    int more;
+    for (size_t n = 0; (more = json_cursor_next(c, '}', n)) > 0; n++) {
+        struct json_slice key;
+        if (!json_cursor_key(c, &key))
+            return false;
+        json_cursor_peek(c);
+        const char *start = c->p;
+        if (!json_cursor_skip(c))
+            return false;
+        for (size_t i = 0; i < n_names; i++)
+            if (is_key(key, names[i]) && !at[i]->at)
+                *at[i] = (struct json_slice){start, (size_t)(c->p - start)};
+    }
+    return more == 0;
+}
+
+/* Where text isn't JSON this finds nothing, and json_parse will say why. */
+static struct large find_large(const char *text, size_t len, struct arena *arena)
+{
+    struct large l = {{NULL, 0}, {NULL, 0}};
+    struct json_slice model = {NULL, 0};
+    struct json_cursor c = {text, text + len, arena};
+    find_members(&c, (const char *const[]){"model"}, (struct json_slice *const[]){&model}, 1);
+    if (!model.at)
+        return l;
+    c = (struct json_cursor){model.at, model.at + model.len, arena};
+    find_members(&c, (const char *const[]){"vocab", "merges"},
+                 (struct json_slice *const[]){&l.vocab, &l.merges}, 2);
+    return l;
+}
+
+/* The text with the large members' values written as null, to a tree: s->tree. */
+static bool parse_rest(struct vocab_source *s, const char *text, size_t len, const struct large *l,
+                       struct err *e)
+{
+    struct json_limits limits = {.max_bytes = REST_MAX, .allow_duplicates = true, .allow_nul = true};
+    struct json_slice cuts[2] = {l->vocab, l->merges};
+    struct buf rest = {.limit = REST_MAX};
+    if (!cuts[0].at || (cuts[1].at && cuts[1].at < cuts[0].at)) {
+        cuts[0] = l->merges;
+        cuts[1] = l->vocab;
+    }
+    const char *from = text;
+    for (int i = 0; i < 2; i++)
+        if (cuts[i].at) {
+            buf_append(&rest, from, (size_t)(cuts[i].at - from));
+            buf_puts(&rest, "null");
+            from = cuts[i].at + cuts[i].len;
+        }
+    buf_append(&rest, from, (size_t)(text + len - from));
+    if (rest.failed)
+        err_set(e, ERR_LIMIT, "over %d bytes beside vocabulary and merges", REST_MAX);
+    else
+        s->tree = json_parse(rest.data ? rest.data : "", rest.len, &limits, e);
+    buf_fini(&rest);
+    return s->tree != NULL;
+}
+
+static bool read_model(struct vocab_source *s, const struct large *l, struct err *e)
+{
+    const cJSON *model = NULL;
     bool fallback = false;
-    if (!json_get_object(root, "model", &model, e))
+    if (!json_get_object(s->tree, "model", &model, e))
         return false;
     if (!model)
         return err_field(e, ERR_FORMAT, "model", "missing");
@@ -104,17 +211,17 @@ static bool read_model(struct vocab_source *s, const cJSON *root, struct err *e)
     if (!want_empty(model, "continuing_subword_prefix", e) ||
         !want_empty(model, "end_of_word_suffix", e) || !want_empty(model, "dropout", e) ||
         !json_get_bool(model, "byte_fallback", &fallback, e) ||
-        !json_get_bool(model, "ignore_merges", &s->ignore_merges, e) ||
-        !json_get_object(model, "vocab", &vocab, e) ||
-        !json_get_array(model, "merges", &merges, e))
+        !json_get_bool(model, "ignore_merges", &s->ignore_merges, e))
         return false;
     s->unknown_token = json_member(model, "unk_token") != NULL;
     if (fallback)
         return err_field(e, ERR_UNSUPPORTED, "model.byte_fallback",
                          "SentencePiece-style vocabularies are not read, only byte-level BPE");
-    if (!vocab || !merges)
-        return err_field(e, ERR_FORMAT, vocab ? "model.merges" : "model.vocab", "missing");
-    return read_tokens(s, vocab, e) && read_merges(s, merges, e);
+    if (!l->vocab.at || !l->merges.at)
+        return err_field(e, ERR_FORMAT, l->vocab.at ? "model.merges" : "model.vocab", "missing");
+    struct json_cursor vocab = {l->vocab.at, l->vocab.at + l->vocab.len, s->strings};
+    struct json_cursor merges = {l->merges.at, l->merges.at + l->merges.len, s->strings};
+    return read_tokens(s, &vocab, e) && read_merges(s, &merges, e);
 }
 
 static bool read_added(struct vocab_source *s, const cJSON *root, struct err *e)
@@ -241,20 +348,29 @@ static bool read_pre_tokenizer(struct vocab_source *s, const cJSON *p, int depth
     return true;
 }
 
-bool vocab_source_json(struct vocab_source *s, const struct cJSON *root, struct err *e)
+static bool read_rules(struct vocab_source *s, struct err *e)
 {
     const cJSON *pre = NULL;
     bool byte_level = false;
-    if (!cJSON_IsObject(root))
-        return err_set(e, ERR_FORMAT, "not a tokenizer: no JSON object");
-    if (!read_model(s, root, e) || !read_added(s, root, e) ||
-        !read_normalizer(s, json_member(root, "normalizer"), 0, e))
-        return false;
-    if (!json_get_object(root, "pre_tokenizer", &pre, e))
+    if (!read_added(s, s->tree, e) || !read_normalizer(s, json_member(s->tree, "normalizer"), 0, e) ||
+        !json_get_object(s->tree, "pre_tokenizer", &pre, e))
         return false;
     if (pre && !read_pre_tokenizer(s, pre, 0, &byte_level, e))
         return false;
-    if (!byte_level)
-        return err_field(e, ERR_UNSUPPORTED, "pre_tokenizer", "no ByteLevel step");
-    return true;
+    return byte_level || err_field(e, ERR_UNSUPPORTED, "pre_tokenizer", "no ByteLevel step");
+}
+
+bool vocab_source_json(struct vocab_source *s, const char *text, size_t len, struct err *e)
+{
+    s->strings = arena_create(0);
+    if (!s->strings)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    struct large l = find_large(text, len, s->strings);
+    bool ok = parse_rest(s, text, len, &l, e);
+    if (ok && !cJSON_IsObject(s->tree))
+        ok = err_set(e, ERR_FORMAT, "not a tokenizer: no JSON object");
+    ok = ok && read_model(s, &l, e) && read_rules(s, e);
+    if (!ok && e && e->code == ERR_INPUT) /* the reader's code is for requests */
+        e->code = ERR_FORMAT;
+    return ok;
 }

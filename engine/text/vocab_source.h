@@ -12,6 +12,9 @@
 
 enum { VOCAB_IDS_MAX = 1 << 22, VOCAB_SPLITS_MAX = 8 };
 
+struct arena;
+struct cJSON;
+
 struct vocab_string {
     const char *at;
     size_t len;
@@ -59,12 +62,13 @@ struct vocab_source { /* owner calls vocab_source_fini; zeroed = empty */
     bool prefix_space;  /* a space is put before a text that has none */
     bool ignore_merges; /* a piece that is a token is taken whole */
     bool unknown_token; /* one is named: fine as long as no byte needs it */
+    struct arena *strings; /* what strings point into, where that is the source's own; or NULL */
+    struct cJSON *tree;
 };
 void vocab_source_fini(struct vocab_source *s);
 
-struct cJSON;
-/* Reads tokenizer.json's tree. ERR_UNSUPPORTED names what is not understood. */
-bool vocab_source_json(struct vocab_source *s, const struct cJSON *root, struct err *e);
+/* Reads tokenizer.json's text, which must outlive s. ERR_UNSUPPORTED names what is not understood. */
+bool vocab_source_json(struct vocab_source *s, const char *text, size_t len, struct err *e);
 /* Adds the splits, normalizer and flags that GGUF's `tokenizer.ggml.pre` stands for. */
 bool vocab_source_pre(struct vocab_source *s, const char *pre, struct err *e);
 /* Appends the image to b (an empty buffer). */
