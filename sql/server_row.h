@@ -4,3 +4,4 @@
 
 /* Inside a write transaction of the caller. */
 bool add_usage(struct store *s, const struct store_usage *u, struct err *e);
+bool set_setting(struct store *s, const char *name, const char *json, struct err *e);

@@ -24,7 +24,11 @@ struct store {
     pid_t pid; /* who opened it: a connection must not cross fork() */
     bool checkpointer;
     bool synced; /* PRAGMA synchronous is FULL now */
-    int busy_ms;
+    int busy_ms;          /* how long to wait for another writer */
+    double busy_since;    /* clock_ms, of the wait that is under way */
+    /* of the checkpointer, see store_record.c */
+    int64_t checked_version; /* PRAGMA data_version before the last checkpoint; 0: none yet */
+    bool own_commits;        /* since then */
     sqlite3_stmt *statements[QUERY__N];
 };
 
@@ -58,6 +62,8 @@ bool write_begin_unsynced(struct store *s, struct err *e);
 /* For what may be left undone: no fsync, and false at once when another writer is at it. */
 bool write_try(struct store *s);
 bool write_end(struct store *s, bool ok, struct err *e);
+/* For sqlite3_busy_handler; context: the store. */
+int store_wait(void *context, int count);
 /* PRAGMAs and DDL; several statements. */
 bool store_exec(struct store *s, const char *sql, struct err *e);
 /* The connection's last error in our words. Returns false. */

@@ -78,7 +78,7 @@ struct store *store_open(const struct store_params *p, struct err *e)
         goto fail;
     }
     s->busy_ms = busy_ms;
-    sqlite3_busy_timeout(s->db, busy_ms);
+    sqlite3_busy_handler(s->db, store_wait, s);
     if (!configure(s, e) || !set_wal(s, busy_ms, e) || !store_exec(s, connection_sql, e) ||
         !migrate(s, schema_sql, migration_table, e))
         goto fail;

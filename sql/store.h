@@ -59,6 +59,7 @@ const char *store_sqlite_warning(void);
 bool store_setting_get(struct store *s, struct arena *a, const char *name, const char **json,
                        struct err *e);
 bool store_setting_set(struct store *s, const char *name, const char *json, struct err *e);
+#define STORE_CHECKPOINT_SETTING "checkpoint_at" /* Unix ms: when the recorder last emptied the WAL, or began to */
 
 /* Counters per user, key (0: the page) and day. Not synced: a power cut may lose the last ones. */
 struct store_usage {

@@ -1,6 +1,7 @@
 /* The recorder's side: growing answers, the WAL, clearing away. */
 #include "sql/store_record.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -8,6 +9,8 @@
 #include "sql/statement.h"
 
 #define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
+#define LONG_WAL_FRAMES 2000 /* 8 MB */
+#define TRUNCATE_WAIT_MS 200
 
 bool store_running_list(struct store *s, store_running_fn fn, void *context, struct err *e)
 {
@@ -81,23 +84,54 @@ void store_record_undo(struct store *s)
     write_end(s, false, NULL);
 }
 
-bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struct err *e)
+/* One call of SQLite's. */
+static bool check_in(struct store *s, int mode, int wait_ms, struct store_wal *w, struct err *e)
 {
     int frames = 0, done = 0;
-    memset(w, 0, sizeof *w);
-    if (!store_usable(s, e))
-        return false;
-    if (!s->checkpointer)
-        return err_set(e, ERR_INTERNAL, "database: only the recorder's connection checks the WAL in");
-    /* TRUNCATE waits for readers through the busy handler; the recorder has streams to serve. */
-    sqlite3_busy_timeout(s->db, 0);
-    int rc = sqlite3_wal_checkpoint_v2(
-        s->db, NULL, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, &frames, &done);
-    sqlite3_busy_timeout(s->db, s->busy_ms);
+    const int busy_ms = s->busy_ms;
+    s->busy_ms = wait_ms;
+    int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, mode, &frames, &done);
+    s->busy_ms = busy_ms;
     w->busy = (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
     w->frames = frames < 0 ? 0 : frames;
     w->checked_in = done < 0 ? 0 : done;
     return rc == SQLITE_OK || w->busy || store_failed(s, e);
+}
+
+/* Writes down when, for the admin page; and so makes sure that the WAL has something to check in. */
+static bool note_time(struct store *s, struct err *e)
+{
+    char json[32];
+    snprintf(json, sizeof json, "%lld", (long long)clock_wall_ms());
+    return write_begin_unsynced(s, e) && write_end(s, set_setting(s, STORE_CHECKPOINT_SETTING, json, e), e);
+}
+
+/* The WAL-reset bug strikes when a checkpoint begins on a WAL that is checked in whole, while a writer, for that very
+ * reason, begins the WAL anew. So none is begun unless a commit came after the last one that was complete: then
+ * nobody can begin the WAL anew until we are done. */
+bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struct err *e)
+{
+    int64_t version = 0;
+    memset(w, 0, sizeof *w);
+    if (!s->checkpointer)
+        return err_set(e, ERR_INTERNAL, "database: only the recorder's connection checks the WAL in");
+    sqlite3_stmt *q = query(s, QUERY_DATA_VERSION, e);
+    if (!q || !query_int(s, q, &version, e))
+        return false;
+    bool first = s->checked_version == 0, news = version != s->checked_version || s->own_commits;
+    if (!news && !truncate)
+        return true;
+    if ((first || !news) && !note_time(s, e))
+        return false;
+    /* What is committed from here on may be missed by this checkpoint: then it is news the next time. */
+    s->checked_version = version;
+    s->own_commits = false;
+    bool ok = check_in(s, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, 0, w, e);
+    if (ok && !truncate && w->checked_in < w->frames && w->frames > LONG_WAL_FRAMES)
+        ok = check_in(s, SQLITE_CHECKPOINT_TRUNCATE, TRUNCATE_WAIT_MS, w, e); /* writers never let it become whole */
+    if (!ok || w->busy || w->checked_in < w->frames)
+        s->own_commits = true; /* not whole: no danger, and more to do */
+    return ok;
 }
 
 static bool clear_sessions(struct store *s, bool *any, struct err *e)

@@ -23,19 +23,22 @@ bool store_setting_get(struct store *s, struct arena *a, const char *name, const
     return ok;
 }
 
+bool set_setting(struct store *s, const char *name, const char *json, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SETTING_SET, e);
+    if (!q)
+        return false;
+    bind_text(q, ":name", name);
+    bind_text(q, ":value", json);
+    return query_run(s, q, NULL, e);
+}
+
 bool store_setting_set(struct store *s, const char *name, const char *json, struct err *e)
 {
     cJSON *v = json_parse(json, strlen(json), &(struct json_limits){.max_bytes = SETTING_BYTES}, e);
     bool valid = v != NULL;
     cJSON_Delete(v);
-    if (!valid || !write_begin(s, e))
-        return false;
-    sqlite3_stmt *q = query(s, QUERY_SETTING_SET, e);
-    if (q) {
-        bind_text(q, ":name", name);
-        bind_text(q, ":value", json);
-    }
-    return write_end(s, q && query_run(s, q, NULL, e), e);
+    return valid && write_begin(s, e) && write_end(s, set_setting(s, name, json, e), e);
 }
 
 bool add_usage(struct store *s, const struct store_usage *u, struct err *e)

@@ -41,3 +41,7 @@ PRAGMA application_id;
 
 -- name: object_count
 SELECT count(*) FROM sqlite_schema;
+
+-- Changes when another connection has committed.
+-- name: data_version
+PRAGMA data_version;

@@ -127,19 +127,18 @@ void fixture_check_whole(const char *path)
     /* Every message hangs on a root of its own conversation; every leaf is one of its messages. */
     assert_int_equal(fixture_number(path,
                                     "WITH RECURSIVE t (id) AS (SELECT id FROM messages WHERE parent_id IS NULL "
-                                    "UNION ALL SELECT m.id FROM messages m JOIN t ON m.parent_id = t.id "
-                                    "AND m.conversation_id = (SELECT conversation_id FROM messages "
-                                    "WHERE id = t.id)) "
+                                    "UNION ALL SELECT m.id FROM t JOIN messages p ON p.id = t.id JOIN messages m "
+                                    "ON m.parent_id = t.id AND m.conversation_id = p.conversation_id) "
                                     "SELECT (SELECT count(*) FROM messages) - (SELECT count(*) FROM t)"), 0);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversations c WHERE leaf_id IS NOT NULL "
                                           "AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = c.leaf_id "
                                           "AND m.conversation_id = c.id)"), 0);
     /* An answer follows a user's message; nothing is half of a post. */
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM messages a WHERE role = 'assistant' AND NOT EXISTS "
-                                          "(SELECT 1 FROM messages u WHERE u.id = a.parent_id "
+                                          "(SELECT 1 FROM messages u WHERE u.id = a.parent_id AND u.conversation_id = a.conversation_id "
                                           "AND u.role = 'user')"), 0);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM messages u WHERE role = 'user' AND NOT EXISTS "
-                                          "(SELECT 1 FROM messages a WHERE a.parent_id = u.id "
+                                          "(SELECT 1 FROM messages a WHERE a.parent_id = u.id AND a.conversation_id = u.conversation_id "
                                           "AND a.role = 'assistant') AND conversation_id IN "
                                           "(SELECT id FROM conversations WHERE deleted_at IS NULL)"), 0);
 }
