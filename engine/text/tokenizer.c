@@ -12,7 +12,7 @@
 #include "engine/text/tokenizer_normal.h"
 #include "engine/text/vocab_image.h"
 
-enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8 };
+enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 20 };
 
 /* What one call works in. Kept between calls, so that its word cache stays warm. */
 struct scratch {
@@ -88,10 +88,11 @@ static struct scratch *scratch_take(const struct tokenizer *t)
     return s;
 }
 
-static void scratch_give(const struct tokenizer *t, struct scratch *s)
+/* What worked on a long text is not kept: one word of megabytes makes it forty times as large. */
+static void scratch_give(const struct tokenizer *t, struct scratch *s, size_t text_len)
 {
     pthread_mutex_lock(&t->pool->lock);
-    if (t->pool->n_idle < IDLE_MAX) {
+    if (t->pool->n_idle < IDLE_MAX && text_len <= IDLE_TEXT_MAX) {
         s->next = t->pool->idle;
         t->pool->idle = s;
         t->pool->n_idle++;
@@ -238,9 +239,9 @@ bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
         return err_set(e, ERR_NOMEM, "out of memory");
     size_t before = out->n;
     struct call c = {t, s, mode, out, e};
-    bool ok = encode(&c, (struct text_view){text, len, untrusted, n_untrusted});
+    bool ok = len == 0 || encode(&c, (struct text_view){text, len, untrusted, n_untrusted});
     if (!ok)
         out->n = before;
-    scratch_give(t, s);
+    scratch_give(t, s, len);
     return ok;
 }
