@@ -12,7 +12,7 @@
 #include "engine/text/tokenizer_normal.h"
 #include "engine/text/vocab_image.h"
 
-enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 20 };
+enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 18 };
 
 /* What one call works in. Kept between calls, so that its word cache stays warm. */
 struct scratch {
