@@ -71,7 +71,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->block_tokens = BACKEND_BLOCK_TOKENS;
     page->n_blocks = l->size.n_blocks;
     page->max_rows = l->size.max_rows;
-    page->n_threads = (int32_t)l->set.threads;
+    page->n_threads = l->set.threads ? (int32_t)l->set.threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
     page->kv_bytes = m.kv;
     page->state_bytes = m.state;
     page->work_bytes = m.work;
@@ -141,6 +141,58 @@ static bool open_scheduler(struct loop *l, struct err *e)
     return l->scheduler != NULL;
 }
 
+static struct backend_params backend_params_of(const struct loop *l)
+{
+    return (struct backend_params){
+        .n_blocks = l->size.n_blocks,
+        .n_states = model_plan(l->model)->n_recurrent ? l->size.n_slots : 0,
+        .max_rows = l->size.max_rows,
+        .max_sequences = l->size.n_slots,
+        .n_threads = (int32_t)l->set.threads,
+        .exact = l->set.exact,
+        .cache_dir = l->set.cache_dir,
+    };
+}
+
+/* Bytes of one KV block as this backend stores it: the difference that many make, since a pool has fixed parts. */
+static bool measure_block(struct loop *l, uint64_t *bytes, struct err *e)
+{
+    enum { FEW = 64, MANY = 128 };
+    struct backend_memory few, many;
+    l->size = (struct sizing){.n_slots = 1, .n_blocks = FEW, .max_rows = 64};
+    struct backend_params p = backend_params_of(l);
+    if (!l->ops->estimate(model_plan(l->model), &p, &few, e))
+        return false;
+    p.n_blocks = MANY;
+    if (!l->ops->estimate(model_plan(l->model), &p, &many, e))
+        return false;
+    *bytes = (many.kv - few.kv) / (MANY - FEW);
+    return true;
+}
+
+static bool open_backend(struct loop *l, struct err *e)
+{
+    const struct loop_params *set = &l->set;
+    const struct model_plan *plan = model_plan(l->model);
+    struct sizing_wish wish = {set->ctx, set->slots, set->prefill_chunk, set->kv_bytes};
+    uint64_t block_bytes;
+    /* what a GPU has free only its open can tell */
+    uint64_t available = on_gpu(l) ? 0 : sizing_available_memory();
+    if (!measure_block(l, &block_bytes, e) ||
+        !sizing_choose(plan->n_ctx, block_bytes, &wish, available, &l->size, e))
+        return false;
+    for (;;) {
+        struct backend_params p = backend_params_of(l);
+        l->backend = l->ops->open(plan, &p, e);
+        if (l->backend)
+            return true;
+        /* a size that was asked for is not changed silently; a chosen one is */
+        if ((e->code != ERR_NOMEM && e->code != ERR_LIMIT) || set->kv_bytes || !sizing_shrink(&l->size))
+            return false;
+        log_info("KV pool is made smaller blocks=%d: %s", l->size.n_blocks, e->text);
+    }
+}
+
 static bool load(struct loop *l, struct err *e)
 {
     double start = clock_ms();
@@ -154,25 +206,11 @@ static bool load(struct loop *l, struct err *e)
     l->model = model_open(set->model, e);
     if (!l->model)
         return false;
-    const struct model_plan *plan = model_plan(l->model);
     struct status_page *page = status_begin(set->status);
     describe_model(l, page);
     status_end(set->status);
     monitor_watch(set->monitor, l->model);
-    struct sizing_wish wish = {set->ctx, set->slots, set->prefill_chunk, set->kv_bytes};
-    if (!sizing_choose(plan, model_facts(l->model), &wish, sizing_available_memory(), &l->size, e))
-        return false;
-    struct backend_params p = {
-        .n_blocks = l->size.n_blocks,
-        .n_states = plan->n_recurrent ? l->size.n_slots : 0,
-        .max_rows = l->size.max_rows,
-        .max_sequences = l->size.n_slots,
-        .n_threads = (int32_t)set->threads,
-        .exact = set->exact,
-        .cache_dir = set->cache_dir,
-    };
-    l->backend = l->ops->open(plan, &p, e);
-    if (!l->backend || !open_scheduler(l, e))
+    if (!open_backend(l, e) || !open_scheduler(l, e))
         return false;
     l->load_ms = clock_ms() - start;
     return true;

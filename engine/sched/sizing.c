@@ -8,48 +8,64 @@
 
 #define DEFAULT_CTX 32768
 #define DEFAULT_PREFILL_CHUNK 512
+#define MAX_BLOCKS (INT32_MAX / BACKEND_BLOCK_TOKENS) /* positions are counted in 32 bits */
 
 static int64_t round_up(int64_t v, int64_t unit)
 {
     return (v + unit - 1) / unit * unit;
 }
 
-bool sizing_choose(const struct model_plan *plan, const struct model_facts *facts, const struct sizing_wish *wish,
-                   uint64_t available_bytes, struct sizing *out, struct err *e)
+static int64_t blocks_of(int64_t tokens)
 {
-    int64_t ctx = wish->ctx ? wish->ctx : plan->n_ctx < DEFAULT_CTX ? plan->n_ctx : DEFAULT_CTX;
-    if (ctx > plan->n_ctx)
-        return err_field(e, ERR_LIMIT, "ctx", "%" PRId64 " positions, the model was made for %d", ctx, plan->n_ctx);
-    int64_t block_bytes = (int64_t)facts->kv_bytes_per_token * BACKEND_BLOCK_TOKENS;
-    int64_t one = round_up(ctx, BACKEND_BLOCK_TOKENS) / BACKEND_BLOCK_TOKENS;
-    int64_t blocks;
+    return (tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
+}
+
+/* Few conversations fill their context: half of what all slots could hold, and a quarter of free memory at most. */
+static int64_t chosen_blocks(int64_t one, int64_t slots, int64_t block_bytes, uint64_t available_bytes)
+{
+    int64_t blocks = one * slots / 2;
+    if (available_bytes && block_bytes && blocks > (int64_t)(available_bytes / 4) / block_bytes)
+        blocks = (int64_t)(available_bytes / 4) / block_bytes;
+    return blocks < one ? one : blocks;
+}
+
+bool sizing_choose(int32_t n_ctx, uint64_t block_bytes, const struct sizing_wish *wish, uint64_t available_bytes,
+                   struct sizing *out, struct err *e)
+{
+    int64_t ctx = wish->ctx ? wish->ctx : n_ctx < DEFAULT_CTX ? n_ctx : DEFAULT_CTX;
+    int64_t each = (int64_t)block_bytes, one = blocks_of(ctx);
+    if (ctx > n_ctx)
+        return err_field(e, ERR_LIMIT, "ctx", "%" PRId64 " positions, the model was made for %d", ctx, n_ctx);
+    int64_t blocks = chosen_blocks(one, wish->slots, each, available_bytes);
     if (wish->kv_bytes) {
-        blocks = block_bytes ? wish->kv_bytes / block_bytes : one;
+        blocks = each ? wish->kv_bytes / each : one;
         if (blocks < one)
             return err_field(e, ERR_LIMIT, "kv-memory",
                              "%" PRId64 " bytes hold %" PRId64 " tokens, one context of %" PRId64 " needs %" PRId64
                              " bytes",
-                             wish->kv_bytes, blocks * BACKEND_BLOCK_TOKENS, ctx, one * block_bytes);
-    } else {
-        /* few conversations fill their context: half of what all slots could hold, and a quarter of memory at most */
-        int64_t most = block_bytes ? (int64_t)(available_bytes / 4) / block_bytes : INT32_MAX;
-        blocks = one * wish->slots / 2;
-        blocks = available_bytes && blocks > most ? most : blocks;
-        blocks = blocks < one ? one : blocks;
-        if (available_bytes && (uint64_t)(blocks * block_bytes) > available_bytes)
-            return err_field(e, ERR_LIMIT, "ctx",
-                             "KV for one context of %" PRId64 " needs %" PRId64 " bytes, %" PRIu64 " are available", ctx,
-                             blocks * block_bytes, available_bytes);
+                             wish->kv_bytes, blocks * BACKEND_BLOCK_TOKENS, ctx, one * each);
+    } else if (available_bytes && (uint64_t)(blocks * each) > available_bytes) {
+        return err_field(e, ERR_LIMIT, "ctx",
+                         "KV for one context of %" PRId64 " needs %" PRId64 " bytes, %" PRIu64 " are available", ctx,
+                         blocks * each, available_bytes);
     }
-    int64_t chunk = wish->prefill_chunk ? wish->prefill_chunk : DEFAULT_PREFILL_CHUNK;
-    chunk = round_up(chunk, BACKEND_BLOCK_TOKENS);
+    int64_t chunk = round_up(wish->prefill_chunk ? wish->prefill_chunk : DEFAULT_PREFILL_CHUNK, BACKEND_BLOCK_TOKENS);
     *out = (struct sizing){
         .n_ctx = (int32_t)ctx,
         .n_slots = (int32_t)wish->slots,
-        .n_blocks = (int32_t)(blocks > INT32_MAX / BACKEND_BLOCK_TOKENS ? INT32_MAX / BACKEND_BLOCK_TOKENS : blocks),
+        .n_blocks = (int32_t)(blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks),
         .prefill_chunk = (int32_t)chunk,
         .max_rows = (int32_t)round_up(chunk + wish->slots, BACKEND_BLOCK_TOKENS),
     };
+    return true;
+}
+
+bool sizing_shrink(struct sizing *s)
+{
+    int32_t one = (int32_t)blocks_of(s->n_ctx);
+    if (s->n_blocks <= one)
+        return false;
+    s->n_blocks = s->n_blocks / 2 < one ? one : s->n_blocks / 2;
     return true;
 }
 

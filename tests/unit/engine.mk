@@ -1,6 +1,6 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
-	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_engine
+	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_engine %D%/test_sizing
 check_PROGRAMS += $(ENGINE_TESTS)
 TESTS += $(ENGINE_TESTS)
 
@@ -22,3 +22,5 @@ TESTS += $(ENGINE_TESTS)
 # over the real program ./sluice-engine
 %C%_test_engine_SOURCES = %D%/test_engine.c %D%/engine_process.c %D%/engine_process.h
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_sizing_SOURCES = %D%/test_sizing.c
+%C%_test_sizing_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)

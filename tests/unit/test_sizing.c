@@ -1,0 +1,88 @@
+/* Sizes follow from the wishes and the memory, and what cannot be is refused with numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "engine/sched/sizing.h"
+
+#define BLOCK 1000 /* bytes */
+
+static void test_chosen_pool_is_half_of_all_slots(void **state)
+{
+    struct sizing_wish w = {.slots = 16};
+    struct sizing s;
+    struct err e = {0};
+    assert_true(sizing_choose(4096, BLOCK, &w, 0, &s, &e));
+    assert_int_equal(s.n_ctx, 4096);
+    assert_int_equal(s.n_blocks, 128 * 8);
+    assert_int_equal(s.prefill_chunk, 512);
+    assert_int_equal(s.max_rows, 544); /* a chunk, and every slot's row, in whole blocks */
+}
+
+static void test_chosen_pool_takes_a_quarter_of_memory_at_most(void **state)
+{
+    struct sizing_wish w = {.slots = 16};
+    struct sizing s;
+    struct err e = {0};
+    assert_true(sizing_choose(4096, BLOCK, &w, 800 * BLOCK, &s, &e));
+    assert_int_equal(s.n_blocks, 200);
+    assert_true(sizing_choose(4096, BLOCK, &w, 200 * BLOCK, &s, &e));
+    assert_int_equal(s.n_blocks, 128); /* one context must fit */
+    assert_false(sizing_choose(4096, BLOCK, &w, 100 * BLOCK, &s, &e));
+    assert_int_equal(e.code, ERR_LIMIT);
+    assert_non_null(strstr(e.text, "128000"));
+}
+
+static void test_long_models_get_a_bounded_context(void **state)
+{
+    struct sizing_wish w = {.slots = 1};
+    struct sizing s;
+    struct err e = {0};
+    assert_true(sizing_choose(262144, BLOCK, &w, 0, &s, &e));
+    assert_int_equal(s.n_ctx, 32768);
+    w.ctx = 100000;
+    assert_true(sizing_choose(262144, BLOCK, &w, 0, &s, &e));
+    assert_int_equal(s.n_ctx, 100000);
+    assert_int_equal(s.n_blocks, 3125);
+    w.ctx = 300000;
+    assert_false(sizing_choose(262144, BLOCK, &w, 0, &s, &e));
+    assert_string_equal(e.field, "ctx");
+}
+
+static void test_wished_memory_is_taken_as_said(void **state)
+{
+    struct sizing_wish w = {.slots = 4, .kv_bytes = 300 * BLOCK + 1};
+    struct sizing s;
+    struct err e = {0};
+    assert_true(sizing_choose(4096, BLOCK, &w, 10 * BLOCK, &s, &e));
+    assert_int_equal(s.n_blocks, 300);
+    w.kv_bytes = 127 * BLOCK;
+    assert_false(sizing_choose(4096, BLOCK, &w, 0, &s, &e));
+    assert_string_equal(e.field, "kv-memory");
+}
+
+static void test_pool_shrinks_to_one_context(void **state)
+{
+    struct sizing s = {.n_ctx = 4096, .n_blocks = 600};
+    assert_true(sizing_shrink(&s));
+    assert_int_equal(s.n_blocks, 300);
+    assert_true(sizing_shrink(&s));
+    assert_true(sizing_shrink(&s));
+    assert_int_equal(s.n_blocks, 128);
+    assert_false(sizing_shrink(&s));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chosen_pool_is_half_of_all_slots),
+        cmocka_unit_test(test_chosen_pool_takes_a_quarter_of_memory_at_most),
+        cmocka_unit_test(test_long_models_get_a_bounded_context),
+        cmocka_unit_test(test_wished_memory_is_taken_as_said),
+        cmocka_unit_test(test_pool_shrinks_to_one_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
