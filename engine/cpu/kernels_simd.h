@@ -13,49 +13,49 @@ static enum panel_kind panel_kind(const struct weight *w, bool exact)
     return PANEL_BYTE;
 }
 
-static inline __attribute__((always_inline)) void run_format(const struct lanes *l, bool exact, float *acc)
+static inline __attribute__((always_inline)) void run_format(const struct lanes *l, enum mode mode, struct sums *acc)
 {
     const struct weight *w = l->tile->weight;
     switch (w->type) {
     case WEIGHT_MXFP4:
-        tile_mxfp4(l, exact, acc);
+        tile_mxfp4(l, mode, acc);
         break;
     case WEIGHT_AFFINE:
         if (w->bits == 8)
-            tile_affine(l, 8, exact, acc);
+            tile_affine(l, 8, mode, acc);
         else if (w->bits == 4)
-            tile_affine(l, 4, exact, acc);
+            tile_affine(l, 4, mode, acc);
         else
-            tile_plain(l, exact, acc);
+            tile_plain(l, mode, acc);
         break;
     case WEIGHT_Q8_0:
-        tile_q8_0(l, exact, acc);
+        tile_q8_0(l, mode, acc);
         break;
     case WEIGHT_Q4_0:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = minus_8_levels}, exact, acc);
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = minus_8_levels}, mode, acc);
         break;
     case WEIGHT_Q4_1:
         tile_nibbles(l, (struct nibble_format){.block_bytes = 20, .at = 4, .levels = plain_levels, .shape = WITH_MIN},
-                     exact, acc);
+                     mode, acc);
         break;
     case WEIGHT_IQ4_NL:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = iq4_levels}, exact, acc);
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = iq4_levels}, mode, acc);
         break;
     case WEIGHT_MXFP4_BLOCK:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 17, .at = 1, .levels = fp4_levels, .e8m0 = true}, exact,
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 17, .at = 1, .levels = fp4_levels, .e8m0 = true}, mode,
                      acc);
         break;
     case WEIGHT_Q4_K:
-        tile_k4(l, false, exact, acc);
+        tile_k4(l, false, mode, acc);
         break;
     case WEIGHT_Q5_K:
-        tile_k4(l, true, exact, acc);
+        tile_k4(l, true, mode, acc);
         break;
     case WEIGHT_Q6_K:
-        tile_q6_k(l, exact, acc);
+        tile_q6_k(l, mode, acc);
         break;
     default:
-        tile_plain(l, exact, acc);
+        tile_plain(l, mode, acc);
     }
 }
 
@@ -74,12 +74,19 @@ static void run_floats(const struct lanes *l, float *acc)
 
 static void run_exact(const struct lanes *l, float *acc)
 {
-    run_format(l, true, acc);
+    run_format(l, MODE_EXACT, &(struct sums){.many = acc});
 }
 
-static void run_fast(const struct lanes *l, float *acc)
+static void run_many(const struct lanes *l, float *acc)
 {
-    run_format(l, false, acc);
+    run_format(l, MODE_MANY, &(struct sums){.many = acc});
+}
+
+static void run_one(const struct lanes *l, float *acc)
+{
+    struct sums sums = {.one = vf_zero()};
+    run_format(l, MODE_ONE, &sums);
+    vf_store(acc, sums.one);
 }
 
 static void tile(const struct tile *t, enum panel_kind kind, float *acc)
@@ -90,8 +97,10 @@ static void tile(const struct tile *t, enum panel_kind kind, float *acc)
         run_floats(&l, acc);
     else if (kind == PANEL_F32)
         run_exact(&l, acc);
+    else if (t->n == 1)
+        run_one(&l, acc);
     else
-        run_fast(&l, acc);
+        run_many(&l, acc);
 }
 
 #define KERNELS_JOIN_(a, b) a##b

@@ -68,13 +68,22 @@ static inline size_t cell(const struct panel *p, int32_t block, int32_t row)
     return (size_t)block * (size_t)p->rows + (size_t)row;
 }
 
+/* What is computed with an unpacked block. Constants where the format functions are inlined: with one row its
+ * sum stays in a register and nothing else needs any. */
+enum mode { MODE_ONE, MODE_MANY, MODE_EXACT };
+
+struct sums {
+    vf one;      /* MODE_ONE */
+    float *many; /* [n, LANES] */
+};
+
 /* How a format's scales enter: one per block; one and a minimum; one per half block; one and a minimum each. */
 enum scale_shape { PLAIN = 0, WITH_MIN = 1, HALVES = 2 };
 
-static inline void finish(const struct panel *p, size_t at, vi low, vi high, const vf scale[2], const vf min[2],
-                          int shape, float *acc)
+static inline __attribute__((always_inline)) vf finish(const struct panel *p, size_t at, vi low, vi high,
+                                                       const vf scale[2], const vf min[2], int shape, vf sum)
 {
-    vf sum = vf_load(acc), factor = vf_set1(p->scale[at]);
+    vf factor = vf_set1(p->scale[at]);
     if (shape & HALVES) {
         sum = vf_fma(vf_from_int(low), vf_mul(scale[0], factor), sum);
         sum = vf_fma(vf_from_int(high), vf_mul(scale[1], factor), sum);
@@ -85,12 +94,12 @@ static inline void finish(const struct panel *p, size_t at, vi low, vi high, con
         sum = vf_fma(min[0], vf_set1(p->sum[2 * at]), sum);
         sum = vf_fma(min[1], vf_set1(p->sum[2 * at + 1]), sum);
     }
-    vf_store(acc, sum);
+    return sum;
 }
 
-static inline __attribute__((always_inline)) void block_one(const vi q[16], const vf scale[2], const vf min[2],
-                                                            int shape, const struct panel *p, const int16_t *values,
-                                                            size_t at, float *acc)
+static inline __attribute__((always_inline)) vf block_one(const vi q[16], const vf scale[2], const vf min[2], int shape,
+                                                          const struct panel *p, const int16_t *values, size_t at,
+                                                          vf acc)
 {
     const int16_t *x = values + at * PANEL_BLOCK;
     vi sum[4];
@@ -102,7 +111,7 @@ static inline __attribute__((always_inline)) void block_one(const vi q[16], cons
         UNROLL
         for (int c = 0; c < 4; c++)
             sum[c] = vi_dot(sum[c], q[4 * c + i], vi_pair(x + 2 * (4 * c + i)));
-    finish(p, at, vi_add(sum[0], sum[1]), vi_add(sum[2], sum[3]), scale, min, shape, acc);
+    return finish(p, at, vi_add(sum[0], sum[1]), vi_add(sum[2], sum[3]), scale, min, shape, acc);
 }
 
 static inline __attribute__((always_inline)) void block_four(const vi q[16], const vf scale[2], const vf min[2],
@@ -127,7 +136,7 @@ static inline __attribute__((always_inline)) void block_four(const vi q[16], con
         }
     UNROLL
     for (int t = 0; t < 4; t++)
-        finish(p, at[t], low[t], high[t], scale, min, shape, acc + t * LANES);
+        vf_store(acc + t * LANES, finish(p, at[t], low[t], high[t], scale, min, shape, vf_load(acc + t * LANES)));
 }
 
 /* One unpacked block times all rows of the tile. */
@@ -147,7 +156,8 @@ static inline __attribute__((always_inline)) void block_rows(const struct lanes 
         block_four(q, scale, min, shape, p, values, at, acc + i * LANES);
     }
     for (; i < n; i++)
-        block_one(q, scale, min, shape, p, values, cell(p, block, l->index[i]), acc + i * LANES);
+        vf_store(acc + i * LANES, block_one(q, scale, min, shape, p, values, cell(p, block, l->index[i]),
+                                            vf_load(acc + i * LANES)));
 }
 
 /* The f32 path: weights of a block, [32 columns][LANES rows]. Four partial sums by column. */
@@ -187,19 +197,24 @@ static inline void block_exact(const struct lanes *l, int32_t block, const vi q[
     block_floats(l, block, w, acc);
 }
 
-/* Either, as the tile's format function was asked; `exact` is a constant where this is inlined. */
 static inline __attribute__((always_inline)) void block_apply(const struct lanes *l, int32_t block, const vi q[16],
                                                               const vf scale[2], const vf min[2], int shape,
-                                                              enum panel_kind kind, bool exact, float *acc)
+                                                              enum panel_kind kind, enum mode mode, struct sums *acc)
 {
-    if (exact)
-        block_exact(l, block, q, scale, min, kind, acc);
-    else
-        block_rows(l, block, q, scale, min, shape, kind, acc);
+    const struct panel *p = l->tile->panel;
+    if (mode == MODE_ONE) {
+        fetch_ahead(l, block);
+        acc->one = block_one(q, scale, min, shape, p, kind == PANEL_NIBBLE ? p->nibble : p->byte,
+                             cell(p, block, l->index[0]), acc->one);
+    } else if (mode == MODE_EXACT) {
+        block_exact(l, block, q, scale, min, kind, acc->many);
+    } else {
+        block_rows(l, block, q, scale, min, shape, kind, acc->many);
+    }
 }
 
 /* Any packed format through plain C: right, and slow where few rows share the unpacking. */
-static inline void tile_plain(const struct lanes *l, bool exact, float *acc)
+static inline __attribute__((always_inline)) void tile_plain(const struct lanes *l, enum mode mode, struct sums *acc)
 {
     const struct weight *w = l->tile->weight;
     for (int32_t b = 0; b < l->blocks; b++) {
@@ -224,7 +239,7 @@ static inline void tile_plain(const struct lanes *l, bool exact, float *acc)
         for (int i = 0; i < 16; i++)
             q[i] = vi_load(pairs[i]);
         vf scale[2] = {vf_load(plane[0]), vf_load(plane[1])}, min[2] = {vf_load(plane[2]), vf_load(plane[3])};
-        block_apply(l, b, q, scale, min, WITH_MIN | HALVES, PANEL_BYTE, exact, acc);
+        block_apply(l, b, q, scale, min, WITH_MIN | HALVES, PANEL_BYTE, mode, acc);
     }
 }
 

@@ -78,7 +78,7 @@ static inline void scales_mxfp4(const struct lanes *l, int32_t first, int32_t n,
     }
 }
 
-static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes *l, bool exact, float *acc)
+static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes *l, enum mode mode, struct sums *acc)
 {
     nibble_table table = nibble_levels(fp4_levels);
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes 
                 look_up(v[j], table, q + 4 * j);
             vf scale[2], zero[2] = {vf_zero(), vf_zero()};
             scale[0] = scale[1] = vf_load(s.scale[b]);
-            block_apply(l, first + b, q, scale, zero, PLAIN, PANEL_NIBBLE, exact, acc);
+            block_apply(l, first + b, q, scale, zero, PLAIN, PANEL_NIBBLE, mode, acc);
         }
     }
 }
@@ -148,7 +148,7 @@ static inline void affine_q(const struct lanes *l, int32_t block, int bits, nibb
 }
 
 /* Affine 4 and 8 bit. */
-static inline __attribute__((always_inline)) void tile_affine(const struct lanes *l, int bits, bool exact, float *acc)
+static inline __attribute__((always_inline)) void tile_affine(const struct lanes *l, int bits, enum mode mode, struct sums *acc)
 {
     const struct weight *w = l->tile->weight;
     nibble_table table = nibble_levels(plain_levels);
@@ -164,7 +164,7 @@ static inline __attribute__((always_inline)) void tile_affine(const struct lanes
             vf scale[2], min[2];
             scale[0] = scale[1] = vf_load(s.scale[b / per_group]);
             min[0] = min[1] = vf_load(s.min[b / per_group]);
-            block_apply(l, first + b, q, scale, min, WITH_MIN, bits == 4 ? PANEL_NIBBLE : PANEL_BYTE, exact, acc);
+            block_apply(l, first + b, q, scale, min, WITH_MIN, bits == 4 ? PANEL_NIBBLE : PANEL_BYTE, mode, acc);
         }
     }
 }
@@ -178,7 +178,7 @@ struct nibble_format {
 };
 
 static inline __attribute__((always_inline)) void tile_nibbles(const struct lanes *l, struct nibble_format f,
-                                                               bool exact, float *acc)
+                                                               enum mode mode, struct sums *acc)
 {
     nibble_table table = nibble_levels(f.levels);
     for (int32_t b = 0; b < l->blocks; b++) {
@@ -202,11 +202,11 @@ static inline __attribute__((always_inline)) void tile_nibbles(const struct lane
         scale[1] = scale[0];
         if (f.shape & WITH_MIN)
             min[0] = min[1] = vf_from_half_lanes(load_words(l->data, at + 2));
-        block_apply(l, b, q, scale, min, f.shape, PANEL_BYTE, exact, acc);
+        block_apply(l, b, q, scale, min, f.shape, PANEL_BYTE, mode, acc);
     }
 }
 
-static inline __attribute__((always_inline)) void tile_q8_0(const struct lanes *l, bool exact, float *acc)
+static inline __attribute__((always_inline)) void tile_q8_0(const struct lanes *l, enum mode mode, struct sums *acc)
 {
     for (int32_t b = 0; b < l->blocks; b++) {
         size_t at = (size_t)b * 34;
@@ -220,7 +220,7 @@ static inline __attribute__((always_inline)) void tile_q8_0(const struct lanes *
         }
         vf scale[2], zero[2] = {vf_zero(), vf_zero()};
         scale[0] = scale[1] = vf_from_half_lanes(load_words(l->data, at));
-        block_apply(l, b, q, scale, zero, PLAIN, PANEL_BYTE, exact, acc);
+        block_apply(l, b, q, scale, zero, PLAIN, PANEL_BYTE, mode, acc);
     }
 }
 
@@ -275,7 +275,7 @@ static inline void bytes_to_pairs(const vi v[8], vi q[16])
 }
 
 /* Q4_K (five == false) and Q5_K: 64 columns share 32 bytes, so two blocks per load. */
-static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l, bool five, bool exact, float *acc)
+static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l, bool five, enum mode mode, struct sums *acc)
 {
     size_t block_bytes = five ? 176 : 144, codes = five ? 48 : 16;
     vi nibbles = vi_set1(0x0f0f0f0f);
@@ -303,7 +303,7 @@ static inline __attribute__((always_inline)) void tile_k4(const struct lanes *l,
             vf scale[2], min[2];
             scale[0] = scale[1] = vf_load(scales[sub]);
             min[0] = min[1] = vf_load(mins[sub]);
-            block_apply(l, super * 8 + sub, q, scale, min, WITH_MIN, PANEL_BYTE, exact, acc);
+            block_apply(l, super * 8 + sub, q, scale, min, WITH_MIN, PANEL_BYTE, mode, acc);
         }
     }
 }
@@ -328,7 +328,7 @@ static inline void q6_bytes(const struct lanes *l, size_t at, int sub, vi v[8])
     }
 }
 
-static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *l, bool exact, float *acc)
+static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *l, enum mode mode, struct sums *acc)
 {
     vi offset = vi_set1(0x00200020);
     for (int32_t super = 0; super < l->blocks / 8; super++) {
@@ -347,7 +347,7 @@ static inline __attribute__((always_inline)) void tile_q6_k(const struct lanes *
             vi low = sub % 2 ? vi_shl(s[sub / 2], 8) : vi_shl(s[sub / 2], 24);
             vi high = sub % 2 ? s[sub / 2] : vi_shl(s[sub / 2], 16);
             vf scale[2] = {vf_mul(d, vf_from_int(vi_sar(low, 24))), vf_mul(d, vf_from_int(vi_sar(high, 24)))};
-            block_apply(l, super * 8 + sub, q, scale, zero, HALVES, PANEL_BYTE, exact, acc);
+            block_apply(l, super * 8 + sub, q, scale, zero, HALVES, PANEL_BYTE, mode, acc);
         }
     }
 }
