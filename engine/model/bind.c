@@ -154,7 +154,7 @@ static bool shape_is(const struct tensor *t, int32_t n_matrix, int64_t rows, int
            t->dims[at + 1] == cols;
 }
 
-static bool want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix, int64_t rows, int64_t cols)
+bool bind_want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix, int64_t rows, int64_t cols)
 {
     if (shape_is(t, n_matrix, rows, cols))
         return true;
@@ -186,7 +186,7 @@ static bool take_plane(struct binder *b, const struct weight *w, const struct te
         return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is %s, which does not fit its module's quantization",
                          t->name, t->type_name);
     *plane = t->data;
-    return want_shape(b, t, n_matrix, w->rows, w->cols / w->group);
+    return bind_want_shape(b, t, n_matrix, w->rows, w->cols / w->group);
 }
 
 static bool scale_type_of(const struct tensor *t, enum scale_type *type)
@@ -214,7 +214,7 @@ static bool view_quantized(struct binder *b, struct weight *w, const struct tens
     if (w->cols % q.group || w->cols * (int64_t)q.bits % 32)
         return bind_fail(b, ERR_FORMAT, t->name, "tensor %s: %d columns do not divide into groups of %d", t->name,
                          w->cols, q.group);
-    if (!want_shape(b, t, n_matrix, w->rows, w->cols * (int64_t)q.bits / 32))
+    if (!bind_want_shape(b, t, n_matrix, w->rows, w->cols * (int64_t)q.bits / 32))
         return false;
     w->type = q.mode == QUANT_MXFP4 ? WEIGHT_MXFP4 : WEIGHT_AFFINE;
     w->scale_type = SCALE_E8M0;
@@ -253,7 +253,7 @@ static bool view_plain(struct binder *b, struct weight *w, const struct tensor *
         return bind_fail(b, ERR_UNSUPPORTED, t->name, "tensor %s is %s, which is not read as a weight", t->name,
                          t->type_name);
     }
-    return want_shape(b, t, n_matrix, w->rows, w->cols);
+    return bind_want_shape(b, t, n_matrix, w->rows, w->cols);
 }
 
 static void set_strides(struct weight *w)
@@ -312,29 +312,33 @@ void bind_matrix(struct binder *b, struct weight *w, struct names n, int32_t row
     bind_stack(b, w, n, 0, (struct row_slice){0, 1, rows}, rows, cols);
 }
 
-static bool copy_f32(struct binder *b, const struct tensor *t, float *out, int32_t count)
+static bool copy_f32(struct binder *b, const struct tensor *t, float *out, const struct row_slice *s, int32_t count)
 {
+    int32_t each = s->of / s->step; /* taken of each run */
     for (int32_t i = 0; i < count; i++) {
-        const uint8_t *at = t->data + (size_t)i * (t->type == TENSOR_F32 ? 4 : 2);
+        size_t from = (size_t)(i / each) * (size_t)s->of + (size_t)s->first + (size_t)(i % each) * (size_t)s->step;
+        const uint8_t *at = t->data + from * (t->type == TENSOR_F32 ? 4 : 2);
         out[i] = t->type == TENSOR_F32   ? f32_from_bits(load_u32(at))
                  : t->type == TENSOR_F16 ? f16_to_f32(load_u16(at))
                                          : bf16_to_f32(load_u16(at));
         if (!isfinite(out[i]))
-            return bind_fail(b, ERR_FORMAT, t->name, "tensor %s: value %d is not finite", t->name, i);
+            return bind_fail(b, ERR_FORMAT, t->name, "tensor %s: value %zu is not finite", t->name, from);
     }
     return true;
 }
 
-void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count)
+/* total: values in the file; count of them are taken as *s says. */
+static void bind_values(struct binder *b, struct vector *v, struct names n, const struct row_slice *s, int64_t total,
+                        int32_t count)
 {
     *v = (struct vector){0};
     struct tensor *t = bind_find(b, n, NULL, 0);
     if (!t)
         return;
     char shape[128];
-    if (tensor_count(t->dims, t->n_dims) != count) {
+    if (tensor_count(t->dims, t->n_dims) != total) {
         bind_fail(b, ERR_FORMAT, t->name, "tensor %s is %s, want %d values", t->name,
-                  tensor_shape_text(t, shape, sizeof shape), count);
+                  tensor_shape_text(t, shape, sizeof shape), (int)total);
         return;
     }
     if (t->type != TENSOR_F32 && t->type != TENSOR_F16 && t->type != TENSOR_BF16) {
@@ -344,8 +348,24 @@ void bind_vector_optional(struct binder *b, struct vector *v, struct names n, in
     float *copy = arena_alloc(b->arena, (size_t)count * sizeof *copy);
     if (!copy)
         bind_fail(b, ERR_NOMEM, t->name, "no memory for tensor %s", t->name);
-    else if (copy_f32(b, t, copy, count))
+    else if (copy_f32(b, t, copy, s, count))
         *v = (struct vector){copy, count};
+}
+
+void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count)
+{
+    bind_values(b, v, n, &(struct row_slice){0, 1, count}, count, count);
+}
+
+void bind_vector_slices(struct binder *b, struct vector *v, struct names n, int32_t n_matrix, struct row_slice s,
+                        int32_t count)
+{
+    if (b->outline)
+        note(b, n, (struct outline_item){.is_vector = true, .cols = n_matrix * s.of});
+    else if (bind_has(b, n))
+        bind_values(b, v, n, &s, (int64_t)n_matrix * s.of, n_matrix * count);
+    else
+        bind_missing(b, n);
 }
 
 void bind_vector(struct binder *b, struct vector *v, struct names n, int32_t count)

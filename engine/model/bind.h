@@ -63,9 +63,17 @@ void bind_stack(struct binder *b, struct weight *w, struct names n, int32_t n_ma
                 int32_t rows, int32_t cols);
 /* Routed experts: stacked, fused, or one tensor each; sizes are those in *m. bind_experts.c */
 void bind_experts(struct binder *b, struct moe_plan *m, int32_t d_model);
+/* The layouts of gpt-oss: gate and up interleaved row by row, MXFP4 blocks in four dimensions or transposed bf16; and
+ * their biases. bind_gpt_oss.c */
+void bind_gpt_oss_experts(struct binder *b, struct moe_plan *m, int32_t d_model);
+/* Checks "[n_matrix, rows, cols]" (n_matrix 0: two dimensions). */
+bool bind_want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix, int64_t rows, int64_t cols);
 /* Dense feed-forward of d_ff rows under `hf` ("mlp") and with `gguf_suffix` ("" or "_shexp"). */
 void bind_mlp(struct binder *b, struct mlp_plan *m, struct names n, int32_t d_ff, int32_t d_model);
 
+/* Values first, first + step, ... of each of n_matrix runs of `of`: the biases of fused experts. */
+void bind_vector_slices(struct binder *b, struct vector *v, struct names n, int32_t n_matrix, struct row_slice s,
+                        int32_t count);
 /* f32 copies; every value must be finite. The file's shape may have any dimensions whose product is n. */
 void bind_vector(struct binder *b, struct vector *v, struct names n, int32_t count);
 void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count);

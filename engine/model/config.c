@@ -198,6 +198,14 @@ bool config_bool(struct config *c, const char *hf, const char *gguf, bool fallba
     return fallback;
 }
 
+const char *config_string(struct config *c, const char *hf)
+{
+    const cJSON *v = find(c, hf);
+    if (v && !cJSON_IsString(v))
+        config_fail(c, ERR_FORMAT, "%s is not a string", hf);
+    return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
 const char *config_string_at(struct config *c, const char *hf, int32_t i)
 {
     const cJSON *v = find(c, hf);

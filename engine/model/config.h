@@ -50,6 +50,8 @@ void config_close(struct config *c);
 int32_t config_int(struct config *c, struct key k);
 double config_number(struct config *c, struct key k);
 bool config_bool(struct config *c, const char *hf, const char *gguf, bool fallback);
+/* NULL when absent; plain folders only. */
+const char *config_string(struct config *c, const char *hf);
 bool config_has(const struct config *c, const char *hf, const char *gguf);
 /* Entry i of a list, or the number itself where the file holds one number for all layers. */
 int32_t config_int_at(struct config *c, struct key k, int32_t i);

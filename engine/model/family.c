@@ -1,16 +1,18 @@
 /* The list of families, and what all of them share: embedding, head, norms, eos. */
 #include "engine/model/family.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/json.h"
 #include "engine/model/gguf.h"
 
-extern const struct family family_qwen3_moe;
+extern const struct family family_qwen3_moe, family_qwen3_5_moe, family_bailing_moe, family_gpt_oss, family_qwen3,
+    family_llama;
 
 static const struct family *const families[] = {
-    &family_qwen3_moe,
+    &family_qwen3_moe, &family_qwen3_5_moe, &family_bailing_moe, &family_gpt_oss, &family_qwen3, &family_llama,
     NULL,
 };
 
@@ -97,11 +99,12 @@ static void add_one(struct vector *v)
 static void build_layer(const struct family *f, struct config *c, struct binder *b, struct model_plan *p, int32_t i)
 {
     struct layer_plan *l = &p->layers[i];
+    bool less_one = f->norm_less_one && f->norm_less_one(b);
     b->layer = i;
     bind_vector(b, &l->mixer_norm, f->mixer_norm, p->d_model);
     bind_vector(b, &l->ffn_norm, f->ffn_norm, p->d_model);
     f->layer(c, b, p, i);
-    if (f->norm_plus_one) {
+    if (less_one) {
         add_one(&l->mixer_norm);
         add_one(&l->ffn_norm);
         add_one(&l->attention.q_norm);
@@ -118,7 +121,7 @@ static void build_ends(const struct family *f, struct config *c, struct binder *
     bool tied = config_bool(c, "tie_word_embeddings", NULL, false);
     bind_matrix(b, &p->embed, f->embed, p->n_vocab, p->d_model);
     bind_vector(b, &p->final_norm, f->final_norm, p->d_model);
-    if (f->norm_plus_one)
+    if (f->norm_less_one && f->norm_less_one(b))
         add_one(&p->final_norm);
     /* Files exist that say "tied" and hold a head, or say nothing and hold none: the tensor decides, but a
      * model that says "own head" must have it. */
@@ -167,6 +170,17 @@ void family_read_usual(struct config *c, struct model_plan *p)
         p->n_layer -= draft;
 }
 
+void family_read_attention(struct config *c, struct attention_plan *a, int32_t d_model)
+{
+    a->n_head = config_int(c, key_needed("num_attention_heads", "attention.head_count", 1, 4096));
+    a->n_kv_head = config_int(c, key_or("num_key_value_heads", "attention.head_count_kv", 1, 4096, a->n_head));
+    a->d_head = config_int(c, key_or("head_dim", "attention.key_length", 1, 1024, a->n_head ? d_model / a->n_head : 1));
+    if (a->n_head % a->n_kv_head)
+        config_fail(c, ERR_FORMAT, "%d heads over %d key heads", a->n_head, a->n_kv_head);
+    a->scale = 1 / sqrtf((float)a->d_head);
+    family_rope(c, &a->rope, family_rotary_dims(c, a->d_head));
+}
+
 void family_attention_weights(struct binder *b, struct attention_plan *a, int32_t d_model)
 {
     int32_t q_rows = a->n_head * a->d_head * (a->output_gate ? 2 : 1), kv_rows = a->n_kv_head * a->d_head;
@@ -174,9 +188,27 @@ void family_attention_weights(struct binder *b, struct attention_plan *a, int32_
     bind_matrix(b, &a->wk, (struct names){"self_attn.k_proj", "attn_k"}, kv_rows, d_model);
     bind_matrix(b, &a->wv, (struct names){"self_attn.v_proj", "attn_v"}, kv_rows, d_model);
     bind_matrix(b, &a->wo, (struct names){"self_attn.o_proj", "attn_output"}, d_model, a->n_head * a->d_head);
+    bind_vector_optional(b, &a->bq, (struct names){"self_attn.q_proj.bias", "attn_q.bias"}, q_rows);
+    bind_vector_optional(b, &a->bk, (struct names){"self_attn.k_proj.bias", "attn_k.bias"}, kv_rows);
+    bind_vector_optional(b, &a->bv, (struct names){"self_attn.v_proj.bias", "attn_v.bias"}, kv_rows);
+    bind_vector_optional(b, &a->bo, (struct names){"self_attn.o_proj.bias", "attn_output.bias"}, d_model);
 }
 
-int32_t family_head_dim(struct config *c, int32_t d_model, int32_t n_head)
+void family_qk_norms(struct binder *b, struct attention_plan *a)
 {
-    return config_int(c, key_or("head_dim", "attention.key_length", 1, 1024, n_head ? d_model / n_head : 1));
+    bind_vector(b, &a->q_norm, (struct names){"self_attn.q_norm", "attn_q_norm"}, a->d_head);
+    bind_vector(b, &a->k_norm, (struct names){"self_attn.k_norm", "attn_k_norm"}, a->d_head);
+}
+
+int32_t family_dense_width(struct config *c)
+{
+    return config_int(c, key_needed("intermediate_size", "feed_forward_length", 1, 1 << 20));
+}
+
+void family_read_moe(struct config *c, struct moe_plan *m)
+{
+    m->n_expert = config_int(c, key_needed("num_experts", "expert_count", 1, 4096));
+    m->n_used = config_int(c, key_needed("num_experts_per_tok", "expert_used_count", 1, m->n_expert));
+    m->d_ff = config_int(c, key_needed("moe_intermediate_size", "expert_feed_forward_length", 1, 1 << 20));
+    m->scale = 1;
 }

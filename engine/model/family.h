@@ -19,7 +19,8 @@ struct family {
      * has the usual two ("input_layernorm", "post_attention_layernorm"). */
     void (*layer)(struct config *c, struct binder *b, struct model_plan *p, int32_t i);
     struct names embed, final_norm, mixer_norm, ffn_norm;
-    bool norm_plus_one; /* plain Hugging Face files store w, applied as 1 + w */
+    /* Whether this file stores norm weights as w - 1; NULL: never. */
+    bool (*norm_less_one)(struct binder *b);
 };
 
 /* The family of a configuration; ERR_UNSUPPORTED names what the file says and what there is. */
@@ -38,7 +39,18 @@ void family_add_eos(struct model_plan *p, const cJSON *v);
 void family_read_usual(struct config *c, struct model_plan *p);
 /* Plain rotary settings, or YaRN/linear/llama3 scaling as the configuration says: rope.c */
 void family_rope(struct config *c, struct rope_plan *r, int32_t n_dims);
-/* Separate q, k, v, o projections with the usual names; sizes are those in *a. */
+/* Dimensions of a head that rotate: all, or partial_rotary_factor of them. */
+int32_t family_rotary_dims(struct config *c, int32_t d_head);
+/* GGUF: the tensor of factors that stands for Llama 3's scaling, where there is one; b->layer must be -1 or the
+ * tensor is looked for in the layer. */
+void family_rope_factors(struct binder *b, struct rope_plan *r);
+/* n_head, n_kv_head, d_head, scale, rope by their usual names. */
+void family_read_attention(struct config *c, struct attention_plan *a, int32_t d_model);
+/* Separate q, k, v, o projections with the usual names, and their biases where the file has them. */
 void family_attention_weights(struct binder *b, struct attention_plan *a, int32_t d_model);
-/* head_dim, or d_model / heads where it is silent. */
-int32_t family_head_dim(struct config *c, int32_t d_model, int32_t n_head);
+/* RMS norms of q and k per head, with the usual names. */
+void family_qk_norms(struct binder *b, struct attention_plan *a);
+/* Width of the dense feed-forward. */
+int32_t family_dense_width(struct config *c);
+/* n_expert, n_used, d_ff by their usual names. */
+void family_read_moe(struct config *c, struct moe_plan *m);
