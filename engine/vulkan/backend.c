@@ -7,6 +7,7 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/vulkan/bandwidth.h"
 #include "engine/vulkan/step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
@@ -169,7 +170,7 @@ static const char *backend_device_name(const struct backend *b)
 
 static double backend_read_bandwidth(struct backend *b)
 {
-    return b->bandwidth;
+    return bandwidth_of(b);
 }
 
 static bool pick_only(bool *software, struct err *e)
@@ -198,7 +199,7 @@ const struct backend_ops vulkan_backend = {
     .name = "vulkan",
     .open = backend_open,
     .close = backend_close,
-    .step = step_run,
+    .step = vulkan_step_run,
     .copy_state = backend_copy_state,
     .copy_blocks = backend_copy_blocks,
     .memory = backend_memory,

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/model/backend.h"
 #include "engine/vulkan/device_model.h"
+#include "engine/vulkan/profile.h"
 
 #define STEP_HEAD_ROWS 64 /* logits of so many rows at a time */
 #define STEP_DEAD (-1)    /* position of a row that only pads the batch */
@@ -85,6 +86,7 @@ struct backend {
     uint64_t dense_bytes;    /* read by every step */
     struct backend_counters counters;
     double bandwidth;        /* measured, 0: not yet */
+    struct profile *profile; /* NULL in service */
 };
 
 /* --- work.c: work memory, the step's variables, results, KV */

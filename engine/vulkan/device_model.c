@@ -89,13 +89,19 @@ static void fill_biases(const struct heap_part *p, int source, int64_t first, in
     }
 }
 
-/* Biases of q, k, v below each other as their rows are; an absent one is zeros. */
-static bool plan_qkv_bias(struct heap *h, const struct attention_plan *a, VkDeviceAddress *address, struct err *e)
+/* Vectors below each other, as the rows of a stack are; an absent one is zeros. */
+static bool plan_biases(struct heap *h, const struct vector *const *v, const int64_t *rows, int n, VkDeviceAddress *address,
+                        struct err *e)
 {
-    struct heap_part part = {.address = address, .fill = fill_biases, .row_bytes = sizeof(float),
-                             .sources = {&a->bq, &a->bk, &a->bv}, .rows = {a->wq.rows, a->wk.rows, a->wv.rows}};
-    part.bytes = (uint64_t)(a->wq.rows + a->wk.rows + a->wv.rows) * sizeof(float);
-    return heap_plan(h, &part, e);
+    struct heap_part part = {.address = address, .fill = fill_biases, .row_bytes = sizeof(float)};
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        part.sources[i] = v[i];
+        part.rows[i] = rows[i];
+        part.bytes += (uint64_t)rows[i] * sizeof(float);
+        any = any || v[i]->at;
+    }
+    return !any || heap_plan(h, &part, e);
 }
 
 static bool plan_attention(struct heap *h, const struct attention_plan *a, struct device_layer *l, struct err *e)
@@ -110,8 +116,8 @@ static bool plan_attention(struct heap *h, const struct attention_plan *a, struc
     }
     if (device_layout_equal(&q, &k) && device_layout_equal(&q, &v)) {
         l->n_qkv = 1;
-        if (!plan_stack(h, w, 3, &l->qkv[0], e) ||
-            ((a->bq.at || a->bk.at || a->bv.at) && !plan_qkv_bias(h, a, &l->b_qkv[0], e))) {
+        const int64_t rows[3] = {a->wq.rows, a->wk.rows, a->wv.rows};
+        if (!plan_stack(h, w, 3, &l->qkv[0], e) || !plan_biases(h, bias, rows, 3, &l->b_qkv[0], e)) {
             return false;
         }
     } else {
@@ -127,20 +133,38 @@ static bool plan_attention(struct heap *h, const struct attention_plan *a, struc
            plan_matrix(h, &a->wo, &l->wo, e) && heap_plan(h, &freq, e);
 }
 
+/* Gates and ups in one stack, so that one address reaches both. */
+static bool plan_gate_up(struct heap *h, const struct weight *gate, const struct weight *up, const struct vector *b_gate,
+                         const struct vector *b_up, struct device_mlp *m, struct err *e)
+{
+    const struct weight *w[2] = {gate, up};
+    const struct vector *bias[2] = {b_gate, b_up};
+    const int64_t rows[2] = {(int64_t)gate->n_matrix * gate->rows, (int64_t)up->n_matrix * up->rows};
+    struct device_layout a, b;
+    if (!device_layout_of(gate, &a, e) || !device_layout_of(up, &b, e)) {
+        return false;
+    }
+    if (!device_layout_equal(&a, &b)) {
+        return err_set(e, ERR_UNSUPPORTED, "%s and %s are packed differently", gate->name, up->name);
+    }
+    if (!plan_stack(h, w, 2, &m->gate_up, e) || !plan_biases(h, bias, rows, 2, &m->b_gate_up, e)) {
+        return false;
+    }
+    m->gate_up.rows = (uint32_t)gate->rows;
+    m->d_ff = (uint32_t)gate->rows;
+    return true;
+}
+
 static bool plan_mlp(struct heap *h, const struct mlp_plan *p, struct device_mlp *m, struct err *e)
 {
-    m->d_ff = (uint32_t)p->d_ff;
-    return plan_matrix(h, &p->gate, &m->gate, e) && plan_matrix(h, &p->up, &m->up, e) && plan_matrix(h, &p->down, &m->down, e) &&
-           plan_vector(h, &p->b_gate, &m->b_gate, e) && plan_vector(h, &p->b_up, &m->b_up, e) &&
+    return plan_gate_up(h, &p->gate, &p->up, &p->b_gate, &p->b_up, m, e) && plan_matrix(h, &p->down, &m->down, e) &&
            plan_vector(h, &p->b_down, &m->b_down, e);
 }
 
 static bool plan_moe(struct heap *h, const struct moe_plan *p, struct device_layer *l, struct err *e)
 {
     struct device_mlp *m = &l->mlp;
-    m->d_ff = (uint32_t)p->d_ff;
-    return plan_matrix(h, &p->gate, &m->gate, e) && plan_matrix(h, &p->up, &m->up, e) && plan_matrix(h, &p->down, &m->down, e) &&
-           plan_vector(h, &p->b_gate, &m->b_gate, e) && plan_vector(h, &p->b_up, &m->b_up, e) &&
+    return plan_gate_up(h, &p->gate, &p->up, &p->b_gate, &p->b_up, m, e) && plan_matrix(h, &p->down, &m->down, e) &&
            plan_vector(h, &p->b_down, &m->b_down, e) && plan_matrix(h, &p->router, &l->router, e) &&
            plan_vector(h, &p->router_bias, &l->router_bias, e) && plan_vector(h, &p->select_bias, &l->select_bias, e) &&
            plan_matrix(h, &p->shared_gate, &l->shared_gate, e) && (!p->has_shared || plan_mlp(h, &p->shared, &l->shared, e));

@@ -13,8 +13,9 @@ struct device_matrix {
 };
 
 struct device_mlp { /* dense feed-forward, shared expert, or all routed experts */
-    struct device_matrix gate, up, down;
-    VkDeviceAddress b_gate, b_up, b_down;
+    struct device_matrix gate_up; /* the gates of all experts, then all ups; rows: of one gate */
+    struct device_matrix down;
+    VkDeviceAddress b_gate_up, b_down;
     uint32_t d_ff;
 };
 

@@ -28,7 +28,7 @@ static void projections(struct forward *f, const struct device_layer *l)
     struct backend *b = f->r.b;
     uint32_t at = 0;
     for (int i = 0; i < l->n_qkv; i++) {
-        record_linear(&f->r, &(struct linear_op){.w = &l->qkv[i], .x = b->work.x, .norm = l->mixer_norm, .y = b->work.qkv + at * 4,
+        record_linear(&f->r, &(struct linear_op){.label = "qkv", .w = &l->qkv[i], .x = b->work.x, .norm = l->mixer_norm, .y = b->work.qkv + at * 4,
                                                  .bias = l->b_qkv[i], .x_stride = b->sizes.d, .y_stride = b->sizes.qkv,
                                                  .n_x = f->r.n_rows, .eps = b->plan->norm_eps});
         at += l->qkv[i].rows;
@@ -46,16 +46,16 @@ static void attention(struct forward *f, const struct attention_plan *a, const s
     }
     record_attention(&f->r, a, l, f->shape->alone);
     record_barrier(&f->r);
-    record_linear(&f->r, &(struct linear_op){.w = &l->wo, .x = b->work.attn, .y = b->work.x, .bias = l->bo,
+    record_linear(&f->r, &(struct linear_op){.label = "wo", .w = &l->wo, .x = b->work.attn, .y = b->work.x, .bias = l->bo,
                                              .x_stride = (uint32_t)(a->n_head * a->d_head), .y_stride = b->sizes.d,
                                              .n_x = f->r.n_rows, .add = true});
     after(f, "after_mixer", layer);
 }
 
-static void router(struct forward *f, const struct moe_plan *p, const struct device_layer *l, int layer)
+static void router(struct forward *f, const struct moe_plan *p, const struct device_layer *l, int layer, bool in_experts)
 {
     struct backend *b = f->r.b;
-    struct linear_op op = {.w = &l->router, .x = b->work.x, .norm = l->ffn_norm, .y = b->work.router, .bias = l->router_bias,
+    struct linear_op op = {.label = "router", .w = &l->router, .x = b->work.x, .norm = l->ffn_norm, .y = b->work.router, .bias = l->router_bias,
                            .x_stride = b->sizes.d, .y_stride = b->sizes.expert, .n_x = f->r.n_rows, .eps = b->plan->norm_eps};
     record_linear(&f->r, &op);
     if (l->shared_gate.n_matrix) {
@@ -66,19 +66,22 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
         record_linear(&f->r, &op);
     }
     after(f, "router_logits", layer);
-    record_route(&f->r, p, l, layer);
-    after(f, "experts", layer);
+    if (!in_experts) {
+        record_route(&f->r, p, l, layer);
+        after(f, "experts", layer);
+    }
 }
 
 static void experts(struct forward *f, const struct layer_plan *p, const struct device_layer *l, int layer)
 {
     struct backend *b = f->r.b;
     const bool clamp = p->activation == ACT_SWIGLU_CLAMP;
-    struct mlp_op routed = {.m = &l->mlp, .norm = l->ffn_norm, .h = b->work.h, .n_used = (uint32_t)p->moe.n_used,
-                            .weights = b->work.weights, .clamp = clamp};
-    struct mlp_op shared = {.m = &l->shared, .norm = l->ffn_norm, .h = b->work.h_shared, .n_used = 1,
-                            .weights_kind = l->shared_gate.n_matrix ? 2 : 1, .weights = b->work.shared_gate, .clamp = clamp};
-    router(f, &p->moe, l, layer);
+    /* Each workgroup of `up` repeats the choice: worth it while there are few rows. */
+    const bool route = f->r.n_rows <= 8 && !f->after;
+    struct mlp_op routed = {.m = &l->mlp, .moe = &p->moe, .layer = l, .index = layer, .h = b->work.h, .clamp = clamp, .route = route};
+    struct mlp_op shared = {.m = &l->shared, .layer = l, .index = layer, .h = b->work.h_shared, .clamp = clamp,
+                            .gate = l->shared_gate.n_matrix ? b->work.shared_gate : 0};
+    router(f, &p->moe, l, layer, route);
     record_mlp_up(&f->r, &routed);
     if (p->moe.has_shared) {
         record_mlp_up(&f->r, &shared);
@@ -91,10 +94,9 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     }
 }
 
-static void feed_forward(struct forward *f, const struct layer_plan *p, const struct device_layer *l)
+static void feed_forward(struct forward *f, const struct layer_plan *p, const struct device_layer *l, int layer)
 {
-    struct mlp_op op = {.m = &l->mlp, .norm = l->ffn_norm, .h = f->r.b->work.h, .n_used = 1, .weights_kind = 1,
-                        .clamp = p->activation == ACT_SWIGLU_CLAMP};
+    struct mlp_op op = {.m = &l->mlp, .layer = l, .index = layer, .h = f->r.b->work.h, .clamp = p->activation == ACT_SWIGLU_CLAMP};
     record_mlp_up(&f->r, &op);
     record_barrier(&f->r);
     record_mlp_down(&f->r, &op);
@@ -105,7 +107,7 @@ static void head_rows(struct forward *f, uint32_t first, uint32_t n)
     struct backend *b = f->r.b;
     const struct device_matrix *w = b->model.head.n_matrix ? &b->model.head : &b->model.embed;
     uint32_t vocab = (uint32_t)b->plan->n_vocab;
-    record_linear(&f->r, &(struct linear_op){.w = w, .x = b->work.x, .norm = b->model.final_norm, .y = b->work.logits,
+    record_linear(&f->r, &(struct linear_op){.label = "head", .w = w, .x = b->work.x, .norm = b->model.final_norm, .y = b->work.logits,
                                              .gather = b->step.at_outs + first * 4, .x_stride = b->sizes.d, .y_stride = vocab,
                                              .n_x = n, .eps = b->plan->norm_eps});
     record_barrier(&f->r);
@@ -128,6 +130,9 @@ static void forward(struct forward *f)
     uint64_t offset, bytes = (uint64_t)plan->n_layer * USED_WORDS * 4;
     heap_locate(&b->work.heap, b->work.used, &used, &offset);
     vkCmdFillBuffer(f->r.c, used, offset, bytes, 0);
+    if (b->profile) {
+        profile_begin(b->profile, f->r.c);
+    }
     record_embed(&f->r);
     after(f, "embed", -1);
     for (int i = 0; i < plan->n_layer; i++) {
@@ -137,7 +142,7 @@ static void forward(struct forward *f)
         if (p->ffn == FFN_MOE) {
             experts(f, p, l, i);
         } else {
-            feed_forward(f, p, l);
+            feed_forward(f, p, l, i);
         }
         after(f, "after_ffn", i);
     }

@@ -57,6 +57,7 @@ struct gpu {
     int n_pipelines, cap_pipelines;
     char *cache_path; /* NULL: not kept */
     size_t cache_bytes; /* as read: written back when it grew */
+    bool capture;       /* benches: keep the compiler's statistics */
 };
 
 /* Checked call: on failure says which call failed and jumps to `fail`. */

@@ -30,12 +30,16 @@ static void dispatch(struct recorder *r, const struct dispatch *d)
     vkCmdBindPipeline(r->c, VK_PIPELINE_BIND_POINT_COMPUTE, p);
     vkCmdPushConstants(r->c, r->b->gpu.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->push_bytes, d->push);
     vkCmdDispatch(r->c, d->x, d->y, d->z);
+    r->last = d->shader;
 }
 
 void record_barrier(struct recorder *r)
 {
     if (r->ok) {
         gpu_barrier(r->c);
+        if (r->b->profile) {
+            profile_mark(r->b->profile, r->c, r->last);
+        }
     }
 }
 
@@ -74,17 +78,45 @@ void record_embed(struct recorder *r)
     dispatch(r, &d);
 }
 
-/* Rows of W per subgroup: more of them share one read of x, fewer fill more of the device. */
-static uint32_t rows_per_subgroup(const struct recorder *r, uint32_t rows)
+/* How a subgroup walks over a packed matrix. */
+struct walk {
+    uint32_t rows;  /* of W for a subgroup: more share one read of x, fewer fill more of the device */
+    uint32_t cols;  /* rows of x */
+    uint32_t steps; /* chunks in flight for a thread, all of a row's where shared memory and registers allow */
+    uint32_t groups; /* workgroups over all rows of W */
+};
+
+#define SHARED_RESERVE 6144u /* of the shaders' other shared variables */
+#define MAX_STEPS 6u
+
+static struct walk walk_of(const struct recorder *r, uint32_t rows, uint32_t n_chunk, uint32_t n_x, uint32_t rows_each)
 {
-    uint32_t subgroups = THREADS / r->b->gpu.caps.subgroup;
-    return rows >= subgroups * 4 * 256 ? 4 : rows >= subgroups * 2 * 64 ? 2 : 1;
+    const struct gpu_caps *c = &r->b->gpu.caps;
+    struct walk w = {.rows = rows_each, .cols = n_x >= 4 ? 4 : n_x >= 2 ? 2 : 1};
+    uint32_t want = divide_up(n_chunk, c->subgroup), room = (c->max_shared - SHARED_RESERVE) / (128 * w.cols);
+    w.steps = want < MAX_STEPS ? want : MAX_STEPS;
+    while (w.steps > 1 && w.steps * c->subgroup + 1 > room) {
+        w.steps--;
+    }
+    w.groups = divide_up(rows, w.rows * (THREADS / c->subgroup));
+    return w;
+}
+
+static void spec_walk(const struct recorder *r, uint32_t *spec, const struct walk *w, bool norm)
+{
+    spec[0] = THREADS;
+    spec[1] = w->rows;
+    spec[2] = w->cols;
+    spec[3] = w->steps;
+    spec[4] = norm;
+    spec[15] = r->b->gpu.caps.subgroup;
 }
 
 void record_linear(struct recorder *r, const struct linear_op *op)
 {
     const struct device_matrix *m = op->w;
-    uint32_t cols = op->n_x >= 4 ? 4 : op->n_x >= 2 ? 2 : 1, rows = rows_per_subgroup(r, m->rows);
+    uint32_t rows_each = m->rows >= 65536 ? 4 : m->rows >= 1024 ? 2 : 1;
+    struct walk w = walk_of(r, m->rows, m->layout.n_chunk, op->n_x, rows_each);
     struct {
         struct push_planes w;
         uint64_t x, norm, y, bias, gather;
@@ -93,52 +125,80 @@ void record_linear(struct recorder *r, const struct linear_op *op)
         uint32_t pad;
     } push = {planes_of(m), op->x, op->norm, op->y, op->bias, op->gather, m->rows, m->layout.n_chunk,
               op->x_stride / 4, op->y_stride, op->n_x, op->eps, 1.0f / (float)r->b->plan->d_model, 0};
-    struct dispatch d = {.shader = "linear", .format = m->layout.kernel,
-                         .spec = {THREADS, rows, cols, 4096 / cols, op->norm != 0, op->add, op->bias != 0, op->gather != 0},
-                         .push = &push, .push_bytes = sizeof push,
-                         .x = divide_up(m->rows, rows * (THREADS / r->b->gpu.caps.subgroup)), .y = divide_up(op->n_x, cols), .z = 1};
+    struct dispatch d = {.shader = "linear", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
+                         .x = w.groups, .y = divide_up(op->n_x, w.cols), .z = 1};
+    spec_walk(r, d.spec, &w, op->norm != 0);
+    d.spec[5] = op->add;
+    d.spec[6] = op->bias != 0;
+    d.spec[7] = op->gather != 0;
     spec_format(d.spec, m);
     dispatch(r, &d);
+    r->last = op->label;
+}
+
+static void spec_route(uint32_t *spec, const struct moe_plan *p)
+{
+    spec[20] = p ? (uint32_t)p->n_expert : 1;
+    spec[21] = p ? (uint32_t)p->n_used : 1;
+    spec[22] = p ? (uint32_t)p->score : 0;
+    spec[23] = p && p->normalize;
+    spec[24] = p && p->n_group > 1 ? (uint32_t)p->n_group : 1;
+    spec[25] = p && p->n_group > 1 ? (uint32_t)p->n_group_used : 1;
+    spec[27] = p && p->select_bias.at;
+}
+
+static uint64_t used_of(const struct recorder *r, int layer)
+{
+    return r->b->work.used + (uint64_t)layer * USED_WORDS * 4;
 }
 
 void record_mlp_up(struct recorder *r, const struct mlp_op *op)
 {
-    const struct device_matrix *gate = &op->m->gate, *up = &op->m->up;
+    const struct device_matrix *m = &op->m->gate_up;
     const struct work *w = &r->b->work;
-    uint32_t rows = 1, h_stride = op->m->down.layout.n_chunk * 32;
+    const struct device_layer *l = op->layer;
+    uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
+    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk, 1, 2);
     struct {
-        struct push_planes gate, up;
-        uint64_t x, norm, h, b_gate, b_up, ids;
-        uint32_t rows, n_chunk, x_stride, h_stride, n_used;
-        float eps, inverse_cols;
-        uint32_t pad;
-    } push = {planes_of(gate), planes_of(up), w->x, op->norm, op->h, op->m->b_gate, op->m->b_up, w->ids, gate->rows,
-              gate->layout.n_chunk, r->b->sizes.d / 4, h_stride, op->n_used, r->b->plan->norm_eps,
-              1.0f / (float)r->b->plan->d_model, 0};
-    struct dispatch d = {.shader = "moe_up", .format = gate->layout.kernel,
-                         .spec = {THREADS, rows, 1, 4096, true, op->clamp, op->m->b_gate != 0, op->weights_kind == 0},
-                         .push = &push, .push_bytes = sizeof push,
-                         .x = divide_up(gate->rows, rows * (THREADS / r->b->gpu.caps.subgroup)), .y = r->n_rows * op->n_used, .z = 1};
-    spec_format(d.spec, gate);
+        struct push_planes w;
+        uint64_t x, norm, h, bias, logits, select_bias, rows_at, ids, weights, used;
+        uint32_t rows, n_chunk, up_at, router_stride;
+        float eps, scale;
+    } push = {planes_of(m), w->x, l->ffn_norm, op->h, op->m->b_gate_up, w->router, l->select_bias, r->b->step.at_rows, w->ids,
+              w->weights, used_of(r, op->index), m->rows, m->layout.n_chunk, m->rows * m->n_matrix, r->b->sizes.expert,
+              r->b->plan->norm_eps, op->moe ? op->moe->scale : 1};
+    struct dispatch d = {.shader = "moe_up", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
+                         .x = walk.groups, .y = r->n_rows * n_used, .z = 1};
+    spec_walk(r, d.spec, &walk, true);
+    spec_route(d.spec, op->moe);
+    d.spec[5] = op->clamp;
+    d.spec[6] = op->m->b_gate_up != 0;
+    d.spec[7] = op->moe != NULL;
+    d.spec[8] = op->route;
+    d.spec[26] = (uint32_t)r->b->plan->d_model;
+    spec_format(d.spec, m);
     dispatch(r, &d);
 }
 
 void record_mlp_down(struct recorder *r, const struct mlp_op *op)
 {
-    const struct device_matrix *down = &op->m->down;
+    const struct device_matrix *m = &op->m->down;
     const struct work *w = &r->b->work;
-    uint32_t rows = 1;
+    uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
+    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk * n_used, 1, 1);
     struct {
         struct push_planes down;
         uint64_t h, y, bias, weights, ids, token_rows;
-        uint32_t rows, n_chunk, h_stride, y_stride, weights_stride, pad;
-    } push = {planes_of(down), op->h, w->x, op->m->b_down, op->weights, w->ids, r->b->step.at_rows, down->rows,
-              down->layout.n_chunk, down->layout.n_chunk * 8, r->b->sizes.d, op->n_used, 0};
-    struct dispatch d = {.shader = "moe_down", .format = down->layout.kernel,
-                         .spec = {THREADS, rows, 1, 4096, false, op->n_used, op->m->b_down != 0, op->weights_kind},
-                         .push = &push, .push_bytes = sizeof push,
-                         .x = divide_up(down->rows, rows * (THREADS / r->b->gpu.caps.subgroup)), .y = r->n_rows, .z = 1};
-    spec_format(d.spec, down);
+        uint32_t rows, n_chunk, y_stride, weights_stride;
+    } push = {planes_of(m), op->h, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows,
+              m->layout.n_chunk, r->b->sizes.d, n_used};
+    struct dispatch d = {.shader = "moe_down", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
+                         .x = walk.groups, .y = r->n_rows, .z = 1};
+    spec_walk(r, d.spec, &walk, false);
+    d.spec[5] = n_used;
+    d.spec[6] = op->m->b_down != 0;
+    d.spec[7] = op->moe ? 0 : op->gate ? 2 : 1;
+    spec_format(d.spec, m);
     dispatch(r, &d);
 }
 
@@ -149,16 +209,9 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
         uint64_t logits, select_bias, rows, ids, weights, used;
         uint32_t stride;
         float scale;
-        uint32_t has_select_bias, pad;
-    } push = {w->router, l->select_bias, r->b->step.at_rows, w->ids, w->weights, w->used + (uint64_t)layer * USED_WORDS * 4,
-              r->b->sizes.expert, p->scale, l->select_bias != 0, 0};
+    } push = {w->router, l->select_bias, r->b->step.at_rows, w->ids, w->weights, used_of(r, layer), r->b->sizes.expert, p->scale};
     struct dispatch d = {.shader = "moe_route", .spec = {128}, .push = &push, .push_bytes = sizeof push, .x = r->n_rows, .y = 1, .z = 1};
-    d.spec[20] = (uint32_t)p->n_expert;
-    d.spec[21] = (uint32_t)p->n_used;
-    d.spec[22] = (uint32_t)p->score;
-    d.spec[23] = p->normalize;
-    d.spec[24] = p->n_group > 1 ? (uint32_t)p->n_group : 1;
-    d.spec[25] = p->n_group > 1 ? (uint32_t)p->n_group_used : 1;
+    spec_route(d.spec, p);
     dispatch(r, &d);
 }
 
@@ -197,10 +250,21 @@ void record_attention(struct recorder *r, const struct attention_plan *a, const 
     } push = {w->qkv, l->q_norm, l->k_norm, l->inv_freq, l->sinks, w->attn, r->b->step.at_rows, r->b->step.at_tables, l->kv,
               w->parts, w->arrived, r->b->sizes.qkv, (uint32_t)a->n_head, (uint32_t)a->n_kv_head,
               (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)), (uint32_t)a->window, r->b->plan->norm_eps, a->rope.scale, a->scale};
+    uint32_t group = (uint32_t)(a->n_head / a->n_kv_head), row4 = (uint32_t)a->d_head / (r->b->params.exact ? 4 : 8);
+    uint32_t tokens = BACKEND_BLOCK_TOKENS, parts = 1;
+    while (tokens > 8 && tokens * (row4 + 1) * 16 + (group + 1) * (uint32_t)a->d_head * 4 + group * tokens * 4 + 4096 >
+                             r->b->gpu.caps.max_shared) {
+        tokens /= 2;
+    }
+    while (parts * 2 * group * row4 <= THREADS && parts * 2 <= tokens) {
+        parts *= 2;
+    }
     struct dispatch d = {.shader = "attn",
-                         .spec = {THREADS, (uint32_t)(a->n_head / a->n_kv_head), prep, a->output_gate, a->sinks.at != NULL, THREADS, 2, splits},
+                         .spec = {THREADS, group, prep, a->output_gate, a->sinks.at != NULL, THREADS, 4, splits},
                          .push = &push, .push_bytes = sizeof push,
                          .x = splits, .y = (uint32_t)a->n_kv_head, .z = r->n_rows};
+    d.spec[13] = tokens;
+    d.spec[14] = parts;
     spec_rope(r, d.spec, a);
     dispatch(r, &d);
 }

@@ -9,12 +9,14 @@ struct recorder {
     VkCommandBuffer c;
     uint32_t n_rows;
     bool ok; /* false after the first failure; later calls do nothing */
+    const char *last; /* name of the last op, for profiles */
     struct err *e;
 };
 
 void record_barrier(struct recorder *r);
 
 struct linear_op { /* y (+)= W norm(x) + bias */
+    const char *label; /* for profiles */
     const struct device_matrix *w;
     VkDeviceAddress x, norm, y, bias, gather;
     uint32_t x_stride, y_stride; /* floats */
@@ -24,13 +26,15 @@ struct linear_op { /* y (+)= W norm(x) + bias */
 };
 void record_linear(struct recorder *r, const struct linear_op *op);
 
-struct mlp_op { /* y += sum of experts(norm(x)) */
+struct mlp_op { /* x += sum of experts(norm(x)) */
     const struct device_mlp *m;
-    VkDeviceAddress norm, h;    /* h: between up and down */
-    uint32_t n_used;            /* 1 for dense */
-    uint32_t weights_kind;      /* 0 routed, 1 ones, 2 sigmoid of `weights` */
-    VkDeviceAddress weights;
+    const struct moe_plan *moe; /* routed; NULL: one expert for all rows */
+    const struct device_layer *layer;
+    int index;                  /* of the layer */
+    VkDeviceAddress h;          /* between up and down */
+    VkDeviceAddress gate;       /* not routed: logit of the row's weight, or 0: weight 1 */
     bool clamp;
+    bool route;                 /* up also chooses the experts (else record_route came before) */
 };
 void record_mlp_up(struct recorder *r, const struct mlp_op *op);
 void record_mlp_down(struct recorder *r, const struct mlp_op *op);

@@ -140,7 +140,7 @@ static void publish(struct backend *b, const struct step *s, struct step_row *ro
     }
 }
 
-bool step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e)
+bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e)
 {
     uint64_t start = clock_ns();
     if (b->gpu.lost) {

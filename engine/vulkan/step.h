@@ -4,4 +4,4 @@
 #include "engine/vulkan/backend_state.h"
 
 /* rows: one per wanted output. ERR_LIMIT when the step is larger than the backend was opened for. */
-bool step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);
+bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);

@@ -1,10 +1,11 @@
 #version 460
 /* out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j] (+ sink[h])) V[j] (* sigmoid(gate[t, h]))
  * q and gate inside qkv [T, stride]; K, V paged, j <= position, j > position - window; out [T, n_head * D]
- * Attention of every row, decode and prefill. PREP: the row is its sequence's only one in the step, and this op also
- * does what rope_kv does (saves one dependent dispatch a layer).
+ * Attention of decode rows. PREP: the row is its sequence's only one in the step, and this op also does what rope_kv
+ * does (saves one dependent dispatch a layer).
  * Grid (splits, n_kv_head, T). A split is a run of KV blocks whose length depends on the position alone, so that a row's
- * sums never depend on the batch; the last workgroup of a row and head to arrive merges the splits. */
+ * sums never depend on the batch; the last workgroup of a row and head to arrive merges the splits. A tile of TOKENS
+ * rows of K and V is in flight while the one before is used. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "rope.glsl"
@@ -14,8 +15,10 @@ layout(constant_id = 2) const bool PREP = false;
 layout(constant_id = 3) const bool GATE = false;
 layout(constant_id = 4) const bool SINKS = false;
 layout(constant_id = 5) const uint THREADS = 256; /* the same as constant 0 */
-layout(constant_id = 6) const uint MIN_BLOCKS = 2; /* blocks of a split at least */
+layout(constant_id = 6) const uint MIN_BLOCKS = 4; /* blocks of a split at least */
 layout(constant_id = 7) const uint MAX_SPLITS = 32;
+layout(constant_id = 13) const uint TOKENS = 32;   /* of a tile; divides BLOCK_TOKENS */
+layout(constant_id = 14) const uint PARTS = 1;     /* threads that share one output, each with its tokens of a tile */
 
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Shared32 { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counter { uint at[]; };
@@ -31,101 +34,151 @@ layout(push_constant, std430) uniform Push {
     float eps, rope_scale, scale;
 } p;
 
-shared float heads[(G + 2) * D]; /* G heads of q; then k, v of this position (PREP) */
-shared float score[G * BLOCK_TOKENS];
+const uint WIDTH = KV_F32 ? 4 : 8;  /* values of 16 bytes */
+const uint ROW4 = D / WIDTH;        /* 16-byte words of a row of K or V */
+const uint PITCH = ROW4 + 1;        /* in shared memory: neighbouring tokens fall into different banks */
+const uint LOADS = (TOKENS * ROW4 + THREADS - 1) / THREADS;
+const uint ITEMS = G * ROW4;        /* outputs of WIDTH values */
+const uint OUTS = (ITEMS * PARTS + THREADS - 1) / THREADS; /* of a thread */
+
+shared vec4 heads4[(G + 1) * D / 4]; /* G heads of q; then k of this position (PREP) */
+shared float score[G * TOKENS];
 shared float top[G], denominator[G], correction[G];
+shared uvec4 tile[TOKENS * PITCH]; /* K, then V */
 shared uint is_last;
 
-const uint PAIRS = (G * D / 2 + THREADS - 1) / THREADS; /* output pairs of a thread */
+#define heads_at(i) heads4[(i) >> 2][(i) & 3]
 
+void load_head(uint to, uint from, F32 norm, bool normed)
+{
+    float ssq = 0.0;
+    [[dont_unroll]] for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {
+        float v = p.qkv.at[from + d];
+        ssq += v * v;
+        heads_at(to * D + d) = normed ? v * norm.at[d] : v;
+    }
+    if (normed) {
+        float factor = inversesqrt(subgroupAdd(ssq) / float(D) + p.eps);
+        [[dont_unroll]] for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {
+            heads_at(to * D + d) *= factor;
+        }
+    }
+}
+
+void store_kv(ivec4 row, uint kv_head, uint v_at)
+{
+    uint block = uint(p.tables.at[row.z + row.y / int(BLOCK_TOKENS)]), token = uint(row.y) % BLOCK_TOKENS;
+    uint k_word = kv_word(block, 0, p.n_kv_head, kv_head, token, D);
+    uint v_word = kv_word(block, 1, p.n_kv_head, kv_head, token, D);
+    if (KV_F32) {
+        [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; d < D; d += THREADS) {
+            p.kv.at[k_word + d] = floatBitsToUint(heads_at(G * D + d));
+            p.kv.at[v_word + d] = floatBitsToUint(p.qkv.at[v_at + d]);
+        }
+    } else {
+        [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; d < D / 2; d += THREADS) {
+            p.kv.at[k_word + d] = packHalf2x16(vec2(heads_at(G * D + 2 * d), heads_at(G * D + 2 * d + 1)));
+            p.kv.at[v_word + d] = packHalf2x16(vec2(p.qkv.at[v_at + 2 * d], p.qkv.at[v_at + 2 * d + 1]));
+        }
+    }
+}
+
+/* Query heads into shared memory; with PREP normalised and turned, and this position's K, V into the cache. */
 void prepare(ivec4 row, uint t, uint kv_head, bool owns_row)
 {
     uint base = t * p.stride, k_at = base + p.n_head * p.q_step + kv_head * D;
-    for (uint h = gl_SubgroupID; h < G; h += gl_NumSubgroups) {
-        uint at = base + (kv_head * G + h) * p.q_step;
-        if (PREP) {
-            HEAD_LOAD(h, p.qkv, at, p.q_norm, p.eps)
+    if (PREP) {
+        turn_load(row.y, p.inv_freq, p.rope_scale);
+    }
+    [[dont_unroll]] for (uint h = gl_SubgroupID; h < G + (PREP && owns_row ? 1 : 0); h += gl_NumSubgroups) {
+        if (h < G) {
+            load_head(h, base + (kv_head * G + h) * p.q_step, p.q_norm, PREP && HEAD_NORM);
         } else {
-            for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {
-                heads[h * D + d] = p.qkv.at[at + d];
-            }
+            load_head(G, k_at, p.k_norm, HEAD_NORM);
         }
     }
     if (!PREP) {
         return;
     }
-    if (owns_row && gl_SubgroupID == gl_NumSubgroups - 1) {
-        HEAD_LOAD(G, p.qkv, k_at, p.k_norm, p.eps)
-    }
     barrier();
-    uint n = (G + (owns_row ? 1 : 0)) * (N_ROPE / 2);
-    for (uint i = gl_LocalInvocationIndex; i < n; i += THREADS) {
-        uint h = i / (N_ROPE / 2), pair = i % (N_ROPE / 2);
-        HEAD_ROTATE(h, pair, row.y, p.inv_freq, p.rope_scale)
+    uint n = (G + (owns_row ? 1 : 0)) * N_PAIRS;
+    [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < n; i += THREADS) {
+        uint h = i / N_PAIRS, pair = i % N_PAIRS;
+        vec2 cs = turn[pair];
+        uint lo = h * D + (INTERLEAVED ? 2 * pair : pair), hi = INTERLEAVED ? lo + 1 : lo + N_PAIRS;
+        float a = heads_at(lo), b = heads_at(hi);
+        heads_at(lo) = a * cs.x - b * cs.y;
+        heads_at(hi) = b * cs.x + a * cs.y;
     }
-    if (!owns_row) {
-        return;
+    if (owns_row) {
+        barrier();
+        store_kv(row, kv_head, k_at + p.n_kv_head * D);
+        memoryBarrierBuffer();
     }
-    barrier();
-    uint block = uint(p.tables.at[row.z + row.y / int(BLOCK_TOKENS)]), token = uint(row.y) % BLOCK_TOKENS;
-    uint k_word = kv_word(block, 0, p.n_kv_head, kv_head, token, D);
-    uint v_word = kv_word(block, 1, p.n_kv_head, kv_head, token, D);
-    uint v_at = k_at + p.n_kv_head * D;
-    if (KV_F32) {
-        for (uint d = gl_LocalInvocationIndex; d < D; d += THREADS) {
-            p.kv.at[k_word + d] = floatBitsToUint(heads[G * D + d]);
-            p.kv.at[v_word + d] = floatBitsToUint(p.qkv.at[v_at + d]);
-        }
-    } else {
-        for (uint d = gl_LocalInvocationIndex; d < D / 2; d += THREADS) {
-            p.kv.at[k_word + d] = packHalf2x16(vec2(heads[G * D + 2 * d], heads[G * D + 2 * d + 1]));
-            p.kv.at[v_word + d] = packHalf2x16(vec2(p.qkv.at[v_at + 2 * d], p.qkv.at[v_at + 2 * d + 1]));
-        }
-    }
-    memoryBarrierBuffer();
 }
 
-float score_of(uint h, uint word)
+/* 16 bytes as values: f16 pairs in x, y, z, w or f32. */
+void widen(uvec4 v, out vec4 low, out vec4 high)
 {
-    vec4 sum = vec4(0.0);
     if (KV_F32) {
-        U32x4 k = U32x4(uint64_t(p.kv) + 4ul * word);
-        for (uint d = 0; d < D / 4; d++) {
-            vec4 q = vec4(heads[h * D + 4 * d], heads[h * D + 4 * d + 1], heads[h * D + 4 * d + 2], heads[h * D + 4 * d + 3]);
-            sum = fma(uintBitsToFloat(k.at[d]), q, sum);
-        }
+        low = uintBitsToFloat(v);
+        high = vec4(0.0);
     } else {
-        U32x4 k = U32x4(uint64_t(p.kv) + 4ul * word);
-        for (uint d = 0; d < D / 8; d++) {
-            uvec4 v = k.at[d];
-            uint at = h * D + 8 * d;
-            sum = fma(vec4(unpackHalf2x16(v.x), unpackHalf2x16(v.y)), vec4(heads[at], heads[at + 1], heads[at + 2], heads[at + 3]), sum);
-            sum = fma(vec4(unpackHalf2x16(v.z), unpackHalf2x16(v.w)), vec4(heads[at + 4], heads[at + 5], heads[at + 6], heads[at + 7]), sum);
-        }
+        low = vec4(unpackHalf2x16(v.x), unpackHalf2x16(v.y));
+        high = vec4(unpackHalf2x16(v.z), unpackHalf2x16(v.w));
     }
-    return p.scale * ((sum.x + sum.y) + (sum.z + sum.w));
 }
 
-/* Scores of one block, then maximum, weights and denominator of each head. */
-void weigh_block(ivec4 row, uint kv_head, uint first_token, uint block)
+void tile_load(ivec4 row, uint kv_head, uint tile_index, uint is_v, out uvec4 v[LOADS])
 {
-    for (uint i = gl_LocalInvocationIndex; i < G * BLOCK_TOKENS; i += THREADS) {
-        uint token = i % BLOCK_TOKENS, h = i / BLOCK_TOKENS;
+    uint token = tile_index * TOKENS;
+    uint block = uint(p.tables.at[row.z + int(token / BLOCK_TOKENS)]);
+    uint word = kv_word(block, is_v, p.n_kv_head, kv_head, token % BLOCK_TOKENS, D);
+    U32x4 from = U32x4(uint64_t(p.kv) + 4ul * word);
+    [[unroll]] for (uint k = 0; k < LOADS; k++) {
+        v[k] = from.at[min(gl_LocalInvocationIndex + k * THREADS, TOKENS * ROW4 - 1)];
+    }
+}
+
+void tile_store(uvec4 v[LOADS])
+{
+    [[unroll]] for (uint k = 0; k < LOADS; k++) {
+        uint i = gl_LocalInvocationIndex + k * THREADS;
+        if (i < TOKENS * ROW4) {
+            tile[(i / ROW4) * PITCH + i % ROW4] = v[k];
+        }
+    }
+}
+
+/* Scores of a tile, then maximum, weights and denominator of each head. */
+void weigh(ivec4 row, uint first_token)
+{
+    [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < G * TOKENS; i += THREADS) {
+        uint token = i % TOKENS, h = i / TOKENS;
         int j = int(first_token + token);
+        vec4 sum = vec4(0.0);
+        [[dont_unroll]] for (uint d = 0; d < ROW4; d++) {
+            vec4 low, high;
+            widen(tile[token * PITCH + d], low, high);
+            sum = fma(low, heads4[(h * D + d * WIDTH) / 4], sum);
+            if (!KV_F32) {
+                sum = fma(high, heads4[(h * D + d * WIDTH) / 4 + 1], sum);
+            }
+        }
         bool seen = j <= row.y && (p.window == 0 || j > row.y - int(p.window));
-        score[i] = seen ? score_of(h, kv_word(block, 0, p.n_kv_head, kv_head, token, D)) : -1.0e30;
+        score[i] = seen ? p.scale * ((sum.x + sum.y) + (sum.z + sum.w)) : -1.0e30;
     }
     barrier();
-    for (uint h = gl_SubgroupID; h < G; h += gl_NumSubgroups) {
+    [[dont_unroll]] for (uint h = gl_SubgroupID; h < G; h += gl_NumSubgroups) {
         float most = -1.0e30, sum = 0.0;
-        for (uint i = gl_SubgroupInvocationID; i < BLOCK_TOKENS; i += gl_SubgroupSize) {
-            most = max(most, score[h * BLOCK_TOKENS + i]);
+        [[dont_unroll]] for (uint i = gl_SubgroupInvocationID; i < TOKENS; i += gl_SubgroupSize) {
+            most = max(most, score[h * TOKENS + i]);
         }
         float before = top[h], now = max(before, subgroupMax(most));
-        for (uint i = gl_SubgroupInvocationID; i < BLOCK_TOKENS; i += gl_SubgroupSize) {
-            float s = score[h * BLOCK_TOKENS + i];
+        [[dont_unroll]] for (uint i = gl_SubgroupInvocationID; i < TOKENS; i += gl_SubgroupSize) {
+            float s = score[h * TOKENS + i];
             float w = s > -1.0e29 ? exp(s - now) : 0.0;
-            score[h * BLOCK_TOKENS + i] = w;
+            score[h * TOKENS + i] = w;
             sum += w;
         }
         sum = subgroupAdd(sum);
@@ -136,44 +189,37 @@ void weigh_block(ivec4 row, uint kv_head, uint first_token, uint block)
             top[h] = now;
         }
     }
-    barrier();
 }
 
-vec2 value_pair(uint word, uint pair)
+void finish(uint t, uint kv_head, uint item, vec4 low, vec4 high)
 {
-    if (KV_F32) {
-        return uintBitsToFloat(uvec2(p.kv.at[word + 2 * pair], p.kv.at[word + 2 * pair + 1]));
-    }
-    return unpackHalf2x16(p.kv.at[word + pair]);
-}
-
-void finish(uint t, uint kv_head, uint i, vec2 sum)
-{
-    uint h = i / (D / 2), d = 2 * (i % (D / 2)), head = kv_head * G + h;
+    uint h = item / ROW4, head = kv_head * G + h;
     float l = denominator[h];
     if (SINKS) {
         l += exp(p.sinks.at[head] - top[h]);
     }
-    vec2 v = sum / l;
-    if (GATE) {
-        uint at = t * p.stride + head * p.q_step + D + d;
-        v *= vec2(sigmoid(p.qkv.at[at]), sigmoid(p.qkv.at[at + 1]));
+    float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    [[unroll]] for (uint i = 0; i < WIDTH; i++) {
+        uint d = (item % ROW4) * WIDTH + i;
+        float v = values[i] / l;
+        if (GATE) {
+            v *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + d]);
+        }
+        p.outs.at[(t * p.n_head + head) * D + d] = v;
     }
-    uint at = (t * p.n_head + head) * D + d;
-    p.outs.at[at] = v.x;
-    p.outs.at[at + 1] = v.y;
 }
 
 void merge(uint t, uint kv_head, uint n_splits)
 {
     uint base = ((t * p.n_kv_head + kv_head) * MAX_SPLITS) * G * (D + 2);
+    barrier();
     if (gl_LocalInvocationIndex < G) {
         uint h = gl_LocalInvocationIndex;
         float most = -1.0e30, sum = 0.0;
-        for (uint s = 0; s < n_splits; s++) {
+        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
             most = max(most, p.parts.at[base + (s * G + h) * (D + 2) + D]);
         }
-        for (uint s = 0; s < n_splits; s++) {
+        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
             uint at = base + (s * G + h) * (D + 2) + D;
             sum += p.parts.at[at + 1] * exp(p.parts.at[at] - most);
         }
@@ -181,14 +227,31 @@ void merge(uint t, uint kv_head, uint n_splits)
         denominator[h] = sum;
     }
     barrier();
-    for (uint i = gl_LocalInvocationIndex; i < G * D / 2; i += THREADS) {
-        uint h = i / (D / 2), d = 2 * (i % (D / 2));
-        vec2 sum = vec2(0.0);
-        for (uint s = 0; s < n_splits; s++) {
+    [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < ITEMS; item += THREADS) {
+        uint h = item / ROW4, d = (item % ROW4) * WIDTH;
+        vec4 low = vec4(0.0), high = vec4(0.0);
+        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
             uint at = base + (s * G + h) * (D + 2);
-            sum += vec2(p.parts.at[at + d], p.parts.at[at + d + 1]) * exp(p.parts.at[at + D] - top[h]);
+            float f = exp(p.parts.at[at + D] - top[h]);
+            low += f * vec4(p.parts.at[at + d], p.parts.at[at + d + 1], p.parts.at[at + d + 2], p.parts.at[at + d + 3]);
+            if (!KV_F32) {
+                high += f * vec4(p.parts.at[at + d + 4], p.parts.at[at + d + 5], p.parts.at[at + d + 6], p.parts.at[at + d + 7]);
+            }
         }
-        finish(t, kv_head, i, sum);
+        finish(t, kv_head, item, low, high);
+    }
+}
+
+/* This split's sums to memory. */
+void hand_over(uint t, uint kv_head, uint split, uint item, vec4 low, vec4 high)
+{
+    uint base = ((t * p.n_kv_head + kv_head) * MAX_SPLITS + split) * G * (D + 2);
+    uint at = base + (item / ROW4) * (D + 2) + (item % ROW4) * WIDTH;
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        p.parts.at[at + i] = low[i];
+        if (!KV_F32) {
+            p.parts.at[at + 4 + i] = high[i];
+        }
     }
 }
 
@@ -207,53 +270,90 @@ void main()
     if (split >= n_splits) {
         return;
     }
+    bool owns_row = split == n_splits - 1;
+    const uint tiles = BLOCK_TOKENS / TOKENS;
+    uint b = (first_block + split * per) * tiles;
+    uint end = min((first_block + (split + 1) * per) * tiles, uint(row.y) / TOKENS + 1);
+    uvec4 k4[LOADS], v4[LOADS];
+    /* The tile that holds this very position is read only after store_kv. */
+    bool waits = PREP && owns_row && b + 1 == end;
+    if (!waits) {
+        tile_load(row, kv_head, b, 0, k4);
+        tile_load(row, kv_head, b, 1, v4);
+    }
     if (gl_LocalInvocationIndex < G) {
         top[gl_LocalInvocationIndex] = -1.0e30;
         denominator[gl_LocalInvocationIndex] = 0.0;
     }
-    prepare(row, t, kv_head, split == n_splits - 1);
+    prepare(row, t, kv_head, owns_row);
     barrier();
-    vec2 sum[PAIRS];
-    [[unroll]] for (uint k = 0; k < PAIRS; k++) {
-        sum[k] = vec2(0.0);
+    if (waits) {
+        tile_load(row, kv_head, b, 0, k4);
+        tile_load(row, kv_head, b, 1, v4);
     }
-    uint end = min(first_block + (split + 1) * per, last_block + 1);
-    for (uint b = first_block + split * per; b < end; b++) {
-        uint block = uint(p.tables.at[row.z + int(b)]);
-        weigh_block(row, kv_head, b * BLOCK_TOKENS, block);
-        uint n = min(BLOCK_TOKENS, uint(row.y) + 1 - b * BLOCK_TOKENS), v0 = kv_word(block, 1, p.n_kv_head, kv_head, 0, D);
-        uint step = KV_F32 ? D : D / 2;
-        [[unroll]] for (uint k = 0; k < PAIRS; k++) {
-            uint i = gl_LocalInvocationIndex + k * THREADS, h = i / (D / 2), pair = i % (D / 2);
-            if (i < G * D / 2) {
-                vec2 v = sum[k] * correction[h];
-                for (uint j = 0; j < n; j++) {
-                    v += score[h * BLOCK_TOKENS + j] * value_pair(v0 + j * step, pair);
+    vec4 low[OUTS], high[OUTS];
+    [[unroll]] for (uint k = 0; k < OUTS; k++) {
+        low[k] = high[k] = vec4(0.0);
+    }
+    [[dont_unroll]] for (; b < end; b++) {
+        tile_store(k4);
+        barrier();
+        if (b + 1 < end) {
+            tile_load(row, kv_head, b + 1, 0, k4);
+        }
+        weigh(row, b * TOKENS);
+        barrier();
+        tile_store(v4);
+        if (b + 1 < end) {
+            tile_load(row, kv_head, b + 1, 1, v4);
+        }
+        barrier();
+        [[unroll]] for (uint k = 0; k < OUTS; k++) {
+            uint i = gl_LocalInvocationIndex + k * THREADS, item = i % ITEMS, part = i / ITEMS, h = item / ROW4;
+            if (part < PARTS) {
+                float c = correction[h];
+                low[k] *= c;
+                high[k] *= c;
+                [[dont_unroll]] for (uint j = 0; j < TOKENS / PARTS; j++) {
+                    uint token = part * (TOKENS / PARTS) + j;
+                    vec4 a, z;
+                    widen(tile[token * PITCH + item % ROW4], a, z);
+                    float w = score[h * TOKENS + token];
+                    low[k] = fma(vec4(w), a, low[k]);
+                    high[k] = fma(vec4(w), z, high[k]);
                 }
-                sum[k] = v;
             }
         }
         barrier();
     }
-    if (n_splits == 1) {
-        [[unroll]] for (uint k = 0; k < PAIRS; k++) {
-            uint i = gl_LocalInvocationIndex + k * THREADS;
-            if (i < G * D / 2) {
-                finish(t, kv_head, i, sum[k]);
+    if (PARTS > 1) { /* OUTS is 1: sums of the parts through the tile's memory */
+        tile[gl_LocalInvocationIndex] = floatBitsToUint(low[0]);
+        barrier();
+        [[dont_unroll]] for (uint part = 1; part < PARTS && gl_LocalInvocationIndex < ITEMS; part++) {
+            low[0] += uintBitsToFloat(tile[gl_LocalInvocationIndex + part * ITEMS]);
+        }
+        barrier();
+        tile[gl_LocalInvocationIndex] = floatBitsToUint(high[0]);
+        barrier();
+        [[dont_unroll]] for (uint part = 1; part < PARTS && gl_LocalInvocationIndex < ITEMS; part++) {
+            high[0] += uintBitsToFloat(tile[gl_LocalInvocationIndex + part * ITEMS]);
+        }
+    }
+    [[unroll]] for (uint k = 0; k < OUTS; k++) {
+        uint item = gl_LocalInvocationIndex + k * THREADS;
+        if (item < ITEMS) {
+            if (n_splits == 1) {
+                finish(t, kv_head, item, low[k], high[k]);
+            } else {
+                hand_over(t, kv_head, split, item, low[k], high[k]);
             }
         }
+    }
+    if (n_splits == 1) {
         return;
     }
-    uint base = ((t * p.n_kv_head + kv_head) * MAX_SPLITS + split) * G * (D + 2);
-    [[unroll]] for (uint k = 0; k < PAIRS; k++) {
-        uint i = gl_LocalInvocationIndex + k * THREADS, h = i / (D / 2), d = 2 * (i % (D / 2));
-        if (i < G * D / 2) {
-            p.parts.at[base + h * (D + 2) + d] = sum[k].x;
-            p.parts.at[base + h * (D + 2) + d + 1] = sum[k].y;
-        }
-    }
     if (gl_LocalInvocationIndex < G) {
-        uint at = base + gl_LocalInvocationIndex * (D + 2) + D;
+        uint at = (((t * p.n_kv_head + kv_head) * MAX_SPLITS + split) * G + gl_LocalInvocationIndex) * (D + 2) + D;
         p.parts.at[at] = top[gl_LocalInvocationIndex];
         p.parts.at[at + 1] = denominator[gl_LocalInvocationIndex];
     }

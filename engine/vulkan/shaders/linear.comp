@@ -2,7 +2,9 @@
 /* y[t, r] (+)= W[r, :] . norm(x[t, :]) + bias[r]
  * W [rows, cols] packed; x [T, cols], y [T, rows] f32; norm, bias absent as the constants say
  * Projections of attention, router, dense parts, the head (which gathers its rows of x).
- * Grid (rows / (ROWS * subgroups), T / COLS); a subgroup owns ROWS rows of W, its threads stride over chunks. */
+ * Grid (rows / (ROWS * subgroups), T / COLS); a subgroup owns ROWS rows of W, its threads stride over chunks. The packed
+ * words of the next chunk are asked for before this one is used, the first before x is staged. Loops stay loops: code that
+ * is run once per dispatch costs more to fetch than to execute. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "quant.glsl"
@@ -24,6 +26,14 @@ layout(push_constant, std430) uniform Push {
     float eps, inverse_cols;
 } p;
 
+/* The same chunk of each row; past the end the last one, to be thrown away. */
+void load_rows(uint row0, uint chunk, out Packed packed[ROWS])
+{
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        packed[r] = packed_load(p.w, min(row0 + r, p.rows - 1) * p.n_chunk + min(chunk, p.n_chunk - 1));
+    }
+}
+
 void main()
 {
     uint row0 = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS, t0 = gl_WorkGroupID.y * COLS;
@@ -34,9 +44,13 @@ void main()
     [[unroll]] for (uint i = 0; i < COLS; i++) {
         squares[i] = 0.0;
     }
-    for (uint first = 0; first < p.n_chunk; first += TILE_CHUNKS) {
+    Packed now[ROWS], next[ROWS];
+    load_rows(row0, gl_SubgroupInvocationID, now);
+    [[dont_unroll]] for (uint first = 0; first < p.n_chunk; first += TILE_CHUNKS) {
         uint n = min(TILE_CHUNKS, p.n_chunk - first);
-        barrier();
+        if (first > 0) {
+            barrier();
+        }
         [[unroll]] for (uint i = 0; i < COLS; i++) {
             uint t = min(t0 + i, p.n_x - 1);
             if (GATHER) {
@@ -45,18 +59,18 @@ void main()
             tile_load(i, F32x4(uint64_t(p.x) + 16ul * t * p.x_stride), p.norm, first, n, squares[i]);
         }
         barrier();
-        for (uint c = gl_SubgroupInvocationID; c < n; c += gl_SubgroupSize) {
-            Packed packed[ROWS];
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                packed[r] = packed_load(p.w, min(row0 + r, p.rows - 1) * p.n_chunk + first + c);
-            }
+        [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
+            load_rows(row0, first + c + LANES, next);
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 vec4 code[8];
                 float scale, offset;
-                packed_decode(packed[r], code, scale, offset);
+                packed_decode(now[r], code, scale, offset);
                 [[unroll]] for (uint i = 0; i < COLS; i++) {
                     sum[r * COLS + i] += tile_dot(i, c, code, scale, offset);
                 }
+            }
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                now[r] = next[r];
             }
         }
     }

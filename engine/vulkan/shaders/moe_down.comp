@@ -10,7 +10,7 @@
 #include "reduce.glsl"
 #include "tile.glsl"
 layout(constant_id = 1) const uint ROWS = 2;
-layout(constant_id = 5) const uint N_USED = 4;
+layout(constant_id = 5) const uint K = 4; /* experts of a row */
 layout(constant_id = 6) const bool BIAS = false;
 layout(constant_id = 7) const uint WEIGHTS = 0; /* 0: routed; 1: all ones; 2: the sigmoid of one logit per row */
 
@@ -20,11 +20,21 @@ layout(push_constant, std430) uniform Push {
     F32 y, bias, weights;
     I32 ids;
     Rows token_rows;
-    uint rows, n_chunk, h_stride, y_stride, weights_stride;
+    uint rows, n_chunk, y_stride, weights_stride;
 } p;
 
-shared int slot_expert[N_USED];
-shared float slot_weight[N_USED];
+shared int slot_expert[K];
+shared float slot_weight[K];
+
+/* One chunk of ROWS rows of the expert that it belongs to; past the end the last one, to be thrown away. */
+void load_rows(uint row0, uint chunk, out Packed packed[ROWS])
+{
+    uint c = min(chunk, p.n_chunk * K - 1), k = c / p.n_chunk;
+    uint matrix = uint(slot_expert[k]) * p.rows;
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        packed[r] = packed_load(p.down, (matrix + min(row0 + r, p.rows - 1)) * p.n_chunk + c % p.n_chunk);
+    }
+}
 
 void main()
 {
@@ -32,9 +42,9 @@ void main()
     if (p.token_rows.at[t].y < 0) {
         return;
     }
-    if (gl_LocalInvocationIndex < N_USED) {
+    if (gl_LocalInvocationIndex < K) {
         uint k = gl_LocalInvocationIndex;
-        slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * N_USED + k] : 0;
+        slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * K + k] : 0;
         slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[t * p.weights_stride + k];
         if (WEIGHTS == 2) {
             slot_weight[k] = sigmoid(slot_weight[k]);
@@ -44,25 +54,29 @@ void main()
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         sum[r] = 0.0;
     }
-    uint n_chunk = p.n_chunk * N_USED;
-    F32x4 h = F32x4(uint64_t(p.h) + 16ul * t * N_USED * p.h_stride);
-    for (uint first = 0; first < n_chunk; first += TILE_CHUNKS) {
+    uint n_chunk = p.n_chunk * K;
+    F32x4 h = F32x4(uint64_t(p.h) + 128ul * t * n_chunk);
+    barrier();
+    Packed now[ROWS], next[ROWS];
+    load_rows(row0, gl_SubgroupInvocationID, now);
+    [[dont_unroll]] for (uint first = 0; first < n_chunk; first += TILE_CHUNKS) {
         uint n = min(TILE_CHUNKS, n_chunk - first);
-        barrier();
+        if (first > 0) {
+            barrier();
+        }
         tile_load(0, h, h, first, n, none);
         barrier();
-        for (uint c = gl_SubgroupInvocationID; c < n; c += gl_SubgroupSize) {
-            uint k = (first + c) / p.n_chunk, at = (first + c) % p.n_chunk;
-            uint matrix = uint(slot_expert[k]) * p.rows;
-            Packed packed[ROWS];
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                packed[r] = packed_load(p.down, (matrix + min(row0 + r, p.rows - 1)) * p.n_chunk + at);
-            }
+        [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
+            float weight = slot_weight[(first + c) / p.n_chunk];
+            load_rows(row0, first + c + LANES, next);
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 vec4 code[8];
                 float scale, offset;
-                packed_decode(packed[r], code, scale, offset);
-                sum[r] += slot_weight[k] * tile_dot(0, c, code, scale, offset);
+                packed_decode(now[r], code, scale, offset);
+                sum[r] += weight * tile_dot(0, c, code, scale, offset);
+            }
+            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                now[r] = next[r];
             }
         }
     }
@@ -70,7 +84,7 @@ void main()
         float v = subgroupAdd(sum[r]);
         if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
             if (BIAS) {
-                for (uint k = 0; k < N_USED; k++) {
+                for (uint k = 0; k < K; k++) {
                     v += slot_weight[k] * p.bias.at[uint(slot_expert[k]) * p.rows + row0 + r];
                 }
             }

@@ -1,26 +1,40 @@
 #version 460
-/* h[t, k, r] = act(G_e[r, :] . norm(x[t, :]) + bg, U_e[r, :] . norm(x[t, :]) + bu), e = ids[t, k]
+/* h[t, k, r] = act(G_e[r, :] . norm(x[t, :]) + bg, U_e[r, :] . norm(x[t, :]) + bu), e = k-th expert of row t
  * G, U [n_expert, d_ff, d] packed alike; x [T, d]; h [T, K, stride] f32
- * First half of the experts; of a dense layer or shared expert with one expert (ids NULL: expert 0).
+ * First half of the experts; of a dense layer or shared expert with one expert (expert 0). With ROUTE each workgroup makes
+ * the choice of experts itself from the router's logits, and the first ones of a row write it down for moe_down: that is
+ * cheaper than a dependent dispatch.
  * Grid (d_ff / (ROWS * subgroups), T * K); a subgroup owns ROWS rows of both matrices. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "quant.glsl"
 #include "reduce.glsl"
 #include "tile.glsl"
+#include "route.glsl"
 layout(constant_id = 1) const uint ROWS = 2;
 layout(constant_id = 5) const bool CLAMP = false; /* gpt-oss's activation */
 layout(constant_id = 6) const bool BIAS = false;
 layout(constant_id = 7) const bool ROUTED = true;
+layout(constant_id = 8) const bool ROUTE = false;
+
+layout(constant_id = 26) const uint D_MODEL = 512;
 
 layout(push_constant, std430) uniform Push {
-    Planes gate, up;
+    Planes w;    /* gate of every expert, then up of every expert */
     F32x4 x, norm;
-    F32 h, b_gate, b_up;
+    F32 h, bias; /* bias as w's rows */
+    F32 logits, select_bias;
+    Rows token_rows;
     I32 ids;
-    uint rows, n_chunk, x_stride, h_stride, n_used;
-    float eps, inverse_cols;
+    F32 weights;
+    U32 used;
+    uint rows, n_chunk; /* of one matrix */
+    uint up_at;         /* rows of all gates: where up begins */
+    uint router_stride;
+    float eps, scale;   /* of the norm; of the experts' weights */
 } p;
+
+const uint PACKS = 2 * ROWS; /* of a chunk of gates and ups */
 
 float activate(float g, float u)
 {
@@ -32,51 +46,70 @@ float activate(float g, float u)
     return g * sigmoid(g) * u;
 }
 
+/* Gate and up of ROWS rows, the same chunk; past the end the last one, to be thrown away. */
+void load_rows(uint row, uint chunk, out Packed packed[PACKS])
+{
+    [[unroll]] for (uint r = 0; r < ROWS; r++) {
+        uint at = min(row + r, p.up_at - 1) * p.n_chunk + min(chunk, p.n_chunk - 1);
+        packed[2 * r] = packed_load(p.w, at);
+        packed[2 * r + 1] = packed_load(p.w, at + p.up_at * p.n_chunk);
+    }
+}
+
 void main()
 {
     uint row0 = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS, slot = gl_WorkGroupID.y;
-    int expert = ROUTED ? p.ids.at[slot] : 0;
+    uint t = slot / N_USED, k_slot = slot % N_USED;
+    int expert = 0;
+    if (ROUTE) {
+        expert = route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, t, p.router_stride, p.scale,
+                           p.token_rows.at[t].y < 0, gl_WorkGroupID.x == 0 && k_slot == 0, k_slot);
+    } else if (ROUTED) {
+        expert = p.ids.at[slot];
+    }
     if (expert < 0) {
         return;
     }
     uint matrix = uint(expert) * p.rows;
-    F32x4 x = F32x4(uint64_t(p.x) + 16ul * (slot / p.n_used) * p.x_stride);
+    F32x4 x = F32x4(uint64_t(p.x) + 128ul * t * p.n_chunk);
     float g[ROWS], u[ROWS], squares = 0.0;
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         g[r] = 0.0;
         u[r] = 0.0;
     }
-    for (uint first = 0; first < p.n_chunk; first += TILE_CHUNKS) {
+    Packed now[PACKS], next[PACKS];
+    load_rows(matrix + min(row0, p.rows - 1), gl_SubgroupInvocationID, now);
+    [[dont_unroll]] for (uint first = 0; first < p.n_chunk; first += TILE_CHUNKS) {
         uint n = min(TILE_CHUNKS, p.n_chunk - first);
-        barrier();
+        if (first > 0) {
+            barrier();
+        }
         tile_load(0, x, p.norm, first, n, squares);
         barrier();
-        for (uint c = gl_SubgroupInvocationID; c < n; c += gl_SubgroupSize) {
-            Packed packed[2 * ROWS];
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
-                uint at = (matrix + min(row0 + r, p.rows - 1)) * p.n_chunk + first + c;
-                packed[2 * r] = packed_load(p.gate, at);
-                packed[2 * r + 1] = packed_load(p.up, at);
-            }
+        [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
+            load_rows(matrix + min(row0, p.rows - 1), first + c + LANES, next);
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 vec4 code[8];
                 float scale, offset;
-                packed_decode(packed[2 * r], code, scale, offset);
+                packed_decode(now[2 * r], code, scale, offset);
                 g[r] += tile_dot(0, c, code, scale, offset);
-                packed_decode(packed[2 * r + 1], code, scale, offset);
+                packed_decode(now[2 * r + 1], code, scale, offset);
                 u[r] += tile_dot(0, c, code, scale, offset);
+            }
+            [[unroll]] for (uint r = 0; r < PACKS; r++) {
+                now[r] = next[r];
             }
         }
     }
-    float factor = NORM ? inversesqrt(workgroup_sum(squares) * p.inverse_cols + p.eps) : 1.0;
+    float factor = NORM ? inversesqrt(workgroup_sum(squares) / float(D_MODEL) + p.eps) : 1.0;
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         float a = subgroupAdd(g[r]) * factor, b = subgroupAdd(u[r]) * factor;
         if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
             if (BIAS) {
-                a += p.b_gate.at[matrix + row0 + r];
-                b += p.b_up.at[matrix + row0 + r];
+                a += p.bias.at[matrix + row0 + r];
+                b += p.bias.at[p.up_at + matrix + row0 + r];
             }
-            p.h.at[slot * p.h_stride + row0 + r] = activate(a, b);
+            p.h.at[slot * ((p.rows + 31) / 32 * 32) + row0 + r] = activate(a, b);
         }
     }
 }

@@ -4,6 +4,9 @@ layout(constant_id = 9) const uint N_ROPE = 64;    /* dimensions that rotate */
 layout(constant_id = 10) const bool INTERLEAVED = false;
 layout(constant_id = 11) const bool HEAD_NORM = false;
 
+const uint N_PAIRS = N_ROPE / 2;
+shared vec2 turn[N_PAIRS]; /* cos and sin of each pair at this row's position */
+
 /* cos and sin of an angle in radians, exact to f32 rounding over the range of positions: the hardware's own are only
  * good near zero, so whole turns are taken off first, in three parts of 2 pi. */
 vec2 cos_sin(float a)
@@ -15,6 +18,14 @@ vec2 cos_sin(float a)
     return vec2(cos(a), sin(a));
 }
 
+/* Fills turn[]; a barrier comes before its use. */
+void turn_load(int position, F32 inv_freq, float rope_scale)
+{
+    for (uint i = gl_LocalInvocationIndex; i < N_PAIRS; i += gl_WorkGroupSize.x) {
+        turn[i] = cos_sin(float(position) * inv_freq.at[i]) * rope_scale;
+    }
+}
+
 /* One subgroup loads one head; needs a barrier before head_rotate. */
 #define HEAD_LOAD(shared_row, source, at0, norm, eps)                                             \
     {                                                                                             \
@@ -22,20 +33,22 @@ vec2 cos_sin(float a)
         for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {                     \
             float v = source.at[(at0) + d];                                                       \
             ssq += v * v;                                                                         \
+            heads[(shared_row) * D + d] = HEAD_NORM ? v * norm.at[d] : v;                         \
         }                                                                                         \
-        float factor = HEAD_NORM ? inversesqrt(subgroupAdd(ssq) / float(D) + eps) : 1.0;          \
-        for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {                     \
-            float v = source.at[(at0) + d];                                                       \
-            heads[(shared_row) * D + d] = HEAD_NORM ? v * factor * norm.at[d] : v;                \
+        if (HEAD_NORM) {                                                                          \
+            float factor = inversesqrt(subgroupAdd(ssq) / float(D) + eps);                        \
+            for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {                 \
+                heads[(shared_row) * D + d] *= factor;                                            \
+            }                                                                                     \
         }                                                                                         \
     }
 
-/* Rotates pair i of a head at `position`. */
-#define HEAD_ROTATE(shared_row, i, position, inv_freq, rope_scale)                                \
+/* Rotates pair i of a head. */
+#define HEAD_ROTATE(shared_row, i)                                                                \
     {                                                                                             \
-        vec2 cs = cos_sin(float(position) * inv_freq.at[i]) * rope_scale;                         \
+        vec2 cs = turn[i];                                                                        \
         uint lo = (shared_row) * D + (INTERLEAVED ? 2 * (i) : (i));                               \
-        uint hi = INTERLEAVED ? lo + 1 : lo + N_ROPE / 2;                                         \
+        uint hi = INTERLEAVED ? lo + 1 : lo + N_PAIRS;                                            \
         float a = heads[lo], b = heads[hi];                                                       \
         heads[lo] = a * cs.x - b * cs.y;                                                          \
         heads[hi] = b * cs.x + a * cs.y;                                                          \

@@ -51,14 +51,15 @@ void main()
         store_kv(row, 1, head - p.n_head - p.n_kv_head);
         return;
     }
+    turn_load(row.y, p.inv_freq, p.rope_scale);
     if (is_q) {
         HEAD_LOAD(0, p.qkv, at, p.q_norm, p.eps)
     } else {
         HEAD_LOAD(0, p.qkv, at, p.k_norm, p.eps)
     }
     barrier();
-    for (uint i = gl_LocalInvocationIndex; i < N_ROPE / 2; i += gl_WorkGroupSize.x) {
-        HEAD_ROTATE(0, i, row.y, p.inv_freq, p.rope_scale)
+    for (uint i = gl_LocalInvocationIndex; i < N_PAIRS; i += gl_WorkGroupSize.x) {
+        HEAD_ROTATE(0, i)
     }
     barrier();
     if (is_k) {

@@ -6,6 +6,7 @@ layout(constant_id = 22) const uint SCORE = 0; /* enum router_score: softmax, to
 layout(constant_id = 23) const bool NORMALIZE = true;
 layout(constant_id = 24) const uint N_GROUP = 1;
 layout(constant_id = 25) const uint N_GROUP_USED = 1;
+layout(constant_id = 27) const bool SELECT_BIAS = false;
 
 shared float route_score[N_EXPERT]; /* what the choice goes by */
 shared float route_logit[N_EXPERT];
@@ -19,7 +20,7 @@ uint route_rank(uint e, uint first, uint end)
 {
     float s = route_score[e];
     uint rank = 0;
-    for (uint i = first; i < end; i++) {
+    [[dont_unroll]] for (uint i = first; i < end; i++) {
         float o = route_score[i];
         rank += (o > s || (o == s && i < e)) ? 1 : 0;
     }
@@ -62,7 +63,7 @@ float route_choose()
         route_groups();
     }
     float most = -1.0e30;
-    for (uint i = 0; i < N_EXPERT; i++) {
+    [[dont_unroll]] for (uint i = 0; i < N_EXPERT; i++) {
         most = max(most, route_logit[i]);
     }
     for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
@@ -75,15 +76,38 @@ float route_choose()
     barrier();
     float sum = 0.0;
     if (SCORE == 0 && !NORMALIZE) { /* the plain softmax over all experts */
-        for (uint i = 0; i < N_EXPERT; i++) {
+        [[dont_unroll]] for (uint i = 0; i < N_EXPERT; i++) {
             sum += exp(route_logit[i] - most);
         }
     } else if (NORMALIZE || SCORE == 1) {
-        for (uint i = 0; i < N_USED; i++) {
+        [[dont_unroll]] for (uint i = 0; i < N_USED; i++) {
             sum += chosen_weight[i];
         }
     } else {
         sum = 1.0;
     }
     return 1.0 / sum;
+}
+
+/* Loads the logits of one row, chooses, and returns the expert of slot k; `writes` workgroups also write ids, weights and
+ * the bits of experts in use. dead: the row only pads the batch, its experts are -1. */
+int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, uint t, uint stride, float scale, bool dead,
+              bool writes, uint k)
+{
+    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
+        float v = logits.at[t * stride + e];
+        route_logit[e] = v;
+        float s = SCORE == 2 ? sigmoid(v) : v;
+        route_score[e] = SELECT_BIAS ? s + select_bias.at[e] : s;
+    }
+    float factor = route_choose() * scale;
+    for (uint i = gl_LocalInvocationIndex; writes && i < N_USED; i += gl_WorkGroupSize.x) {
+        int e = dead ? -1 : chosen_id[i];
+        ids.at[t * N_USED + i] = e;
+        weights.at[t * N_USED + i] = chosen_weight[i] * factor;
+        if (e >= 0) {
+            atomicOr(used.at[e / 32], 1u << (e % 32));
+        }
+    }
+    return dead ? -1 : chosen_id[k];
 }

@@ -1,0 +1,51 @@
+/* Measured read bandwidth of the memory that holds the weights. */
+#include "engine/vulkan/bandwidth.h"
+
+#include "engine/base/clock.h"
+#include "engine/vulkan/backend_state.h"
+
+#define PASSES 4
+
+static bool measure(struct backend *b, const struct gpu_buffer *from, uint64_t bytes, struct err *e)
+{
+    struct gpu *g = &b->gpu;
+    const uint32_t spec[GPU_MAX_SPEC] = {256};
+    struct {
+        uint64_t a, sum;
+        uint32_t n, pad;
+    } push = {from->address, b->step.buffer.address, (uint32_t)(bytes / 16), 0};
+    VkPipeline p = gpu_pipeline(g, "read_bandwidth", spec, e);
+    VkCommandBuffer c = p ? gpu_command_begin(g, true, e) : NULL;
+    if (!c) {
+        return false;
+    }
+    vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, p);
+    vkCmdPushConstants(c, g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
+    for (int i = 0; i < PASSES; i++) {
+        vkCmdDispatch(c, 2048, 1, 1);
+        gpu_barrier(c);
+    }
+    bool ok = gpu_command_end(g, c, e);
+    for (int i = 0; ok && i < 3; i++) {
+        uint64_t start = clock_ns();
+        ok = gpu_run(g, c, e);
+        double rate = (double)bytes * PASSES / ((double)(clock_ns() - start) / 1e9);
+        b->bandwidth = rate > b->bandwidth ? rate : b->bandwidth;
+    }
+    gpu_command_free(g, &c);
+    return ok;
+}
+
+double bandwidth_of(struct backend *b)
+{
+    const struct heap *h = &b->model.heap;
+    const struct gpu_buffer *largest = &h->buffers[0];
+    struct err ignored = {0};
+    for (int i = 1; i < h->n_buffers; i++) {
+        largest = h->buffers[i].size > largest->size ? &h->buffers[i] : largest;
+    }
+    if (b->bandwidth == 0 && !measure(b, largest, largest->size / 16 * 16, &ignored)) {
+        return 0;
+    }
+    return b->bandwidth;
+}

@@ -1,0 +1,12 @@
+#version 460
+/* Bench only: a[i] += 1 by `n` workgroups; chained by barriers, it shows what a dependent dispatch costs. */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+layout(push_constant, std430) uniform Push {
+    F32 a;
+} p;
+
+void main()
+{
+    p.a.at[gl_GlobalInvocationID.x] += 1.0;
+}
