@@ -79,7 +79,6 @@ static bool allocate(struct backend *b, struct err *e)
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].backend = b;
         b->workers[i].index = i;
-        b->workers[i].count = b->n_workers;
     }
     return true;
 }

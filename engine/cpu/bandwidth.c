@@ -42,7 +42,7 @@ double bandwidth_measure(struct pool *pool)
     p.data = memory;
     for (int i = 0; i < PROBE_PASSES; i++) {
         uint64_t began = clock_ns();
-        pool_run(pool, read_share, &p);
+        pool_run(pool, false, read_share, &p);
         uint64_t ns = clock_ns() - began;
         double rate = (double)PROBE_BYTES * 1e9 / (double)(ns ? ns : 1);
         best = rate > best ? rate : best;

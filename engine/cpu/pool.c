@@ -29,6 +29,7 @@ struct pool {
     _Alignas(64) _Atomic int32_t arrived; /* members at the barrier */
     void (*fn)(void *context, int32_t member);
     void *context;
+    bool alone; /* written before start's turn moves; the others read it only in a run of all */
     bool stop; /* written before start's turn moves */
     pthread_t threads[MAX_THREADS];
 };
@@ -102,7 +103,7 @@ static void gate_wait(struct gate *g, uint32_t seen, uint64_t spin_ns)
 
 void pool_barrier(struct pool *p)
 {
-    if (p->n == 1)
+    if (p->alone)
         return;
     uint32_t seen = atomic_load(&p->barrier.turn);
     if (atomic_fetch_add(&p->arrived, 1) + 1 == p->n) {
@@ -126,11 +127,12 @@ static void *thread_main(void *argument)
     }
 }
 
-void pool_run(struct pool *p, void (*fn)(void *context, int32_t member), void *context)
+void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context)
 {
     p->fn = fn;
     p->context = context;
-    if (p->n > 1)
+    p->alone = alone || p->n == 1;
+    if (!p->alone)
         gate_move(&p->start);
     fn(context, 0);
     pool_barrier(p);

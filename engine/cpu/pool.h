@@ -15,8 +15,9 @@ struct pool;
 struct pool *pool_create(int32_t n_threads, struct err *e);
 void pool_destroy(struct pool **p);
 int32_t pool_threads(const struct pool *p);
-/* Every member calls fn(context, member); returns when all are done. */
-void pool_run(struct pool *p, void (*fn)(void *context, int32_t member), void *context);
+/* Every member calls fn(context, member); returns when all are done. `alone`: member 0 only, the others go on
+ * sleeping, and barriers are passed at once. */
+void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context);
 /* Inside fn: no member passes before all have come. What was written before is seen after. */
 void pool_barrier(struct pool *p);
 /* Physical cores that this process may use: affinity and cgroup quota respected. */

@@ -128,9 +128,12 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
     if (!flatten(b, s, e) || !head_reserve(b, e))
         return false;
     b->step = s;
-    for (int32_t i = 0; i < b->n_workers; i++)
+    bool alone = b->n_workers > 1 && tempo_alone(&b->tempo, b->rows.n);
+    for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;
-    pool_run(b->pool, forward, b);
+        b->workers[i].count = alone ? 1 : b->n_workers;
+    }
+    pool_run(b->pool, alone, forward, b);
     head_publish(b, rows);
     b->step = NULL;
     for (int32_t i = 0; i < b->n_workers; i++) {
@@ -139,6 +142,8 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
     }
     b->counters.steps++;
     b->counters.rows += (uint64_t)b->rows.n;
-    b->counters.step_ns += clock_ns() - began;
+    uint64_t took = clock_ns() - began;
+    tempo_note(&b->tempo, b->rows.n, alone, took);
+    b->counters.step_ns += took;
     return true;
 }

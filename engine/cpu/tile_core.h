@@ -114,28 +114,24 @@ static inline __attribute__((always_inline)) vf block_one(const vi q[16], const 
     return finish(p, at, vi_add(sum[0], sum[1]), vi_add(sum[2], sum[3]), scale, min, shape, acc);
 }
 
-static inline __attribute__((always_inline)) void block_four(const vi q[16], const vf scale[2], const vf min[2],
-                                                             int shape, const struct panel *p, const int16_t *values,
-                                                             const size_t at[4], float *acc)
+/* `count` rows, a constant: 1 to 4. */
+static inline __attribute__((always_inline)) void block_few(const vi q[16], const vf scale[2], const vf min[2],
+                                                            int shape, const struct panel *p, const int16_t *values,
+                                                            const size_t *at, int count, float *acc)
 {
     vi low[4], high[4];
     UNROLL
-    for (int t = 0; t < 4; t++)
+    for (int t = 0; t < count; t++)
         low[t] = high[t] = vi_zero();
     UNROLL
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 16; i++)
         UNROLL
-        for (int t = 0; t < 4; t++)
-            low[t] = vi_dot(low[t], q[i], vi_pair(values + at[t] * PANEL_BLOCK + 2 * i));
-    UNROLL
-    for (int i = 8; i < 16; i++)
-        UNROLL
-        for (int t = 0; t < 4; t++) {
-            vi *sum = shape & HALVES ? &high[t] : &low[t];
+        for (int t = 0; t < count; t++) {
+            vi *sum = i >= 8 && shape & HALVES ? &high[t] : &low[t];
             *sum = vi_dot(*sum, q[i], vi_pair(values + at[t] * PANEL_BLOCK + 2 * i));
         }
     UNROLL
-    for (int t = 0; t < 4; t++)
+    for (int t = 0; t < count; t++)
         vf_store(acc + t * LANES, finish(p, at[t], low[t], high[t], scale, min, shape, vf_load(acc + t * LANES)));
 }
 
@@ -148,16 +144,21 @@ static inline __attribute__((always_inline)) void block_rows(const struct lanes 
     const int16_t *values = kind == PANEL_NIBBLE ? p->nibble : p->byte;
     int32_t n = l->tile->n, i = 0;
     fetch_ahead(l, block);
+    size_t at[4];
     for (; i + 4 <= n; i += 4) {
-        size_t at[4];
         UNROLL
         for (int t = 0; t < 4; t++)
             at[t] = cell(p, block, l->index[i + t]);
-        block_four(q, scale, min, shape, p, values, at, acc + i * LANES);
+        block_few(q, scale, min, shape, p, values, at, 4, acc + i * LANES);
     }
-    for (; i < n; i++)
-        vf_store(acc + i * LANES, block_one(q, scale, min, shape, p, values, cell(p, block, l->index[i]),
-                                            vf_load(acc + i * LANES)));
+    for (int t = 0; i + t < n; t++)
+        at[t] = cell(p, block, l->index[i + t]);
+    if (n - i == 1)
+        block_few(q, scale, min, shape, p, values, at, 1, acc + i * LANES);
+    else if (n - i == 2)
+        block_few(q, scale, min, shape, p, values, at, 2, acc + i * LANES);
+    else if (n - i == 3)
+        block_few(q, scale, min, shape, p, values, at, 3, acc + i * LANES);
 }
 
 /* The f32 path: weights of a block, [32 columns][LANES rows]. Four partial sums by column. */

@@ -9,6 +9,7 @@
 
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/pool.h"
+#include "engine/cpu/tempo.h"
 #include "engine/model/backend.h"
 
 /* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */
@@ -33,7 +34,7 @@ struct expert_lists { /* the rows of each expert, ascending; one copy per thread
 
 struct worker {
     struct backend *backend;
-    int32_t index, count;      /* this thread, all threads */
+    int32_t index, count;      /* this thread, all threads of the step */
     void *panels[PANEL_SLOT__N]; /* for a step of PRIVATE_ROWS rows */
     float *row;                /* [widest row] scratch */
     float *tile[2];            /* [KERNEL_MAX_TILE_ROWS, KERNEL_MAX_LANES] */
@@ -102,6 +103,7 @@ struct backend {
     float *top_logits, *log_sum_exp;
     int32_t top_rows;
 
+    struct tempo tempo;
     struct backend_counters counters;
 };
 

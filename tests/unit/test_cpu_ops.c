@@ -14,6 +14,7 @@
 #include "engine/cpu/pool.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/router.h"
+#include "engine/cpu/tempo.h"
 
 static float scratch[64];
 
@@ -126,7 +127,7 @@ static void test_barriers_order_all_members(void **state)
         struct relay r = {.pool = pool_create(n, NULL), .n = n};
         assert_non_null(r.pool);
         assert_int_equal(pool_threads(r.pool), n);
-        pool_run(r.pool, run_relay, &r);
+        pool_run(r.pool, false, run_relay, &r);
         assert_int_equal(atomic_load(&r.wrong), 0);
         pool_destroy(&r.pool);
         assert_null(r.pool);
@@ -144,7 +145,7 @@ static void test_every_run_reaches_every_member_once(void **state)
     struct pool *p = pool_create(3, NULL);
     for (int i = 0; i < 500; i++) {
         _Atomic int32_t count = 0;
-        pool_run(p, count_member, &count);
+        pool_run(p, false, count_member, &count);
         assert_int_equal(atomic_load(&count), 0x010101);
         if (i % 100 == 0)
             usleep(2000); /* long enough for them to sleep */
@@ -152,12 +153,48 @@ static void test_every_run_reaches_every_member_once(void **state)
     pool_destroy(&p);
 }
 
+static void test_a_run_alone_leaves_the_others_asleep(void **state)
+{
+    struct pool *p = pool_create(3, NULL);
+    for (int i = 0; i < 50; i++) {
+        _Atomic int32_t count = 0;
+        pool_run(p, i % 2, count_member, &count);
+        assert_int_equal(atomic_load(&count), i % 2 ? 1 : 0x010101);
+    }
+    pool_destroy(&p);
+}
+
+/* Steps of one row cost `together` with all threads and `single` with one; who is used after a while? */
+static int alone_of_last_100(struct tempo *t, uint64_t together, uint64_t single)
+{
+    int alone = 0;
+    for (int i = 0; i < 1100; i++) {
+        bool one = tempo_alone(t, 1);
+        tempo_note(t, 1, one, one ? single : together);
+        alone += i >= 1000 && one;
+    }
+    return alone;
+}
+
+static void test_tempo_finds_the_faster_way_and_follows_a_change(void **state)
+{
+    struct tempo t = {0};
+    assert_true(alone_of_last_100(&t, 500, 900) <= 2);
+    alone_of_last_100(&t, 9000, 900); /* the machine gets busy */
+    alone_of_last_100(&t, 9000, 900);
+    assert_true(alone_of_last_100(&t, 9000, 900) >= 98);
+    alone_of_last_100(&t, 500, 900);
+    alone_of_last_100(&t, 500, 900);
+    assert_true(alone_of_last_100(&t, 500, 900) <= 2);
+    assert_false(tempo_alone(&t, 17)); /* large steps: always together */
+}
+
 static void test_an_idle_pool_uses_no_cpu(void **state)
 {
     struct pool *p = pool_create(4, NULL);
     _Atomic int32_t count = 0;
     struct timespec before, after;
-    pool_run(p, count_member, &count);
+    pool_run(p, false, count_member, &count);
     usleep(20000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     usleep(200000);
@@ -178,6 +215,8 @@ int main(void)
         cmocka_unit_test(test_rotation_turns_pairs_and_leaves_the_rest),
         cmocka_unit_test(test_barriers_order_all_members),
         cmocka_unit_test(test_every_run_reaches_every_member_once),
+        cmocka_unit_test(test_a_run_alone_leaves_the_others_asleep),
+        cmocka_unit_test(test_tempo_finds_the_faster_way_and_follows_a_change),
         cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
