@@ -108,6 +108,20 @@ static sqlite3_stmt *list_query(struct store *s, const struct store_page *page, 
     return q;
 }
 
+/* Steps through conversations; ends the statement. */
+static bool each(struct store *s, sqlite3_stmt *q, store_conversation_fn fn, void *context, struct err *e)
+{
+    int rc;
+    struct store_conversation c;
+    while ((rc = query_step(s, q, e)) == 1) {
+        borrow(q, &c);
+        if (!fn(context, &c))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
 bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
                              store_conversation_fn fn, void *context, struct err *e)
 {
@@ -121,15 +135,19 @@ bool store_conversation_list(struct store *s, int64_t user_id, const struct stor
     bind_int(q, ":before_updated", first ? INT64_MAX : page->before_updated);
     bind_int(q, ":before_id", first ? INT64_MAX : page->before_id);
     bind_int(q, ":limit", page->limit);
-    int rc;
-    struct store_conversation c;
-    while ((rc = query_step(s, q, e)) == 1) {
-        borrow(q, &c);
-        if (!fn(context, &c))
-            break;
-    }
-    query_end(q);
-    return rc >= 0;
+    return each(s, q, fn, context, e);
+}
+
+bool store_conversation_each(struct store *s, int64_t user_id, int64_t after, int limit,
+                             store_conversation_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_CONVERSATION_EACH, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":after", after);
+    bind_int(q, ":limit", limit);
+    return each(s, q, fn, context, e);
 }
 
 /* Is `leaf_id` a message of this conversation? The foreign key would say so too, but not in which field. */

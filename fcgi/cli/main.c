@@ -10,6 +10,7 @@
 /* one row per command, in the order of --help */
 #define COMMANDS(X) \
     X(up) X(doctor) \
+    X(user) X(key) X(export) X(backup) \
     X(tokenize) X(detokenize) X(template) X(parse) \
     X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
 

@@ -113,3 +113,11 @@ WHERE id = :id AND status = 'running'
 -- name: message_status
 SELECT m.status FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- In the order of their making, for export: a conversation that is written to meanwhile keeps its place.
+-- name: conversation_each
+SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+FROM conversations c
+WHERE c.user_id = :user_id AND c.deleted_at IS NULL AND c.id > :after
+ORDER BY c.id LIMIT :limit;

@@ -1,0 +1,73 @@
+/* cli_store.h */
+#include "fcgi/cli/cli_store.h"
+
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/file.h"
+#include "fcgi/state.h"
+#include "sql/store.h"
+
+struct store *cli_store_open(const char *state, bool create, struct err *e)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    if (!state) {
+        const struct passwd *pw = getpwuid(getuid());
+        if (!pw) {
+            err_set(e, ERR_INPUT, "no home folder; use --state");
+            return NULL;
+        }
+        snprintf(folder, sizeof folder, "%s/.local/state/sluice", pw->pw_dir);
+        state = folder;
+    }
+    if (!file_join(path, sizeof path, state, STATE_DATABASE, e) || !secret_init(e) ||
+        (create && !file_mkdirs(state, 0700, e)))
+        return NULL;
+    return store_open(&(struct store_params){.path = path, .create = create}, e);
+}
+
+bool cli_store_user(struct store *s, struct arena *a, const char *name, struct store_user *out, struct err *e)
+{
+    if (store_user_by_name(s, a, name, out, e))
+        return true;
+    return e->code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no user '%.100s'", name) : false;
+}
+
+bool cli_store_password(const char *file, char out[SECRET_PASSWORD_MAX + 1], struct err *e)
+{
+    struct buf b = {0};
+    bool ok = strcmp(file, "-") ? file_read(file, 2 * SECRET_PASSWORD_MAX, &b, e)
+                                : file_read_fd(STDIN_FILENO, 2 * SECRET_PASSWORD_MAX, &b, e);
+    size_t n = ok && b.data ? strcspn(b.data, "\r\n") : 0;
+    if (ok && n > SECRET_PASSWORD_MAX)
+        ok = err_field(e, ERR_INPUT, "password", "is longer than %d bytes", SECRET_PASSWORD_MAX);
+    if (ok)
+        snprintf(out, SECRET_PASSWORD_MAX + 1, "%.*s", (int)n, b.data ? b.data : "");
+    if (b.data)
+        secret_wipe(b.data, b.len);
+    buf_fini(&b);
+    return ok;
+}
+
+void cli_store_audit(struct store *s, const char *action, const char *kind, int64_t id)
+{
+    char target[48];
+    struct err e = {0};
+    snprintf(target, sizeof target, "%s:%lld", kind, (long long)id);
+    if (!store_audit_add(s, &(struct store_audit){.user = "operator", .action = action, .target = target}, &e))
+        fprintf(stderr, "sluice: the audit log could not be written: %s\n", e.text);
+}
+
+const char *cli_store_time(int64_t ms, char out[32])
+{
+    time_t t = (time_t)(ms / 1000);
+    struct tm tm;
+    if (!ms || !localtime_r(&t, &tm) || !strftime(out, 32, "%Y-%m-%d %H:%M", &tm))
+        return "never";
+    return out;
+}

@@ -1,0 +1,24 @@
+/* What the commands on the state folder's database share: finding it, finding users, passwords from outside. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "sql/secret.h"
+#include "sql/store_users.h"
+
+struct arena;
+struct store;
+
+#define CLI_STATE_HELP "the server's state folder (default ~/.local/state/sluice)"
+
+/* Opens STATE/sluice.db (state NULL: the default folder), and libsodium. create: a new one is made. */
+struct store *cli_store_open(const char *state, bool create, struct err *e);
+bool cli_store_user(struct store *s, struct arena *a, const char *name, struct store_user *out, struct err *e);
+/* The first line of a file, "-" for standard input. */
+bool cli_store_password(const char *file, char out[SECRET_PASSWORD_MAX + 1], struct err *e);
+/* A line in the audit log, as "operator". */
+void cli_store_audit(struct store *s, const char *action, const char *kind, int64_t id);
+/* "2026-11-21 09:30"; "never" for 0. */
+const char *cli_store_time(int64_t ms, char out[32]);

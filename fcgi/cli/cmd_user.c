@@ -1,0 +1,148 @@
+/* sluice user: people who may log in. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/option.h"
+#include "fcgi/cli/cli_store.h"
+#include "fcgi/cli/command.h"
+#include "sql/store.h"
+
+struct settings {
+    const char *state, *password_file;
+    bool admin, help;
+};
+
+static const struct option options[] = {
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
+    {"admin", OPTION_BOOL, offsetof(struct settings, admin), NULL, 0, 0, NULL, NULL, "add: the user is an admin"},
+    {"password-file", OPTION_STRING, offsetof(struct settings, password_file), NULL, 0, 0, NULL, "FILE",
+     "add, password: take the first line of FILE (- is standard input); else one is made up and printed"},
+    {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
+};
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+extern const struct command cmd_user;
+
+/* The password to set, and its hash; *made: it was made up here. */
+static bool take_password(const struct settings *o, char password[SECRET_PASSWORD_MAX + 1],
+                          char hash[SECRET_PASSWORD_HASH_SIZE], bool *made, struct err *e)
+{
+    *made = !o->password_file;
+    if (*made)
+        secret_password(password);
+    else if (!cli_store_password(o->password_file, password, e))
+        return false;
+    return secret_password_hash(password, hash, e);
+}
+
+static void show(const char *name, const char *password, bool made)
+{
+    printf("name      %s\n", name);
+    if (made)
+        printf("password  %s\n", password);
+}
+
+static bool add(struct store *s, const struct settings *o, const char *name, struct err *e)
+{
+    char password[SECRET_PASSWORD_MAX + 1], hash[SECRET_PASSWORD_HASH_SIZE];
+    bool made;
+    int64_t id;
+    bool ok = take_password(o, password, hash, &made, e) && store_user_add(s, name, hash, o->admin, &id, e);
+    if (ok) {
+        cli_store_audit(s, "user.add", "user", id);
+        show(name, password, made);
+    }
+    secret_wipe(password, sizeof password);
+    return ok;
+}
+
+static bool set_password(struct store *s, struct arena *a, const struct settings *o, const char *name, struct err *e)
+{
+    char password[SECRET_PASSWORD_MAX + 1], hash[SECRET_PASSWORD_HASH_SIZE];
+    bool made;
+    struct store_user u;
+    bool ok = cli_store_user(s, a, name, &u, e) && take_password(o, password, hash, &made, e) &&
+              store_user_set_password(s, u.id, hash, NULL, e);
+    if (ok) {
+        cli_store_audit(s, "user.password", "user", u.id);
+        show(u.name, password, made);
+    }
+    secret_wipe(password, sizeof password);
+    return ok;
+}
+
+static bool remove_user(struct store *s, struct arena *a, const char *name, struct err *e)
+{
+    struct store_user u;
+    if (!cli_store_user(s, a, name, &u, e) || !store_user_remove(s, u.id, e))
+        return false;
+    cli_store_audit(s, "user.remove", "user", u.id);
+    printf("removed %s; the server clears the conversations away within seconds, or at its next start\n", u.name);
+    return true;
+}
+
+static bool print_user(void *context, const struct store_user *u)
+{
+    char made[32];
+    printf("%-6lld %-24s %-6s %-9s %s\n", (long long)u->id, u->name, u->admin ? "admin" : "user",
+           u->disabled ? "disabled" : "active", cli_store_time(u->created_at, made));
+    return true;
+}
+
+static bool list(struct store *s, struct err *e)
+{
+    printf("%-6s %-24s %-6s %-9s %s\n", "id", "name", "role", "state", "made");
+    return store_user_list(s, print_user, NULL, e);
+}
+
+static bool run_verb(const struct settings *o, char **rest, struct arena *a, struct err *e)
+{
+    const char *verb = rest[0], *name = verb ? rest[1] : NULL;
+    bool listing = verb && !strcmp(verb, "list");
+    if (!verb || (!listing && !name) || (name && rest[2]) || (listing && name))
+        return err_set(e, ERR_INPUT, "usage: sluice user %s", cmd_user.usage);
+    struct store *s = cli_store_open(o->state, !strcmp(verb, "add"), e);
+    bool ok = false;
+    if (s && listing)
+        ok = list(s, e);
+    else if (s && !strcmp(verb, "add"))
+        ok = add(s, o, name, e);
+    else if (s && !strcmp(verb, "password"))
+        ok = set_password(s, a, o, name, e);
+    else if (s && !strcmp(verb, "remove"))
+        ok = remove_user(s, a, name, e);
+    else if (s)
+        err_set(e, ERR_INPUT, "no verb '%.40s'; usage: sluice user %s", verb, cmd_user.usage);
+    store_close(&s);
+    return ok;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings o = {0};
+    struct err e = {0};
+    struct arena *a = arena_create(1 << 20);
+    char **rest = a ? arena_alloc(a, sizeof *rest * ((size_t)argc + 1)) : NULL;
+    int status = 0;
+    if (!rest || !option_parse(options, N_OPTIONS, argc, argv, &o, rest, &e)) {
+        command_fail("user", &e);
+        status = 2;
+    } else if (o.help) {
+        printf("usage: sluice user %s\n\n%s\n\n", cmd_user.usage, cmd_user.help);
+        option_help(options, N_OPTIONS);
+    } else if (!run_verb(&o, rest, a, &e)) {
+        command_fail("user", &e);
+        status = e.code == ERR_INPUT ? 2 : 1;
+    }
+    arena_destroy(&a);
+    return status;
+}
+
+const struct command cmd_user = {
+    .name = "user",
+    .usage = "add NAME [--admin] | list | password NAME | remove NAME  [--state DIR] [--password-file FILE]",
+    .help = "add, list and remove the people who may log in",
+    .run = run,
+};
