@@ -88,7 +88,7 @@ static bool complete_chat(struct request *r, struct err *e)
                                                   .tools = c.tools};
         ok = c.stream ? answer_stream(r, &c, &p, e) : answer_whole(r, &c, &p, e);
     }
-    if (!ok && e->code == ERR_LIMIT && !e->field[0])
+    if (!ok && e->code == ERR_LIMIT && (!e->field[0] || !strcmp(e->field, "prompt")))
         snprintf(e->field, sizeof e->field, "messages");
     prompt_fini(&prompt);
     chat_request_fini(&c);

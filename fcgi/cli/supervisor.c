@@ -107,6 +107,8 @@ static int reap(struct supervisor *s, bool stopping)
             continue;
         n++;
         c->pid = 0;
+        /* what it leaves behind in its group: a killed nginx's workers would keep the port */
+        kill(-pid, SIGTERM);
         if (stopping) {
             log_info("stopped %s", c->name);
             continue;

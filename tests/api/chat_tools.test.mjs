@@ -24,7 +24,7 @@ test('a call comes back whole', async () => {
   assert.deepEqual(JSON.parse(m.tool_calls[0].function.arguments), said);
 });
 
-test('streamed: index, id and name first, then pieces of the arguments', async () => {
+test('streamed: index, id and name first, then the arguments', async () => {
   const r = await s.stream({ messages: order({ text: `Let me look.\n${call('Köln')}\n${call('Bonn')}` }), tools });
   const deltas = r.chunks.flatMap((c) => c.choices[0].delta.tool_calls ?? []);
   for (const i of [0, 1]) {
@@ -32,7 +32,7 @@ test('streamed: index, id and name first, then pieces of the arguments', async (
     assert.match(mine[0].id, /^call_/);
     assert.equal(mine[0].type, 'function');
     assert.equal(mine[0].function.name, 'get_weather');
-    assert.ok(mine.length > 2, 'arguments come in pieces');
+    assert.ok(mine.length >= 2, 'the arguments follow');
     assert.ok(mine.slice(1).every((d) => d.id === undefined && d.function.name === undefined));
   }
   const j = joined(r.chunks);

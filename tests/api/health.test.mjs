@@ -1,0 +1,66 @@
+// Health, readiness, version, status and metrics are true, also when the engine is down.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { order, sleep, slow, start } from './harness.mjs';
+
+let s;
+before(async () => { s = await start({ fake: true }); });
+after(() => s?.stop());
+
+const open = { authorization: null };
+
+test('without a key: health, ready, version, metrics', async () => {
+  for (const path of ['/health', '/ready', '/version', '/metrics']) {
+    const r = await s.request('GET', path, undefined, open);
+    assert.equal(r.status, 200, path);
+    await r.text();
+  }
+  assert.equal((await s.json('GET', '/api/status', undefined, open)).status, 401);
+});
+
+test('every line of /metrics is Prometheus text, histograms add up', async () => {
+  await s.chat({ messages: order({}) });
+  const text = await (await s.request('GET', '/metrics', undefined, open)).text();
+  const types = {};
+  for (const line of text.trim().split('\n')) {
+    const type = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(line);
+    if (type) {
+      assert.ok(!types[type[1]], `twice: ${type[1]}`);
+      types[type[1]] = type[2];
+    } else if (!line.startsWith('# HELP ')) {
+      assert.match(line, /^sluice_[a-z0-9_]+(\{[a-z_]+="[^"\n]*"(,[a-z_]+="[^"\n]*")*\})? (-?[0-9.e+-]+|\+Inf|NaN)$/);
+      const name = line.split(/[{ ]/)[0];
+      assert.ok(types[name] || types[name.replace(/_(bucket|sum|count)$/, '')] === 'histogram', line);
+    }
+  }
+  const inf = /sluice_worker_overhead_seconds_bucket\{le="\+Inf"\} (\d+)/.exec(text)[1];
+  assert.equal(inf, /sluice_worker_overhead_seconds_count (\d+)/.exec(text)[1]);
+  assert.ok(await s.metric('http_requests_total', 'route="/v1/chat/completions",status="200"') >= 1);
+});
+
+test('the page\'s status has what docs/API-pages.md promises', async () => {
+  const r = await s.json('GET', '/api/status');
+  assert.deepEqual(Object.keys(r.body).sort(), ['engine', 'load', 'model', 'version']);
+  assert.equal(r.body.engine.state, 'ready');
+  assert.equal(r.body.engine.error, null);
+  for (const k of ['id', 'name', 'family', 'n_ctx', 'thinking', 'thinking_switch', 'tools', 'backend', 'device']) assert.ok(k in r.body.model, k);
+});
+
+test('a dead engine is told within seconds, and history stays reachable', async () => {
+  const engine = s.pid('engine');
+  process.kill(engine, 'SIGSTOP'); // hangs: the heartbeat grows old
+  const until = Date.now() + 8000 * slow;
+  let r;
+  do {
+    await sleep(200);
+    r = await s.json('GET', '/health', undefined, open);
+  } while (r.status === 200 && Date.now() < until);
+  assert.equal(r.status, 503, r.text);
+  assert.equal(r.body.status, 'unavailable');
+  assert.ok(r.body.error.length > 5);
+  assert.equal((await s.json('GET', '/api/conversations')).status, 200);
+  assert.equal((await s.json('GET', '/v1/models')).status, 200);
+  assert.equal(await s.metric('up'), 0);
+  process.kill(engine, 'SIGCONT');
+  await s.ready(8000 * slow);
+});

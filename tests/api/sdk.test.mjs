@@ -1,0 +1,85 @@
+// The real `openai` SDK, unmodified, against the real engine and the demo model.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { load, start } from './harness.mjs';
+
+let s, OpenAI, client;
+before(async () => {
+  s = await start();
+  ({ default: OpenAI } = await load('openai'));
+  client = new OpenAI({ apiKey: s.key, baseURL: `${s.url}/v1`, maxRetries: 0 });
+});
+after(() => s?.stop());
+
+const ask = { model: 'demo-model', messages: [{ role: 'user', content: 'What is a river?' }], max_tokens: 40, temperature: 0 };
+
+test('a completion', async () => {
+  const r = await client.chat.completions.create(ask);
+  assert.ok(r.choices[0].message.content.length > 5);
+  assert.ok(['stop', 'length'].includes(r.choices[0].finish_reason));
+  assert.ok(r.usage.prompt_tokens > 5);
+});
+
+test('a stream says the same', async () => {
+  const whole = await client.chat.completions.create(ask);
+  let text = '', usage;
+  for await (const chunk of await client.chat.completions.create({ ...ask, stream: true, stream_options: { include_usage: true } })) {
+    text += chunk.choices[0]?.delta?.content ?? '';
+    if (chunk.usage) usage = chunk.usage;
+  }
+  assert.equal(text, whole.choices[0].message.content);
+  assert.equal(usage.completion_tokens, whole.usage.completion_tokens);
+});
+
+test('the stream helper ends with a final completion', async () => {
+  const runner = client.chat.completions.stream(ask);
+  const parts = [];
+  runner.on('content', (delta) => parts.push(delta));
+  const final = await runner.finalChatCompletion();
+  assert.equal(parts.join(''), final.choices[0].message.content);
+});
+
+test('a stop string, n, seed and logprobs', async () => {
+  const whole = await client.chat.completions.create(ask);
+  const word = whole.choices[0].message.content.split(' ')[3];
+  const cut = await client.chat.completions.create({ ...ask, stop: [` ${word}`] });
+  assert.ok(!cut.choices[0].message.content.includes(` ${word}`));
+  assert.equal(cut.choices[0].finish_reason, 'stop');
+  const warm = { ...ask, temperature: 1, seed: 11, n: 2, logprobs: true, top_logprobs: 3 };
+  const [a, b] = [await client.chat.completions.create(warm), await client.chat.completions.create(warm)];
+  assert.deepEqual(a.choices.map((c) => c.message.content), b.choices.map((c) => c.message.content), 'the same seed, the same answers');
+  assert.equal(a.choices.length, 2);
+  assert.equal(a.choices[0].logprobs.content[0].top_logprobs.length, 3);
+});
+
+test('models', async () => {
+  const list = await client.models.list();
+  assert.deepEqual(list.data.map((m) => m.id), ['demo-model']);
+  const m = await client.models.retrieve('demo-model');
+  assert.equal(m.object, 'model');
+  assert.ok(m.sluice.context > 0);
+});
+
+test('errors become the SDK\'s classes', async () => {
+  await assert.rejects(client.chat.completions.create({ ...ask, temperature: 9 }), (e) => e instanceof OpenAI.BadRequestError && e.param === 'temperature');
+  await assert.rejects(client.chat.completions.create({ ...ask, model: 'nope' }), (e) => e instanceof OpenAI.NotFoundError && e.code === 'model_not_found');
+  const stranger = new OpenAI({ apiKey: 'sk-no', baseURL: `${s.url}/v1`, maxRetries: 0 });
+  await assert.rejects(stranger.models.list(), (e) => e instanceof OpenAI.AuthenticationError && /^req_/.test(e.requestID));
+  await assert.rejects(client.chat.completions.create({ ...ask, messages: [{ role: 'user', content: 'x '.repeat(6000) }] }),
+    (e) => e instanceof OpenAI.BadRequestError && e.code === 'context_length_exceeded' && e.param === 'messages');
+});
+
+test('a stream that is aborted frees its slot at once', async () => {
+  const stream = await client.chat.completions.create({ ...ask, messages: [{ role: 'user', content: 'Tell a long story.' }],
+    max_tokens: 2000, stream: true, ignore_eos: true });
+  let n = 0;
+  for await (const chunk of stream) if (chunk.choices[0]?.delta?.content && ++n > 3) break;
+  const began = Date.now();
+  while (await s.metric('num_requests_running') > 0 && Date.now() - began < 5000) await new Promise((d) => setTimeout(d, 50));
+  assert.equal(await s.metric('num_requests_running'), 0);
+});
+
+test('text completions', async () => {
+  const r = await client.completions.create({ model: 'demo-model', prompt: 'The river', max_tokens: 8, temperature: 0, echo: true });
+  assert.ok(r.choices[0].text.startsWith('The river') && r.choices[0].text.length > 9);
+});
