@@ -1,1 +1,13 @@
-# files of docs
+# documents; the man pages are made out of the programs' own --help
+
+EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-pages.md %D%/MODELS.md %D%/OPERATIONS.md \
+	%D%/SPEED.md %D%/make-man.sh
+nodist_man_MANS += %D%/sluice.1 %D%/sluice-engine.8 %D%/sluice-worker.8
+CLEANFILES += $(nodist_man_MANS)
+
+%D%/sluice.1: sluice %D%/make-man.sh
+	$(AM_V_GEN)$(MKDIR_P) docs && sh $(srcdir)/docs/make-man.sh sluice ./sluice >$@.tmp && mv $@.tmp $@
+%D%/sluice-engine.8: sluice-engine %D%/make-man.sh
+	$(AM_V_GEN)$(MKDIR_P) docs && sh $(srcdir)/docs/make-man.sh sluice-engine ./sluice-engine >$@.tmp && mv $@.tmp $@
+%D%/sluice-worker.8: sluice-worker %D%/make-man.sh
+	$(AM_V_GEN)$(MKDIR_P) docs && sh $(srcdir)/docs/make-man.sh sluice-worker ./sluice-worker >$@.tmp && mv $@.tmp $@
