@@ -2,11 +2,14 @@
 
 if HAVE_CMOCKA
 include tests/unit/base.mk
+include tests/unit/chat.mk
 include tests/unit/cpu.mk
 include tests/unit/engine.mk
+include tests/unit/fcgi.mk
 include tests/unit/model.mk
 include tests/unit/store.mk
 include tests/unit/text.mk
 include tests/unit/vulkan.mk
 include tests/golden/golden.mk
 endif
+include tests/api/local.mk

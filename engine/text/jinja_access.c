@@ -266,7 +266,8 @@ struct jvalue jinja_slice(struct jinja_run *r, struct jvalue o, struct jvalue st
     if (!jinja_defined(r, o))
         return jinja_none();
     if (o.type != J_STRING && o.type != J_LIST && o.type != J_TUPLE && o.type != J_RANGE)
-        return jinja_undefined_text(r, jinja_printf(r, "'%s object' can't be sliced", jinja_type_name(o)));
+        return jinja_type_error(r, o.type == J_DICT ? "unhashable type: 'slice'%.0s"
+                                                    : "'%s' object is not subscriptable", jinja_type_name(o));
     if (!slice_bounds(r, (struct jvalue[]){start, stop, step}, n, &b))
         return jinja_none();
     if (o.type == J_STRING)

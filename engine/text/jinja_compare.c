@@ -297,7 +297,10 @@ static struct jlist *items_of_text(struct jinja_run *r, const struct jstring *s)
         return NULL;
     for (uint32_t at = 0; at < s->len && !jinja_failed(r);) {
         uint32_t code, n = jinja_decode(s->data + at, s->len - at, &code);
-        jinja_push(r, out, jinja_part(r, s, at, at + n));
+        struct jvalue c = jinja_part(r, s, at, at + n);
+        if (s->markup && !jinja_failed(r))
+            c.as.s->markup = false;
+        jinja_push(r, out, c);
         at += n;
     }
     return jinja_failed(r) ? NULL : out.as.l;
@@ -345,7 +348,7 @@ struct jlist *jinja_items(struct jinja_run *r, struct jvalue v)
         struct jvalue rest = jinja_list(r, J_LIST, 0);
         if (jinja_failed(r))
             return NULL;
-        *rest.as.l = (struct jlist){.at = l->at + l->pos, .n = l->n - l->pos, .cap = l->n - l->pos,
+        *rest.as.l = (struct jlist){.at = l->n ? l->at + l->pos : NULL, .n = l->n - l->pos, .cap = l->n - l->pos,
                                     .outside = l->outside};
         l->pos = l->n;
         return rest.as.l;

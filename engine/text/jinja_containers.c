@@ -109,7 +109,7 @@ static struct jvalue list_sort(struct jcall *c)
         return jinja_none();
     if (LIST->n)
         memcpy(keys, LIST->at, LIST->n * sizeof *keys);
-    jinja_sort(c->r, LIST->at, keys, LIST->n, jinja_want_bool(c, 0, false));
+    jinja_sort(c->r, LIST->at, keys, LIST->n, jinja_want_bool(c, 0, false) ? SORT_REVERSE : 0);
     return jinja_none();
 }
 

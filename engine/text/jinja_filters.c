@@ -143,8 +143,9 @@ static struct jvalue filter_items(struct jcall *c)
 static struct jargs rest_args(const struct jargs *args, int from)
 {
     struct jargs rest = *args;
-    rest.at += from;
     rest.n = args->n > from ? args->n - from : 0;
+    if (rest.n)
+        rest.at += from;
     return rest;
 }
 
@@ -170,6 +171,8 @@ static struct jvalue map_attribute(struct jcall *c, struct jvalue path, struct j
 static struct jvalue filter_map(struct jcall *c)
 {
     struct jvalue path = keyword(c->args, "attribute");
+    if (!jinja_true(c->r, c->self)) /* 0 is as good as an empty list */
+        return jinja_list(c->r, J_ITERATOR, 0);
     struct jlist *l = jinja_items(c->r, c->self);
     if (!l)
         return jinja_none();
@@ -192,6 +195,8 @@ enum { SELECT = 0, REJECT = 1, BY_ATTRIBUTE = 2 };
 static struct jvalue filter_select(struct jcall *c)
 {
     int skip = c->op & BY_ATTRIBUTE ? 1 : 0;
+    if (!jinja_true(c->r, c->self))
+        return jinja_list(c->r, J_ITERATOR, 0);
     struct jlist *l = jinja_items(c->r, c->self);
     if (!l)
         return jinja_none();
@@ -263,7 +268,8 @@ static struct jvalue filter_sort(struct jcall *c)
     struct jvalue *keys = many ? make_multi_keys(c, out.as.l, path, case_sensitive)
                                : make_keys(c, out.as.l, path, case_sensitive);
     if (keys)
-        jinja_sort(c->r, out.as.l->at, keys, out.as.l->n, jinja_want_bool(c, 0, false));
+        jinja_sort(c->r, out.as.l->at, keys, out.as.l->n,
+                   SORT_UNDEFINED | (jinja_want_bool(c, 0, false) ? SORT_REVERSE : 0));
     return out;
 }
 
@@ -324,7 +330,7 @@ static struct jvalue filter_dictsort(struct jcall *c)
     struct jvalue *keys = jinja_failed(c->r) ? NULL
         : make_keys(c, out.as.l, jinja_int(by_value ? 1 : 0), jinja_want_bool(c, 0, false));
     if (keys)
-        jinja_sort(c->r, out.as.l->at, keys, out.as.l->n, jinja_want_bool(c, 2, false));
+        jinja_sort(c->r, out.as.l->at, keys, out.as.l->n, jinja_want_bool(c, 2, false) ? SORT_REVERSE : 0);
     return out;
 }
 
@@ -350,7 +356,7 @@ static struct jvalue filter_groupby(struct jcall *c)
         jinja_push(c->r, pair, folded[i]);
         sorted.as.l->at[i] = pair;
     }
-    jinja_sort(c->r, sorted.as.l->at, folded, n, false);
+    jinja_sort(c->r, sorted.as.l->at, folded, n, 0);
     struct jvalue group = jinja_none(), last = jinja_none();
     for (uint32_t i = 0; i < n && !jinja_failed(c->r); i++) {
         const struct jlist *pair = sorted.as.l->at[i].as.l;

@@ -12,6 +12,14 @@ static const struct jstring *text_of(struct jcall *c)
     return jinja_str(c->r, c->self).as.s;
 }
 
+/* Some filters take text only, without str() first. */
+static bool needs_text(struct jcall *c, const char *how)
+{
+    if (c->self.type != J_STRING && jinja_defined(c->r, c->self))
+        jinja_type_error(c->r, "'%s' object %s", jinja_type_name(c->self), how);
+    return !jinja_failed(c->r);
+}
+
 static struct jvalue filter_case(struct jcall *c)
 {
     return jinja_change_case(c->r, text_of(c), c->op);
@@ -88,12 +96,23 @@ static struct jvalue filter_format(struct jcall *c)
     return jinja_failed(c->r) ? jinja_none() : jinja_format_percent(c->r, text_of(c), arg);
 }
 
+/* Lines as str.splitlines gives them. */
+static struct jlist *split_lines(struct jcall *c, const struct jstring *s)
+{
+    struct jvalue self = {.type = J_STRING, .as.s = (struct jstring *)s};
+    struct jvalue v = jinja_call_builtin(c->r, jinja_find_builtin(jinja_string_methods, "splitlines", 10), self,
+                                         &(struct jargs){0});
+    return v.type == J_LIST && !jinja_failed(c->r) ? v.as.l : NULL;
+}
+
 /* indent(width=4, first=false, blank=false) */
 static struct jvalue filter_indent(struct jcall *c)
 {
     const struct jstring *s = text_of(c), *fill;
     bool first = jinja_want_bool(c, 1, false), blank = jinja_want_bool(c, 2, false);
     struct jbuilder b;
+    if (!needs_text(c, "can't be indented"))
+        return jinja_none();
     jinja_builder_init(&b, c->r);
     if (c->p[0].type == J_STRING) {
         fill = c->p[0].as.s;
@@ -102,16 +121,18 @@ static struct jvalue filter_indent(struct jcall *c)
         fill = jinja_builder_take(&b).as.s;
         jinja_builder_init(&b, c->r);
     }
-    for (uint32_t at = 0; !jinja_failed(c->r);) {
-        const char *newline = memchr(s->data + at, '\n', s->len - at);
-        uint32_t end = newline ? (uint32_t)(newline - s->data) : s->len;
-        bool is_blank = end == at || (end == at + 1 && s->data[at] == '\r');
-        if (at == 0 ? first : blank || !is_blank)
+    jinja_put_string(&b, s);
+    jinja_put_like(&b, "\n", 1, s, s->len ? s->len - 1 : 0); /* so that a last empty line is a line, too */
+    s = jinja_builder_take(&b).as.s;
+    struct jlist *lines = split_lines(c, s);
+    jinja_builder_init(&b, c->r);
+    for (uint32_t i = 0; lines && i < lines->n; i++) {
+        const struct jstring *line = lines->at[i].as.s; /* shares the memory of s */
+        if (i)
+            jinja_put_like(&b, "\n", 1, s, (uint32_t)(line->data - s->data) - 1);
+        if (i == 0 ? first : blank || line->len)
             jinja_put_string(&b, fill);
-        jinja_put_part(&b, s, at, newline ? end + 1 : end);
-        if (!newline)
-            break;
-        at = end + 1;
+        jinja_put_string(&b, line);
     }
     return jinja_builder_take(&b);
 }
@@ -134,6 +155,10 @@ static struct jvalue filter_truncate(struct jcall *c)
 {
     const struct jstring *s = text_of(c), *end = jinja_want_string(c, 2, "...");
     int64_t length = jinja_want_int(c, 0, 255), leeway = jinja_want_int(c, 3, 5);
+    if (c->self.type != J_STRING && jinja_length(c->self) >= 0 && jinja_length(c->self) <= length + leeway)
+        return c->self; /* short enough, whatever it is */
+    if (!needs_text(c, "can't be truncated"))
+        return jinja_none();
     if (length < (int64_t)end->n_chars || leeway < 0)
         return jinja_type_error(c->r, "expected length >= %u, got %lld", end->n_chars, (long long)length);
     if (s->n_chars <= length + leeway)
@@ -212,15 +237,13 @@ static struct jvalue filter_wordwrap(struct jcall *c)
                                                                              : jinja_literal(c->r, "\n").as.s;
     struct jbuilder b;
     jinja_builder_init(&b, c->r);
-    if (width < 1)
+    if (needs_text(c, "has no attribute 'splitlines'") && width < 1)
         jinja_type_error(c->r, "invalid width %lld (must be > 0)", (long long)width);
-    for (uint32_t at = 0; at < s->len && !jinja_failed(c->r);) {
-        const char *newline = memchr(s->data + at, '\n', s->len - at);
-        uint32_t end = newline ? (uint32_t)(newline - s->data) : s->len;
-        if (at)
+    struct jlist *lines = jinja_failed(c->r) ? NULL : split_lines(c, s);
+    for (uint32_t i = 0; lines && i < lines->n; i++) {
+        if (i)
             jinja_put_string(&b, wrap);
-        wrap_line(c, &b, jinja_part(c->r, s, at, end).as.s, width, wrap, jinja_want_bool(c, 1, true));
-        at = end + 1;
+        wrap_line(c, &b, lines->at[i].as.s, width, wrap, jinja_want_bool(c, 1, true));
     }
     return jinja_builder_take(&b);
 }
@@ -229,6 +252,8 @@ static struct jvalue filter_urlencode(struct jcall *c)
 {
     const struct jstring *s = text_of(c);
     struct jbuilder b;
+    if (c->self.type > J_BYTES)
+        return jinja_type_error(c->r, "urlencode of a '%s' is not there", jinja_type_name(c->self));
     jinja_builder_init(&b, c->r);
     for (uint32_t i = 0; i < s->len && !jinja_failed(c->r); i++) {
         unsigned char ch = (unsigned char)s->data[i];
@@ -400,8 +425,13 @@ static struct jvalue filter_filesize(struct jcall *c)
 {
     static const char *const decimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
     static const char *const binary[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
-    struct jvalue number = filter_float(&(struct jcall){.r = c->r, .self = c->self});
-    double bytes = number.type == J_FLOAT ? number.as.f : 0, base = jinja_want_bool(c, 0, false) ? 1024 : 1000;
+    if (!jinja_is_number(c->self) && c->self.type != J_STRING && jinja_defined(c->r, c->self))
+        return jinja_type_error(c->r, "float() argument must be a string or a real number, not '%s'",
+                                jinja_type_name(c->self));
+    struct jvalue number = filter_float(&(struct jcall){.r = c->r, .self = c->self, .p[0] = jinja_none()});
+    if (number.type != J_FLOAT)
+        return jinja_type_error(c->r, "could not convert string to float");
+    double bytes = number.as.f, base = jinja_want_bool(c, 0, false) ? 1024 : 1000;
     if (bytes == 1)
         return jinja_literal(c->r, "1 Byte");
     if (bytes < base)

@@ -83,6 +83,16 @@ static struct jvalue float_text(struct jinja_run *r, const struct spec *s, doubl
     return jinja_text(r, grouped, n);
 }
 
+/* As repr, with the sign that the format asks for. */
+static struct jvalue float_repr_text(struct jinja_run *r, const struct spec *s, double v)
+{
+    char out[40];
+    bool sign = (s->plus || s->space) && !signbit(v);
+    out[0] = s->plus ? '+' : ' ';
+    jinja_float_repr(v, out + sign);
+    return jinja_text(r, out, strlen(out));
+}
+
 static bool to_integer(struct jvalue v, int64_t *out)
 {
     *out = v.type == J_BOOL ? v.as.b : v.type == J_INT ? v.as.i : (int64_t)0;
@@ -109,6 +119,8 @@ static struct jvalue char_text(struct jinja_run *r, struct jvalue v)
     char out[4];
     if (v.type == J_STRING && v.as.s->n_chars == 1)
         return v;
+    if (v.type == J_BOOL)
+        v = jinja_int(v.as.b);
     if (v.type != J_INT || v.as.i < 0 || v.as.i > 0x10ffff || (v.as.i >= 0xd800 && v.as.i < 0xe000))
         return jinja_type_error(r, "%%c requires an int or a unicode character");
     return jinja_text(r, out, jinja_encode((uint32_t)v.as.i, out));
@@ -321,13 +333,21 @@ static void put_formatted(struct jinja_run *r, struct jbuilder *b, struct jvalue
         return;
     }
     bool aligned = t[0] == '<' || t[0] == '>' || t[0] == '^' || t[0] == '=' || s.fill_len;
-    bool number = jinja_is_number(v) && v.type != J_BIG && s.kind != 's' && !(v.type == J_BOOL && !s.kind);
+    bool number = jinja_is_number(v) && v.type != J_BIG;
     struct jvalue text;
     int64_t i;
+    if (!number && v.type != J_STRING) {
+        jinja_type_error(r, "unsupported format string passed to %s.__format__", jinja_type_name(v));
+        return;
+    }
     if (!number) {
         if (s.kind && s.kind != 's') {
             jinja_type_error(r, "Unknown format code '%c' for object of type '%s'", s.kind > 31 ? s.kind : '?',
                              jinja_type_name(v));
+            return;
+        }
+        if (s.plus || s.space || s.alternate || s.equal || s.comma || s.underscore) {
+            jinja_type_error(r, "Sign not allowed in string format specifier");
             return;
         }
         text = cut_text(r, &s, jinja_str(r, v));
@@ -338,7 +358,7 @@ static void put_formatted(struct jinja_run *r, struct jbuilder *b, struct jvalue
         text = s.kind == 'c' ? char_text(r, v) : integer_text(r, &s, i);
     } else if (v.type == J_FLOAT && !s.kind) {
         s.kind = 'g';
-        text = s.precision < 0 ? jinja_str(r, v) : float_text(r, &s, v.as.f);
+        text = s.precision < 0 ? float_repr_text(r, &s, v.as.f) : float_text(r, &s, v.as.f);
     } else {
         text = jinja_type_error(r, "Unknown format code '%c'", s.kind > 31 ? s.kind : '?');
     }

@@ -160,7 +160,7 @@ static bool sort_keys(struct jinja_run *r, const struct jdict *d, struct jvalue 
         keys[i] = d->at[i].key;
         values[i] = jinja_int(i);
     }
-    return jinja_sort(r, values, keys, d->n, false);
+    return jinja_sort(r, values, keys, d->n, 0);
 }
 
 static bool put_dict(struct jbuilder *b, const struct jjson *how, const struct jdict *d, int depth)

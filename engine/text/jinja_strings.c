@@ -186,7 +186,7 @@ struct sorting {
     struct jinja_run *r;
     struct jvalue *keys;
     uint32_t *from, *to;
-    bool reverse;
+    unsigned flags;
 };
 
 static void merge(struct sorting *s, uint32_t low, uint32_t mid, uint32_t high)
@@ -194,7 +194,8 @@ static void merge(struct sorting *s, uint32_t low, uint32_t mid, uint32_t high)
     uint32_t a = low, b = mid, out = low;
     while (a < mid && b < high && !jinja_failed(s->r)) {
         struct jvalue x = s->keys[s->from[a]], y = s->keys[s->from[b]];
-        bool second = s->reverse ? jinja_less(s->r, x, y, "<") : jinja_less(s->r, y, x, "<");
+        bool same = s->flags & SORT_UNDEFINED && x.type == J_UNDEFINED && y.type == J_UNDEFINED;
+        bool second = same ? false : s->flags & SORT_REVERSE ? jinja_less(s->r, x, y, "<") : jinja_less(s->r, y, x, "<");
         s->to[out++] = second ? s->from[b++] : s->from[a++];
     }
     while (a < mid)
@@ -203,7 +204,7 @@ static void merge(struct sorting *s, uint32_t low, uint32_t mid, uint32_t high)
         s->to[out++] = s->from[b++];
 }
 
-bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, uint32_t n, bool reverse)
+bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, uint32_t n, unsigned flags)
 {
     if (n < 2 || !jinja_step(r, n))
         return !jinja_failed(r);
@@ -211,7 +212,7 @@ bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, 
     struct jvalue *sorted = jinja_alloc(r, n * sizeof *sorted);
     if (!order || !sorted)
         return false;
-    struct sorting s = {.r = r, .keys = keys, .from = order, .to = order + n, .reverse = reverse};
+    struct sorting s = {.r = r, .keys = keys, .from = order, .to = order + n, .flags = flags};
     for (uint32_t i = 0; i < n; i++)
         order[i] = i;
     for (uint32_t width = 1; width < n; width *= 2) {

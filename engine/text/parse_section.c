@@ -208,9 +208,13 @@ static enum parse_step mistral_byte(struct chat_parser *p, char c)
     case BETWEEN: return mistral_head(p, c);
     case ITEM: return parse_is_space(c) ? PARSE_MORE : begin_json(p, c, BODY);
     case ITEM_AFTER:
-        if (c == ',')
+        if (c == ']' || (c != ',' && !parse_is_space(c)))
+            return c == ']' ? PARSE_DONE : PARSE_FALSE;
+        if (c == ',') {
             p->state = ITEM;
-        return c == ']' ? PARSE_DONE : c == ',' || parse_is_space(c) ? PARSE_MORE : PARSE_FALSE;
+            buf_clear(&p->raw); /* understood: not to be given back with what follows */
+        }
+        return PARSE_MORE;
     default: break;
     }
     status = json_machine_byte(&p->json, c);
