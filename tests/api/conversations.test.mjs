@@ -1,0 +1,292 @@
+// Conversations over HTTP, on the real engine with the demo model: the tree, streams that are taken up again, stop,
+// and what remains when a process dies in the middle of an answer.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { follow } from './answers.mjs';
+import { sleep, slow, start } from './harness.mjs';
+
+let s;
+before(async () => { s = await start({ args: ['--threads', '1'] }); });
+after(() => s?.stop());
+
+const short = { temperature: 0, max_tokens: 40 };
+// greedily answered, this one never ends by itself: the demo model counts in circles
+const endless = '1 2 3 4 5 6 7 8 9 10 11 12';
+const long = { temperature: 0, max_tokens: 3000 };
+
+const make = async (body = {}) => (await s.json('POST', '/api/conversations', body)).body;
+const post = (id, body, onEvent) => s.request('POST', `/api/conversations/${id}/messages`, body).then((r) => follow(r, onEvent));
+const resume = (id, onEvent) => s.request('GET', `/api/messages/${id}/stream`).then((r) => follow(r, onEvent));
+const read = async (id) => (await s.json('GET', `/api/conversations/${id}`)).body;
+
+async function message(conversation, id) {
+  return (await read(conversation)).messages.find((m) => m.id === id);
+}
+
+async function ended(conversation, id, ms = 10000) {
+  const until = Date.now() + ms * slow;
+  for (;;) {
+    const m = await message(conversation, id);
+    if (m.status !== 'running') return m;
+    assert.ok(Date.now() < until, `still running after ${ms} ms`);
+    await sleep(30);
+  }
+}
+
+/** Posts and leaves the stream once some text came; gives the answer's id and the text so far. */
+async function begin(id, settings = long) {
+  let seen;
+  const left = new AbortController();
+  const r = await fetch(`${s.url}/api/conversations/${id}/messages`, {
+    method: 'POST', signal: left.signal, body: JSON.stringify({ content: endless, settings }),
+    headers: { authorization: `Bearer ${s.key}`, 'content-type': 'application/json' },
+  });
+  await follow(r, ({ out }) => { seen = out; return out.n >= 20; });
+  left.abort();
+  return { id: seen.start.message.id, text: seen.reasoning + seen.content };
+}
+
+test('a message is answered, and what was streamed is what is kept', async () => {
+  const c = await make({});
+  assert.equal(c.title, '');
+  assert.equal(c.leaf_id, null);
+  const out = await post(c.id, { content: '## What is two plus two?\nSay it.', settings: short }, async ({ event, data }) => {
+    if (event !== 'start') return;
+    const onDisk = await read(c.id); // committed before it was sent
+    assert.equal(onDisk.messages.length, 2);
+    assert.equal(onDisk.messages[0].content, '## What is two plus two?\nSay it.');
+    assert.equal(data.message.content, '');
+  });
+  assert.equal(out.names[0], 'start');
+  assert.equal(out.names.at(-1), 'done');
+  assert.ok(out.deltas > 3);
+  const m = out.last.message;
+  assert.equal(m.content, out.content);
+  assert.equal(m.reasoning, out.reasoning);
+  assert.equal(m.usage.completion_tokens >= out.n, true);
+  assert.ok(m.timings.ttft_ms > 0 && m.timings.decode_tokens_per_s > 0);
+  const now = await read(c.id);
+  assert.deepEqual(now.messages[1], m, 'the row is final when `done` comes');
+  assert.equal(now.title, 'What is two plus two?');
+  assert.equal(now.leaf_id, m.id);
+  assert.equal(now.running, false);
+  assert.deepEqual(now.settings, short);
+  assert.ok(now.messages.every((x) => typeof x.id === 'string'));
+});
+
+test('regenerate gives a sibling; an edit gives a branch', async () => {
+  const c = await make({ settings: short });
+  const first = await post(c.id, { content: 'Hello' });
+  const again = await post(c.id, { regenerate: first.last.message.id });
+  assert.equal(again.start.user_message, null);
+  assert.notEqual(again.last.message.id, first.last.message.id);
+  assert.equal(again.last.message.parent_id, first.last.message.parent_id);
+  assert.equal(again.last.message.content, first.last.message.content, 'temperature 0 says the same');
+  const edited = await post(c.id, { content: 'Hello, edited', parent_id: null });
+  assert.equal(edited.start.user_message.parent_id, null);
+  const next = await post(c.id, { content: 'And now?' }); // after the leaf
+  assert.equal(next.start.user_message.parent_id, edited.last.message.id);
+  const back = await s.json('PATCH', `/api/conversations/${c.id}`, { leaf_id: first.last.message.id });
+  assert.equal(back.body.leaf_id, first.last.message.id);
+  assert.equal(back.body.messages, undefined);
+  const now = await read(c.id);
+  assert.equal(now.messages.length, 7);
+  assert.equal((await s.json('PATCH', `/api/conversations/${c.id}`, { leaf_id: '999999' })).status, 400);
+});
+
+test('a stream taken up again begins at the beginning and misses nothing', async () => {
+  const c = await make({});
+  const { id, text } = await begin(c.id, { ...long, max_tokens: 600 });
+  const two = await Promise.all([resume(id), resume(id)]);
+  for (const r of two) {
+    assert.equal(r.start.message.content, '');
+    assert.equal(r.names.at(-1), 'done');
+    assert.equal(r.content, r.last.message.content);
+    assert.equal(r.reasoning, r.last.message.reasoning);
+    assert.ok((r.reasoning + r.content).startsWith(text));
+    assert.equal(r.last.message.status, 'length');
+    const told = r.rates.filter((x) => x !== null);
+    assert.ok(told.every((x) => x < 5000), `a replay is no rate: ${Math.max(...told)}`);
+  }
+  const done = await resume(id);
+  assert.deepEqual(done.names, ['start', 'done']);
+  assert.deepEqual(done.last.message, two[0].last.message);
+});
+
+test('the client leaves, the answer goes on', async () => {
+  const c = await make({});
+  const { id, text } = await begin(c.id, { ...long, max_tokens: 400 });
+  const m = await ended(c.id, id);
+  assert.equal(m.status, 'length');
+  assert.equal(m.usage.completion_tokens, 400);
+  assert.ok((m.reasoning + m.content).startsWith(text));
+});
+
+test('stop keeps what was generated', async () => {
+  const c = await make({});
+  const { id, text } = await begin(c.id);
+  const busy = await s.json('POST', `/api/conversations/${c.id}/messages`, { content: 'too early' });
+  assert.equal(busy.status, 409);
+  assert.equal((await s.json('GET', '/api/conversations')).body.items[0].running, true);
+  const following = resume(id);
+  const stop = await s.request('POST', `/api/messages/${id}/stop`);
+  assert.equal(stop.status, 202);
+  const r = await following;
+  assert.equal(r.names.at(-1), 'done');
+  assert.equal(r.last.message.status, 'stopped');
+  assert.ok((r.last.message.reasoning + r.last.message.content).startsWith(text));
+  assert.ok(r.last.message.usage.completion_tokens < 3000);
+  assert.equal((await s.request('POST', `/api/messages/${id}/stop`)).status, 202, 'again: no harm');
+});
+
+test('a killed recorder is made up for', async () => {
+  const c = await make({});
+  const { id, text } = await begin(c.id, { ...long, max_tokens: 1500 });
+  const following = resume(id);
+  for (let i = 0; i < 3; i++) {
+    for (const pid of s.childrenOf(s.pid('recorder'))) process.kill(pid, 'SIGKILL');
+    await sleep(400);
+  }
+  const r = await following;
+  assert.equal(r.names.at(-1), 'done');
+  const m = await ended(c.id, id);
+  assert.equal(m.status, 'length');
+  assert.equal(m.usage.completion_tokens, 1500);
+  assert.equal(m.content, r.content);
+  assert.equal(m.reasoning, r.reasoning);
+  assert.ok((m.reasoning + m.content).startsWith(text));
+});
+
+test('a killed stream worker takes the stream, not the answer', async () => {
+  const c = await make({});
+  let id;
+  const broken = await post(c.id, { content: endless, settings: { ...long, max_tokens: 1500 } }, ({ out }) => {
+    if (out.n >= 20 && !id) {
+      id = out.start.message.id;
+      for (const pid of s.childrenOf(s.pid('workers-stream'))) process.kill(pid, 'SIGKILL');
+    }
+  });
+  assert.equal(broken.last, undefined);
+  let r;
+  for (let i = 0; !r?.last; i++) { // as the page does: 502 until the workers are back
+    assert.ok(i < 50);
+    r = await resume(id);
+    if (!r.last) await sleep(100);
+  }
+  assert.equal(r.last.message.status, 'length');
+  assert.ok((r.reasoning + r.content).startsWith(broken.reasoning + broken.content));
+});
+
+test('a killed engine ends the answer with an error, and what was shown stays', async () => {
+  const c = await make({});
+  let text;
+  const out = await post(c.id, { content: endless, settings: long }, ({ out: o }) => {
+    if (o.n >= 40 && text === undefined) {
+      text = o.reasoning + o.content;
+      process.kill(s.pid('engine'), 'SIGKILL');
+    }
+  });
+  assert.equal(out.names.at(-1), 'error');
+  assert.ok(out.last.error.message);
+  assert.equal(out.last.message.status, 'error');
+  const m = await ended(c.id, out.last.message.id);
+  assert.equal(m.status, 'error');
+  assert.ok(m.error);
+  assert.equal(m.reasoning + m.content, out.reasoning + out.content, 'nothing that was shown is lost');
+  await s.ready();
+  const again = await post(c.id, { regenerate: m.id, settings: short });
+  assert.equal(again.names.at(-1), 'done');
+});
+
+test('deleting a conversation stops its answer', async () => {
+  const c = await make({});
+  await begin(c.id);
+  assert.equal((await s.request('DELETE', `/api/conversations/${c.id}`)).status, 204);
+  assert.equal((await s.request('GET', `/api/conversations/${c.id}`)).status, 404);
+  assert.equal((await s.request('DELETE', `/api/conversations/${c.id}`)).status, 404);
+  const until = Date.now() + 3000 * slow;
+  while ((await s.json('GET', '/api/status')).body.load.running > 0) {
+    assert.ok(Date.now() < until, 'the engine goes on');
+    await sleep(50);
+  }
+});
+
+test('pages hold every conversation once; search finds by title and text', async () => {
+  for (let i = 0; i < 12; i++) await make({ title: `page ${i}` });
+  await make({ title: '100% _sure_' });
+  const seen = new Set();
+  let next = null;
+  do {
+    const r = (await s.json('GET', `/api/conversations?limit=5${next ? `&before=${next}` : ''}`)).body;
+    assert.ok(r.items.length <= 5);
+    for (const c of r.items) {
+      assert.ok(!seen.has(c.id));
+      seen.add(c.id);
+    }
+    next = r.next;
+  } while (next);
+  assert.equal(seen.size, (await s.json('GET', '/api/conversations?limit=199')).body.items.length);
+  const find = async (q) => (await s.json('GET', `/api/conversations?q=${encodeURIComponent(q)}`)).body.items.length;
+  assert.equal(await find('PAGE 11'), 1);
+  assert.equal(await find('%'), 1);
+  assert.equal(await find('two plus two'), 1);
+  assert.equal(await find('no such text anywhere'), 0);
+  for (const bad of ['limit=0', 'limit=200', 'limit=x', 'before=x', 'before=1-', 'before=-1'])
+    assert.equal((await s.request('GET', `/api/conversations?${bad}`)).status, 400, bad);
+});
+
+test('settings are checked, kept, and obeyed', async () => {
+  const c = await make({ title: 'settings', settings: { ...short, system: 'You are terse.', seed: null } });
+  assert.deepEqual(c.settings, { ...short, system: 'You are terse.' });
+  const whole = await s.json('PATCH', `/api/conversations/${c.id}`, { settings: { max_tokens: 5, thinking: false } });
+  assert.deepEqual(whole.body.settings, { max_tokens: 5, thinking: false });
+  const r = await post(c.id, { content: 'Count to a hundred.', settings: { temperature: 0 } });
+  assert.equal(r.last.message.reasoning, '', 'thinking is off');
+  assert.ok(r.last.message.usage.completion_tokens <= 5);
+  assert.deepEqual((await read(c.id)).settings, { max_tokens: 5, thinking: false, temperature: 0 });
+  for (const bad of [{ temperature: 3 }, { temperature: 'x' }, { max_tokens: 0 }, { unknown: 1 }, { system: 5 }, { stop: [''] },
+    { thinking: 'yes' }, { top_k: 1.5 }, { system: 'x'.repeat(40000) }]) {
+    assert.equal((await s.json('PATCH', `/api/conversations/${c.id}`, { settings: bad })).status, 400, JSON.stringify(bad).slice(0, 60));
+    assert.equal((await s.json('POST', '/api/conversations', { settings: bad })).status, 400);
+  }
+});
+
+test('what can not be answered is refused before anything is kept', async () => {
+  const c = await make({ title: 'refusals' });
+  const at = `/api/conversations/${c.id}/messages`;
+  const cases = [{}, { content: '' }, { content: ' \n ' }, { content: 5 }, { content: 'x', regenerate: '1' }, { regenerate: '999999' },
+    { content: 'x', parent_id: '999999' }, { content: 'x', parent_id: 'abc' }, { content: 'x', parent_id: 5 }, { content: 'x', bogus: 1 },
+    { content: 'x', settings: 'y' }, []];
+  for (const body of cases) assert.equal((await s.json('POST', at, body)).status, 400, JSON.stringify(body));
+  const huge = await s.json('POST', at, { content: 'word '.repeat(20000) });
+  assert.equal(huge.status, 400);
+  assert.equal(huge.body.error.code, 'context_length_exceeded');
+  assert.equal((await read(c.id)).messages.length, 0);
+  for (const id of ['0', '-1', 'x', '99999999999999999999', '999999'])
+    assert.equal((await s.json('GET', `/api/conversations/${id}`)).status, 404, id);
+});
+
+test('another user finds nothing, on any route', async () => {
+  const c = await make({ title: 'mine' });
+  const mine = await post(c.id, { content: 'secret', settings: short });
+  const name = `bob${Date.now()}`;
+  assert.equal((await s.json('POST', '/api/users', { name, password: 'a long password', role: 'user' })).status, 201);
+  const login = await s.request('POST', '/api/login', { name, password: 'a long password' }, { authorization: null });
+  const cookie = login.headers.get('set-cookie').split(';')[0];
+  const { csrf } = await login.json();
+  const as = { authorization: null, cookie, 'x-csrf-token': csrf };
+  const m = mine.last.message.id;
+  const tries = [['GET', `/api/conversations/${c.id}`], ['PATCH', `/api/conversations/${c.id}`, { title: 'stolen' }],
+    ['DELETE', `/api/conversations/${c.id}`], ['POST', `/api/conversations/${c.id}/messages`, { content: 'x' }],
+    ['POST', `/api/conversations/${c.id}/messages`, { regenerate: m }], ['GET', `/api/messages/${m}/stream`],
+    ['POST', `/api/messages/${m}/stop`]];
+  for (const [method, where, body] of tries)
+    assert.equal((await s.json(method, where, body, as)).status, 404, `${method} ${where}`);
+  assert.deepEqual((await s.json('GET', '/api/conversations?q=secret', undefined, as)).body.items, []);
+  const own = (await s.json('POST', '/api/conversations', {}, as)).body;
+  assert.equal((await s.json('POST', `/api/conversations/${own.id}/messages`, { content: 'x', parent_id: m }, as)).status, 400);
+  assert.equal((await s.json('PATCH', `/api/conversations/${own.id}`, { leaf_id: m }, as)).status, 400);
+  assert.equal((await s.json('DELETE', `/api/conversations/${own.id}`, undefined, { authorization: null, cookie })).status, 403, 'no CSRF token');
+  assert.equal((await s.json('GET', '/api/conversations', undefined, { authorization: null })).status, 401);
+  assert.equal((await read(c.id)).title, 'mine');
+});
