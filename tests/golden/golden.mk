@@ -1,7 +1,7 @@
 # golden tests: whole models on a backend against reference outputs
-GOLDEN_TESTS = %D%/test_demo_cpu
+GOLDEN_TESTS = %D%/test_demo_cpu %D%/test_families_cpu
 if VULKAN
-GOLDEN_TESTS += %D%/test_demo_vulkan
+GOLDEN_TESTS += %D%/test_demo_vulkan %D%/test_families_vulkan
 endif
 check_PROGRAMS += $(GOLDEN_TESTS)
 TESTS += $(GOLDEN_TESTS)
@@ -15,3 +15,9 @@ GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
 %C%_test_demo_vulkan_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)
 %C%_test_demo_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"' -DGOLDEN_POSITIONS=1024
 %C%_test_demo_vulkan_LDADD = $(GOLDEN_LIBS)
+%C%_test_families_cpu_SOURCES = %D%/test_families.c $(GOLDEN_SOURCES)
+%C%_test_families_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"'
+%C%_test_families_cpu_LDADD = $(GOLDEN_LIBS)
+%C%_test_families_vulkan_SOURCES = %D%/test_families.c $(GOLDEN_SOURCES)
+%C%_test_families_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
+%C%_test_families_vulkan_LDADD = $(GOLDEN_LIBS)

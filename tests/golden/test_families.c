@@ -1,0 +1,411 @@
+/* Every family in every form that is here against f32 references: tiny random models in the published formats
+ * (tests/data/golden; README.md there says how the truth was made).
+ *
+ * With exact arithmetic: logits within 2e-3, intermediates within 1e-3, states within 1e-4, greedy answers equal up to
+ * the first margin below 0.01. As it is served: the median difference no worse than 8-bit activations give.
+ *
+ * usage: test_families [BACKEND [DIR [FORM]]]; DIR has one folder per family. 77 where the backend can't run here. */
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/model/weight_bits.h"
+#include "tests/golden/golden.h"
+
+#ifndef GOLDEN_BACKEND
+#define GOLDEN_BACKEND "cpu"
+#endif
+
+#define LOGIT_TOLERANCE 2e-3f
+#define TRACE_TOLERANCE 1e-3f
+#define STATE_TOLERANCE 1e-4f
+#define SURE_MARGIN 0.01f
+#define LAST 8
+#define MAX_CASES 64
+#define MAX_POSITIONS 512
+
+struct golden_case {
+    char dir[1024], family[64], form[64], model[2048];
+    char name[160];
+};
+
+static const char *backend = GOLDEN_BACKEND;
+static struct golden_case cases[MAX_CASES];
+static int n_cases;
+
+struct loaded { /* one family's truths */
+    cJSON *json;
+    const cJSON *form;
+    struct tensor_file file;
+};
+
+static void must(bool ok, const struct err *e)
+{
+    if (!ok)
+        fail_msg("%s", e->text);
+}
+
+static void load(struct loaded *l, const struct golden_case *c)
+{
+    struct err e = {0};
+    char path[2048];
+    *l = (struct loaded){0};
+    must(file_join(path, sizeof path, c->dir, "golden.json", &e) && (l->json = json_parse_file(path, 1 << 22, &e)), &e);
+    l->form = json_member(json_member(l->json, "forms"), c->form);
+    assert_non_null(l->form);
+    must(file_join(path, sizeof path, c->dir, "logits.safetensors", &e) && tensor_file_open(&l->file, path, &e), &e);
+}
+
+static void unload(struct loaded *l)
+{
+    tensor_file_close(&l->file);
+    cJSON_Delete(l->json);
+}
+
+static struct ids prompt_ids(const struct loaded *l, const char *prompt)
+{
+    struct ids out = {0};
+    const cJSON *v;
+    cJSON_ArrayForEach(v, json_member(json_member(l->json, "prompts"), prompt)) ids_push(&out, (int32_t)v->valuedouble);
+    return out;
+}
+
+/* A truth's values, copied: the file's data need not be aligned. NULL when it is not in the file. */
+static float *truth(const struct loaded *l, size_t *n, const char *fmt, ...)
+{
+    char name[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    const struct tensor *t = tensor_table_find(&l->file.tensors, name);
+    if (!t)
+        return NULL;
+    float *copy = malloc(t->bytes);
+    memcpy(copy, t->data, t->bytes);
+    *n = t->bytes / 4;
+    return copy;
+}
+
+static void open_run(struct run *r, const struct golden_case *c, int32_t chunk, bool exact)
+{
+    struct err e = {0};
+    struct run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .chunk = chunk,
+                           .n_sequences = 2, .exact = exact};
+    must(run_open(r, &p, &e), &e);
+}
+
+static struct golden_rows last_rows(struct run *r, const struct ids *ids)
+{
+    struct err e = {0};
+    struct golden_rows rows = {0};
+    int32_t n = (int32_t)ids->n;
+    must(golden_feed(r, 0, ids->at, n, 0, n < LAST ? n : LAST, &rows, &e), &e);
+    return rows;
+}
+
+/* --- exact --- */
+
+static void check_answer(struct run *r, const struct golden_case *c, const struct loaded *l, const char *prompt)
+{
+    struct err e = {0};
+    const cJSON *golden = json_member(json_member(l->form, "prompts"), prompt), *v;
+    const cJSON *margin = json_member(golden, "top1_top2_margin");
+    struct ids ids = prompt_ids(l, prompt);
+    struct golden_rows rows = {0};
+    int32_t start = 0, n = (int32_t)ids.n, *next = ids.at, id, step = 0;
+    margin = margin ? margin->child : NULL;
+    cJSON_ArrayForEach(v, json_member(golden, "continuation")) {
+        rows.n = 0;
+        must(golden_feed(r, 1, next, n, start, 1, &rows, &e), &e);
+        id = golden_argmax(rows.at, rows.n_vocab);
+        if (!margin || margin->valuedouble < (double)SURE_MARGIN)
+            break;
+        if (id != (int32_t)v->valuedouble)
+            fail_msg("%s %s: step %d gives id %d, want %d (margin %g)", c->name, prompt, step, id, (int)v->valuedouble,
+                     margin->valuedouble);
+        margin = margin->next;
+        start += n;
+        n = 1;
+        next = &id;
+        step++;
+    }
+    golden_rows_free(&rows);
+    ids_fini(&ids);
+}
+
+static void test_exact_equals_reference(void **state)
+{
+    const struct golden_case *c = *state;
+    struct loaded l;
+    struct run r;
+    const cJSON *prompt;
+    float worst = 0;
+    load(&l, c);
+    open_run(&r, c, 0, true);
+    cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
+        size_t n;
+        float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
+        assert_non_null(want);
+        struct ids ids = prompt_ids(&l, prompt->string);
+        struct golden_rows rows = last_rows(&r, &ids);
+        assert_int_equal((size_t)rows.n * (size_t)rows.n_vocab, n);
+        float d = golden_distance(rows.at, want, n);
+        worst = d > worst ? d : worst;
+        if (d > LOGIT_TOLERANCE)
+            fail_msg("%s %s: largest difference of a logit %g", c->name, prompt->string, (double)d);
+        golden_rows_free(&rows);
+        ids_fini(&ids);
+        free(want);
+        check_answer(&r, c, &l, prompt->string);
+    }
+    print_message("%s: largest difference of a logit %.6f\n", c->name, (double)worst);
+    run_close(&r);
+    unload(&l);
+}
+
+/* --- intermediates --- */
+
+struct trace {
+    const struct golden_case *c;
+    const struct loaded *l;
+    const struct model_plan *plan;
+    const char *prompt;
+    int n, bad;
+    float worst;
+};
+
+static int ascending(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int descending(const void *a, const void *b)
+{
+    return -ascending(a, b);
+}
+
+/* What is right may be shown in another form: chosen experts in the order of the choice instead of the weights' (the
+ * same where no bias takes part), router logits before their bias. */
+static void *normalized(const struct trace *t, const char *name, const void *data, int32_t rows, int32_t cols)
+{
+    int layer = 0;
+    char what[64] = "";
+    float *copy = malloc((size_t)rows * (size_t)cols * 4);
+    memcpy(copy, data, (size_t)rows * (size_t)cols * 4);
+    if (sscanf(name, "layers.%d.%60s", &layer, what) != 2)
+        return copy;
+    const struct vector *bias = &t->plan->layers[layer].moe.router_bias;
+    for (int32_t r = 0; r < rows; r++) {
+        if (!strncmp(what, "expert_", 7)) /* small ids sort as the floats of their bits do */
+            qsort(copy + (size_t)r * (size_t)cols, (size_t)cols, sizeof *copy, descending);
+        for (int32_t i = 0; i < cols && !strcmp(what, "router_logits") && bias->at; i++)
+            copy[(size_t)r * (size_t)cols + (size_t)i] += bias->at[i];
+    }
+    return copy;
+}
+
+static void compare_trace(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int)
+{
+    struct trace *t = context;
+    size_t n;
+    bool is_state = false;
+    float *want = truth(t->l, &n, "trace/%s/%s/%s", t->c->form, t->prompt, name);
+    if (!want) {
+        want = truth(t->l, &n, "state/%s/%s/%s", t->c->form, t->prompt, name);
+        is_state = want != NULL;
+    }
+    if (!want)
+        return;
+    float d = 0;
+    if (n != (size_t)rows * (size_t)cols) {
+        print_message("%s %s: %d x %d values, want %zu\n", t->c->name, name, rows, cols, n);
+        t->bad++;
+    } else {
+        void *ours = normalized(t, name, data, rows, cols);
+        for (int32_t i = 0; i < rows && strstr(name, ".expert_"); i++)
+            qsort(want + (size_t)i * (size_t)cols, (size_t)cols, sizeof *want, descending);
+        d = is_int ? memcmp(want, ours, n * 4) != 0 : golden_distance(ours, want, n);
+        free(ours);
+    }
+    if (d > (is_state ? STATE_TOLERANCE : TRACE_TOLERANCE)) {
+        if (!t->bad++)
+            print_message("%s %s %s: first wrong one, differs by %g\n", t->c->name, t->prompt, name, (double)d);
+    } else if (d > t->worst) {
+        t->worst = d;
+    }
+    t->n++;
+    free(want);
+}
+
+static void test_intermediates_equal_reference(void **state)
+{
+    static const char *const prompts[] = {"p17", "p65", "p300"};
+    const struct golden_case *c = *state;
+    struct loaded l;
+    struct err e = {0};
+    load(&l, c);
+    struct trace t = {.c = c, .l = &l};
+    for (int i = 0; i < 3; i++) {
+        struct run r;
+        struct ids ids = prompt_ids(&l, t.prompt = prompts[i]);
+        struct run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true,
+                               .dump = compare_trace, .dump_context = &t};
+        must(run_open(&r, &p, &e), &e);
+        t.plan = r.plan;
+        struct golden_rows rows = last_rows(&r, &ids);
+        golden_rows_free(&rows);
+        run_close(&r);
+        ids_fini(&ids);
+    }
+    print_message("%s: %d intermediates, largest difference %.6f\n", c->name, t.n, (double)t.worst);
+    unload(&l);
+    if (!t.n)
+        skip(); /* this backend shows none */
+    assert_int_equal(t.bad, 0);
+}
+
+/* --- chunks --- */
+
+static void test_chunks_agree_with_whole(void **state)
+{
+    static const int32_t chunks[] = {1, 7, 64};
+    const struct golden_case *c = *state;
+    struct loaded l;
+    struct run r;
+    load(&l, c);
+    struct ids ids = prompt_ids(&l, "p65");
+    open_run(&r, c, 0, true);
+    struct golden_rows whole = last_rows(&r, &ids);
+    run_close(&r);
+    for (int i = 0; i < 3; i++) {
+        open_run(&r, c, chunks[i], true);
+        struct golden_rows rows = last_rows(&r, &ids);
+        float d = golden_distance(rows.at, whole.at, (size_t)rows.n * (size_t)rows.n_vocab);
+        if (d > LOGIT_TOLERANCE)
+            fail_msg("%s: chunks of %d differ by %g", c->name, chunks[i], (double)d);
+        golden_rows_free(&rows);
+        run_close(&r);
+    }
+    golden_rows_free(&whole);
+    ids_fini(&ids);
+    unload(&l);
+}
+
+/* --- as served --- */
+
+static void test_served_rounding_is_small(void **state)
+{
+    const struct golden_case *c = *state;
+    struct loaded l;
+    struct run r;
+    const cJSON *prompt;
+    float worst[64];
+    int n_rows = 0, same = 0;
+    load(&l, c);
+    open_run(&r, c, 0, false);
+    cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
+        size_t n;
+        float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
+        struct ids ids = prompt_ids(&l, prompt->string);
+        struct golden_rows rows = last_rows(&r, &ids);
+        for (int32_t i = 0; i < rows.n; i++) {
+            const float *ours = rows.at + (size_t)i * (size_t)rows.n_vocab, *theirs = want + (size_t)i * (size_t)rows.n_vocab;
+            worst[n_rows++] = golden_distance(ours, theirs, (size_t)rows.n_vocab);
+            same += golden_argmax(ours, rows.n_vocab) == golden_argmax(theirs, rows.n_vocab);
+        }
+        golden_rows_free(&rows);
+        ids_fini(&ids);
+        free(want);
+    }
+    qsort(worst, (size_t)n_rows, sizeof *worst, ascending);
+    float median = worst[n_rows / 2];
+    print_message("%s: median over rows of the largest difference %.4f, same first choice in %d of %d\n", c->name,
+                  (double)median, same, n_rows);
+    run_close(&r);
+    unload(&l);
+    assert_true(median <= (strcmp(c->family, "qwen35moe") ? 0.25f : 0.5f)); /* llama.cpp's own, see README.md */
+    assert_true(same * 8 >= n_rows * 7);
+}
+
+/* --- the list --- */
+
+static void add_cases(const char *root, const char *family, const char *only)
+{
+    struct err e = {0};
+    char path[2048];
+    struct golden_case c = {0};
+    snprintf(c.family, sizeof c.family, "%.60s", family);
+    snprintf(c.dir, sizeof c.dir, "%.900s/%.60s", root, family);
+    if (!file_join(path, sizeof path, c.dir, "golden.json", &e) || !file_exists(path))
+        return;
+    cJSON *json = json_parse_file(path, 1 << 22, &e);
+    const cJSON *form, *forms = json ? json_member(json, "forms") : NULL;
+    cJSON_ArrayForEach(form, forms) {
+        const cJSON *files = json_member(form, "files");
+        snprintf(c.form, sizeof c.form, "%.60s", form->string);
+        snprintf(c.name, sizeof c.name, "%.60s %.60s", family, form->string);
+        if (!cJSON_IsString(files) || !file_join(c.model, sizeof c.model, c.dir, files->valuestring, &e))
+            continue;
+        if (n_cases < MAX_CASES && file_exists(c.model) && (!only || !strcmp(only, c.form)))
+            cases[n_cases++] = c;
+    }
+    cJSON_Delete(json);
+}
+
+static void list_cases(const char *root, const char *only)
+{
+    DIR *d = opendir(root);
+    char names[MAX_CASES][64];
+    int n = 0;
+    for (struct dirent *one; d && (one = readdir(d));)
+        if (one->d_name[0] != '.' && n < MAX_CASES)
+            snprintf(names[n++], sizeof names[0], "%.60s", one->d_name);
+    if (d)
+        closedir(d);
+    qsort(names, (size_t)n, sizeof names[0], (int (*)(const void *, const void *))strcmp);
+    for (int i = 0; i < n; i++)
+        add_cases(root, names[i], only);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *what;
+        CMUnitTestFunction run;
+    } checks[] = {{"exact", test_exact_equals_reference},
+                  {"intermediates", test_intermediates_equal_reference},
+                  {"chunks", test_chunks_agree_with_whole},
+                  {"served", test_served_rounding_is_small}};
+    enum { N_CHECKS = sizeof checks / sizeof *checks };
+    static struct CMUnitTest tests[MAX_CASES * N_CHECKS];
+    static char names[MAX_CASES * N_CHECKS][192];
+    struct err e = {0};
+    if (argc > 1)
+        backend = argv[1];
+    list_cases(argc > 2 ? argv[2] : golden_path("tests/data/golden"), argc > 3 ? argv[3] : NULL);
+    if (!backend_select(backend, &e)) {
+        printf("1..0 # SKIP %s: %s\n", backend, e.text);
+        return 77;
+    }
+    size_t n = 0;
+    for (int i = 0; i < n_cases; i++)
+        for (size_t k = 0; k < N_CHECKS; k++, n++) {
+            snprintf(names[n], sizeof names[n], "%s: %s", cases[i].name, checks[k].what);
+            tests[n] = (struct CMUnitTest){names[n], checks[k].run, NULL, NULL, &cases[i]};
+        }
+    if (!n) {
+        puts("no golden models found");
+        return 1;
+    }
+    return _cmocka_run_group_tests("families", tests, n, NULL, NULL);
+}
