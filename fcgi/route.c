@@ -38,21 +38,7 @@ static const struct route *const tables[] = {
 #undef ROW
     NULL};
 
-static const char *const method_names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "OTHER"};
 static const char *const pool_names[POOL__N] = {"short", "stream", "record"};
-
-enum http_method http_method_from_name(const char *name)
-{
-    int m = 0;
-    while (m < HTTP_OTHER && strcmp(method_names[m], name))
-        m++;
-    return (enum http_method)m;
-}
-
-const char *http_method_name(enum http_method m)
-{
-    return method_names[m];
-}
 
 const char *route_pool_name(enum route_pool p)
 {
@@ -127,7 +113,7 @@ static bool refuse_method(struct request *r, unsigned allowed, struct err *e)
     struct buf list = {0};
     for (int i = 0; i < HTTP_OTHER; i++)
         if (allowed & 1u << i)
-            buf_printf(&list, "%s%s", list.len ? ", " : "", method_names[i]);
+            buf_printf(&list, "%s%s", list.len ? ", " : "", http_method_name((enum http_method)i));
     if (list.data)
         reply_header(r, "Allow", list.data);
     err_set(e, ERR_INPUT, "this path takes %s", list.data ? list.data : "nothing");
@@ -185,7 +171,7 @@ static void count_and_log(struct request *r)
         atomic_fetch_add_explicit(&s->client_gone, 1, memory_order_relaxed);
     log_info("id=%s method=%s route=%s status=%d ms=%.1f overhead_ms=%.2f in=%zu out=%llu user=%lld key=%lld job=%llu "
              "prompt=%d completion=%d%s",
-             r->id, method_names[r->method], r->route ? r->route->path : "-", r->status, (double)total / 1e6,
+             r->id, http_method_name(r->method), r->route ? r->route->path : "-", r->status, (double)total / 1e6,
              (double)overhead / 1e6, r->body_len, (unsigned long long)r->bytes_out, (long long)r->who.user_id,
              (long long)r->who.key_id, (unsigned long long)r->job, (int)r->prompt_tokens, (int)r->completion_tokens,
              r->client_gone ? " gone=1" : "");

@@ -1,0 +1,14 @@
+# tests of fcgi/ without a web server; those with one are in tests/api
+FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared
+check_PROGRAMS += $(FCGI_TESTS)
+TESTS += $(FCGI_TESTS)
+FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
+
+%C%_test_request_SOURCES = %D%/test_request.c %D%/fcgi_request.c %D%/fcgi_request.h
+%C%_test_request_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_generation_SOURCES = %D%/test_generation.c
+%C%_test_generation_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_settings_SOURCES = %D%/test_settings.c
+%C%_test_settings_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_shared_SOURCES = %D%/test_shared.c
+%C%_test_shared_LDADD = $(FCGI_TEST_LIBS)

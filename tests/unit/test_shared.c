@@ -1,0 +1,137 @@
+/* fcgi/shared.c: counters that many processes add to, and the waiting after failed logins. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/shared.h"
+
+static char path[64];
+
+static struct shared *open_fresh(void)
+{
+    struct err e = {0};
+    unlink(path);
+    struct shared *s = shared_open(path, &e);
+    assert_non_null(s);
+    return s;
+}
+
+static void test_counts_of_all_processes_add_up(void **state)
+{
+    struct shared *s = open_fresh();
+    for (int i = 0; i < 4; i++)
+        if (fork() == 0) {
+            struct err e = {0};
+            struct shared *mine = shared_open(path, &e);
+            for (int k = 0; mine && k < 1000; k++) {
+                shared_count_request(mine, 3, 200);
+                shared_observe(&mine->overhead, 1500000);
+            }
+            _exit(0);
+        }
+    while (wait(NULL) > 0)
+        ;
+    int column = 0;
+    while (shared_status_at(column) != 200)
+        column++;
+    assert_int_equal(s->requests[3][column], 4000);
+    uint64_t sum = 0;
+    for (int i = 0; i < SHARED_BUCKETS; i++)
+        sum += s->overhead.count[i];
+    assert_int_equal(sum, 4000);
+    assert_int_equal(s->overhead.sum_ns, 4000ull * 1500000);
+    assert_int_equal(s->overhead.count[4], 4000); /* over 1 ms, at most 2 */
+    shared_count_request(s, -1, 200);
+    shared_count_request(s, 5000, 777);
+    assert_int_equal(s->requests[SHARED_ROUTES - 1][column], 1);
+    assert_int_equal(s->requests[SHARED_ROUTES - 1][SHARED_STATUSES - 1], 1);
+    shared_close(&s);
+    assert_null(s);
+}
+
+static void test_a_file_of_another_layout_is_replaced(void **state)
+{
+    struct err e = {0};
+    FILE *f = fopen(path, "w");
+    fputs("something else", f);
+    fclose(f);
+    struct shared *s = shared_open(path, &e);
+    assert_non_null(s);
+    assert_int_equal(s->size, sizeof *s);
+    s->client_gone = 7;
+    struct shared *again = shared_open(path, &e);
+    assert_int_equal(again->client_gone, 7);
+    shared_close(&again);
+    shared_close(&s);
+    assert_null(shared_open("/nonexistent/x", &e));
+    assert_int_equal(e.code, ERR_NOTFOUND);
+}
+
+static void test_failures_wait_longer_each_time(void **state)
+{
+    struct shared *s = open_fresh();
+    int64_t last = 0;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(shared_throttle_wait(s, 42, 5), 0);
+        shared_throttle_fail(s, 42);
+    }
+    for (int i = 0; i < 5; i++) {
+        int64_t wait = shared_throttle_wait(s, 42, 5);
+        assert_true(wait > last);
+        last = wait;
+        shared_throttle_fail(s, 42);
+    }
+    for (int i = 0; i < 50; i++)
+        shared_throttle_fail(s, 42);
+    assert_in_range(shared_throttle_wait(s, 42, 5), 50000, 60000);
+    assert_int_equal(shared_throttle_wait(s, 43, 5), 0);
+    shared_throttle_clear(s, 42);
+    assert_int_equal(shared_throttle_wait(s, 42, 5), 0);
+    shared_close(&s);
+}
+
+static void test_old_failures_are_forgotten(void **state)
+{
+    struct shared *s = open_fresh();
+    for (int i = 0; i < 20; i++)
+        shared_throttle_fail(s, 9);
+    for (int i = 0; i < SHARED_THROTTLES; i++)
+        if (s->throttle[i].key == 9)
+            s->throttle[i].last_ms = clock_wall_ms() - 16 * 60 * 1000;
+    assert_int_equal(shared_throttle_wait(s, 9, 5), 0);
+    shared_throttle_fail(s, 9);
+    assert_int_equal(shared_throttle_wait(s, 9, 5), 0);
+    shared_close(&s);
+}
+
+static void test_a_flood_of_keys_pushes_out_the_stalest(void **state)
+{
+    struct shared *s = open_fresh();
+    for (uint64_t k = 1; k <= 100000; k++)
+        shared_throttle_fail(s, k * 2654435761u);
+    assert_int_equal(shared_throttle_wait(s, (uint64_t)100000 * 2654435761u, 0) > 0, 1);
+    shared_close(&s);
+}
+
+int main(void)
+{
+    snprintf(path, sizeof path, "/tmp/test_shared.%d", (int)getpid());
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_of_all_processes_add_up),
+        cmocka_unit_test(test_a_file_of_another_layout_is_replaced),
+        cmocka_unit_test(test_failures_wait_longer_each_time),
+        cmocka_unit_test(test_old_failures_are_forgotten),
+        cmocka_unit_test(test_a_flood_of_keys_pushes_out_the_stalest),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}
