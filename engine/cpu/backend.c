@@ -35,10 +35,15 @@ static bool check_params(const struct model_plan *plan, const struct backend_par
     if (p->max_rows < 1 || p->max_sequences < 1 || p->n_blocks < 0 || p->n_states < 0)
         return err_set(e, ERR_INPUT, "cpu: max_rows %d, max_sequences %d, n_blocks %d, n_states %d", p->max_rows,
                        p->max_sequences, p->n_blocks, p->n_states);
-    for (int32_t i = 0; i < plan->n_layer; i++)
-        if (plan->layers[i].ffn == FFN_MOE && plan->layers[i].moe.n_expert > ROUTER_MAX_EXPERTS)
-            return err_set(e, ERR_UNSUPPORTED, "layer %d: %d experts, at most %d", i, plan->layers[i].moe.n_expert,
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        const struct layer_plan *layer = &plan->layers[i];
+        if (layer->mixer == MIXER_ATTENTION && layer->attention.d_head % 16)
+            return err_set(e, ERR_UNSUPPORTED, "layer %d: heads of %d dimensions, want a multiple of 16", i,
+                           layer->attention.d_head);
+        if (layer->ffn == FFN_MOE && layer->moe.n_expert > ROUTER_MAX_EXPERTS)
+            return err_set(e, ERR_UNSUPPORTED, "layer %d: %d experts, at most %d", i, layer->moe.n_expert,
                            ROUTER_MAX_EXPERTS);
+    }
     return true;
 }
 

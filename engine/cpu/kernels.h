@@ -31,6 +31,9 @@ struct kv_view { /* one attention layer's storage, keys and values of all blocks
     bool half;
 };
 
+#define ATTEND_SPAN 8 /* blocks whose scores are held at a time, */
+#define ATTEND_SCORES (4 * ATTEND_SPAN * 32) /* for four heads */
+
 struct attend { /* the query heads that share one kv head, of one row */
     const struct kv_view *kv;
     const int32_t *blocks; /* the sequence's block table */
@@ -43,7 +46,7 @@ struct attend { /* the query heads that share one kv head, of one row */
     const float *sinks;    /* [n_query] or NULL */
     float *out;            /* [n_query, d_head], stride out_stride */
     size_t out_stride;
-    float *scores;         /* scratch [n_query, 32] */
+    float *scores;         /* scratch [ATTEND_SCORES] */
 };
 
 struct kernels {

@@ -7,7 +7,7 @@
 #include "engine/cpu/rope.h"
 
 struct widest { /* of all layers */
-    size_t q, k, v, mixed, gates, experts, used, d_ff, shared, row, heads;
+    size_t q, k, v, mixed, gates, experts, used, d_ff, shared, row;
     bool moe;
 };
 
@@ -25,7 +25,6 @@ static void widen(struct widest *m, const struct layer_plan *layer)
         raise_to(&m->k, (size_t)a->wk.rows);
         raise_to(&m->v, (size_t)a->wv.rows);
         raise_to(&m->mixed, (size_t)(a->n_head * a->d_head));
-        raise_to(&m->heads, (size_t)(a->n_head / a->n_kv_head));
     } else {
         const struct delta_net_plan *p = &layer->delta_net;
         raise_to(&m->q, (size_t)p->w_qkv.rows);
@@ -91,7 +90,7 @@ static void take_worker(const struct layout *l, struct placer *p, const struct w
     w->row = take(p, m->row * sizeof(float));
     for (int i = 0; i < 2; i++)
         w->tile[i] = take(p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
-    w->scores = take(p, m->heads * KV_TOKENS * sizeof(float));
+    w->scores = take(p, ATTEND_SCORES * sizeof(float));
     w->choice.ids = take(p, PRIVATE_ROWS * m->used * sizeof(int32_t));
     w->choice.weights = take(p, PRIVATE_ROWS * m->used * sizeof(float));
     w->lists.start = take(p, (m->experts + 1) * sizeof(int32_t));

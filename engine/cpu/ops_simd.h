@@ -149,130 +149,159 @@ static inline vf load_kv(const void *data, size_t at, bool half)
 
 #define TOKEN_VECTORS (KV_TOKENS / LANES)
 #define QUERY_GROUP 4 /* heads that share a load of keys or values */
+#define SPAN_TOKENS (KV_TOKENS * ATTEND_SPAN)
+#define MIX_VECTORS (32 / LANES) /* of a value row at a time */
 
 struct running { /* softmax so far, per query head */
-    float top, sum, keep; /* keep: factor on what was summed before this block */
+    float top, sum, keep; /* keep: factor on what was summed before this span */
 };
 
-/* Scores of up to QUERY_GROUP heads against the 32 keys of a block. */
+/* Scores of n heads against the 32 keys of a block; n is a constant where this is inlined. */
 static inline __attribute__((always_inline)) void score_block(const struct attend *a, int32_t first, int n,
-                                                              int32_t block, bool half)
+                                                              int32_t block, bool half, float *scores)
 {
     size_t at = kv_key_at(a->kv, block, a->kv_head);
-    vf sum[QUERY_GROUP][TOKEN_VECTORS];
+    const float *q = a->q + (size_t)first * a->q_stride;
+    size_t stride = a->q_stride;
+    const void *data = a->kv->data;
+    int32_t d = a->kv->d_head;
+    vf sum[QUERY_GROUP][TOKEN_VECTORS], scale = vf_set1(a->scale);
     UNROLL
-    for (int h = 0; h < QUERY_GROUP; h++)
-        UNROLL
-        for (int v = 0; v < TOKEN_VECTORS; v++)
-            sum[h][v] = vf_zero();
-    for (int32_t i = 0; i < a->kv->d_head; i++) {
-        vf keys[TOKEN_VECTORS];
-        UNROLL
-        for (int v = 0; v < TOKEN_VECTORS; v++)
-            keys[v] = load_kv(a->kv->data, at + (size_t)(i * KV_TOKENS + v * LANES), half);
-        UNROLL
-        for (int h = 0; h < QUERY_GROUP; h++) {
-            if (h >= n)
-                break;
-            vf q = vf_set1(a->q[(size_t)(first + h) * a->q_stride + (size_t)i]);
-            UNROLL
-            for (int v = 0; v < TOKEN_VECTORS; v++)
-                sum[h][v] = vf_fma(q, keys[v], sum[h][v]);
-        }
-    }
     for (int h = 0; h < n; h++)
         UNROLL
         for (int v = 0; v < TOKEN_VECTORS; v++)
-            vf_store(a->scores + (first + h) * KV_TOKENS + v * LANES, vf_mul(sum[h][v], vf_set1(a->scale)));
+            sum[h][v] = vf_zero();
+    for (int32_t i = 0; i < d; i++, at += KV_TOKENS) {
+        vf keys[TOKEN_VECTORS];
+        UNROLL
+        for (int v = 0; v < TOKEN_VECTORS; v++)
+            keys[v] = load_kv(data, at + (size_t)v * LANES, half);
+        UNROLL
+        for (int h = 0; h < n; h++) {
+            vf one = vf_set1(q[(size_t)h * stride + (size_t)i]);
+            UNROLL
+            for (int v = 0; v < TOKEN_VECTORS; v++)
+                sum[h][v] = vf_fma(one, keys[v], sum[h][v]);
+        }
+    }
+    UNROLL
+    for (int h = 0; h < n; h++)
+        UNROLL
+        for (int v = 0; v < TOKEN_VECTORS; v++)
+            vf_store(scores + h * SPAN_TOKENS + v * LANES, vf_mul(sum[h][v], scale));
 }
 
-/* Scores to weights relative to the running maximum; tokens outside from..to weigh nothing. */
-static inline void weigh_block(float *scores, int from, int to, struct running *r)
+/* Scores of positions from <= p < to of a span become weights relative to the running maximum; those beside
+ * them, up to whole blocks, become zeros. */
+static inline void weigh_span(float *scores, int from, int to, struct running *r)
 {
-    vf v[TOKEN_VECTORS], none = vf_set1(-INFINITY), top = none, sum = vf_zero();
-    int low[TOKEN_VECTORS], high[TOKEN_VECTORS];
-    UNROLL
-    for (int i = 0; i < TOKEN_VECTORS; i++) {
-        low[i] = from - i * LANES < 0 ? 0 : from - i * LANES > LANES ? LANES : from - i * LANES;
-        high[i] = to - i * LANES < 0 ? 0 : to - i * LANES > LANES ? LANES : to - i * LANES;
-        v[i] = vf_keep(vf_load(scores + i * LANES), none, low[i], high[i]);
-        top = vf_max(top, v[i]);
+    int first = from / LANES * LANES, end = (to + LANES - 1) / LANES * LANES;
+    vf none = vf_set1(-INFINITY), top = none, sum = vf_zero();
+    for (int t = first; t < end; t += LANES) {
+        int low = from > t ? from - t : 0, high = to - t < LANES ? to - t : LANES;
+        vf v = vf_keep(vf_load(scores + t), none, low, high);
+        vf_store(scores + t, v);
+        top = vf_max(top, v);
     }
     float highest = vf_highest(top), before = r->top;
     r->top = highest > before ? highest : before;
     r->keep = before == -INFINITY ? 0 : expf(before - r->top);
-    UNROLL
-    for (int i = 0; i < TOKEN_VECTORS; i++) {
-        vf p = vf_keep(vf_exp(vf_sub(v[i], vf_set1(r->top))), vf_zero(), low[i], high[i]);
-        vf_store(scores + i * LANES, p);
+    for (int t = first; t < end; t += LANES) {
+        int low = from > t ? from - t : 0, high = to - t < LANES ? to - t : LANES;
+        vf p = vf_keep(vf_exp(vf_sub(vf_load(scores + t), vf_set1(r->top))), vf_zero(), low, high);
+        vf_store(scores + t, p);
         sum = vf_add(sum, p);
     }
     r->sum = r->sum * r->keep + vf_sum(sum);
 }
 
-static inline __attribute__((always_inline)) void mix_block(const struct attend *a, int32_t first, int n,
-                                                            int32_t block, int from, int to, const struct running *r,
-                                                            bool half)
+/* out = out * keep + weights x values, for `width` vectors of the head's dimensions at `i`. */
+static inline __attribute__((always_inline)) void mix_columns(const struct attend *a, int32_t first, int n,
+                                                              int32_t span, int from, int to, const struct running *r,
+                                                              bool half, int32_t i, int width)
 {
-    size_t at = kv_value_at(a->kv, block, a->kv_head);
     int32_t d = a->kv->d_head;
-    for (int32_t i = 0; i < d; i += LANES) {
-        vf sum[QUERY_GROUP];
+    const void *data = a->kv->data;
+    const float *weights = a->scores;
+    float *out = a->out + (size_t)first * a->out_stride + (size_t)i;
+    size_t stride = a->out_stride;
+    vf sum[QUERY_GROUP][MIX_VECTORS];
+    UNROLL
+    for (int h = 0; h < n; h++)
         UNROLL
-        for (int h = 0; h < QUERY_GROUP; h++)
-            sum[h] = h < n ? vf_mul(vf_load(a->out + (size_t)(first + h) * a->out_stride + (size_t)i),
-                                    vf_set1(r[h].keep))
-                           : vf_zero();
-        for (int t = from; t < to; t++) {
-            vf values = load_kv(a->kv->data, at + (size_t)(t * d + i), half);
+        for (int v = 0; v < width; v++)
+            sum[h][v] = vf_mul(vf_load(out + (size_t)h * stride + v * LANES), vf_set1(r[h].keep));
+    for (int t = from; t < to;) {
+        size_t at = kv_value_at(a->kv, a->blocks[span + t / KV_TOKENS], a->kv_head);
+        int end = (t / KV_TOKENS + 1) * KV_TOKENS < to ? (t / KV_TOKENS + 1) * KV_TOKENS : to;
+        at += (size_t)(t % KV_TOKENS) * (size_t)d + (size_t)i;
+        for (; t < end; t++, at += (size_t)d) {
+            vf values[MIX_VECTORS];
             UNROLL
-            for (int h = 0; h < QUERY_GROUP; h++) {
-                if (h >= n)
-                    break;
-                sum[h] = vf_fma(vf_set1(a->scores[(first + h) * KV_TOKENS + t]), values, sum[h]);
+            for (int v = 0; v < width; v++)
+                values[v] = load_kv(data, at + (size_t)v * LANES, half);
+            UNROLL
+            for (int h = 0; h < n; h++) {
+                vf weight = vf_set1(weights[h * SPAN_TOKENS + t]);
+                UNROLL
+                for (int v = 0; v < width; v++)
+                    sum[h][v] = vf_fma(weight, values[v], sum[h][v]);
             }
         }
-        for (int h = 0; h < n; h++)
-            vf_store(a->out + (size_t)(first + h) * a->out_stride + (size_t)i, sum[h]);
     }
+    UNROLL
+    for (int h = 0; h < n; h++)
+        UNROLL
+        for (int v = 0; v < width; v++)
+            vf_store(out + (size_t)h * stride + v * LANES, sum[h][v]);
 }
 
+/* Softmax in one pass over spans of blocks, counted from the sequence's start: the order of additions
+ * depends on positions alone. */
 static inline __attribute__((always_inline)) void attend_group(const struct attend *a, int32_t first, int n, bool half)
 {
     struct running r[QUERY_GROUP];
-    size_t d = (size_t)a->kv->d_head;
+    int32_t d = a->kv->d_head;
     for (int h = 0; h < n; h++) {
         float sink = a->sinks ? a->sinks[first + h] : -INFINITY;
         r[h] = (struct running){.top = sink, .sum = a->sinks ? 1 : 0};
-        memset(a->out + (size_t)(first + h) * a->out_stride, 0, d * sizeof(float));
+        memset(a->out + (size_t)(first + h) * a->out_stride, 0, (size_t)d * sizeof(float));
     }
-    for (int32_t b = a->from / KV_TOKENS; b * KV_TOKENS < a->to; b++) {
-        int from = a->from > b * KV_TOKENS ? a->from - b * KV_TOKENS : 0;
-        int to = a->to - b * KV_TOKENS < KV_TOKENS ? a->to - b * KV_TOKENS : KV_TOKENS;
-        score_block(a, first, n, a->blocks[b], half);
+    for (int32_t at = a->from / SPAN_TOKENS * SPAN_TOKENS; at < a->to; at += SPAN_TOKENS) {
+        int from = a->from > at ? a->from - at : 0, to = a->to - at < SPAN_TOKENS ? a->to - at : SPAN_TOKENS;
+        int32_t span = at / KV_TOKENS, i = 0;
+        for (int t = from / KV_TOKENS; t * KV_TOKENS < to; t++)
+            score_block(a, first, n, a->blocks[span + t], half, a->scores + t * KV_TOKENS);
         for (int h = 0; h < n; h++)
-            weigh_block(a->scores + (first + h) * KV_TOKENS, from, to, &r[h]);
-        mix_block(a, first, n, a->blocks[b], from, to, r, half);
+            weigh_span(a->scores + h * SPAN_TOKENS, from, to, &r[h]);
+        for (; i + MIX_VECTORS * LANES <= d; i += MIX_VECTORS * LANES)
+            mix_columns(a, first, n, span, from, to, r, half, i, MIX_VECTORS);
+        for (; i < d; i += LANES)
+            mix_columns(a, first, n, span, from, to, r, half, i, 1);
     }
     for (int h = 0; h < n; h++) {
         float *out = a->out + (size_t)(first + h) * a->out_stride, factor = 1 / r[h].sum;
-        for (size_t i = 0; i < d; i++)
+        for (int32_t i = 0; i < d; i++)
             out[i] *= factor;
     }
+}
+
+static inline __attribute__((always_inline)) void attend_as(const struct attend *a, bool half)
+{
+    int32_t first = 0;
+    for (; first + QUERY_GROUP <= a->n_query; first += QUERY_GROUP)
+        attend_group(a, first, QUERY_GROUP, half);
+    for (; first < a->n_query; first++)
+        attend_group(a, first, 1, half);
 }
 
 /* d_head is a multiple of 16 (checked at open). */
 static void attend(const struct attend *a)
 {
-    for (int32_t first = 0; first < a->n_query; first += QUERY_GROUP) {
-        int n = a->n_query - first < QUERY_GROUP ? a->n_query - first : QUERY_GROUP;
-        if (a->kv->half && n == QUERY_GROUP)
-            attend_group(a, first, QUERY_GROUP, true);
-        else if (a->kv->half)
-            attend_group(a, first, n, true);
-        else
-            attend_group(a, first, n, false);
-    }
+    if (a->kv->half)
+        attend_as(a, true);
+    else
+        attend_as(a, false);
 }
 
 static float max(const float *x, int32_t n)

@@ -259,7 +259,7 @@ static void check_attention(const struct kernels *k, const struct attention_case
 {
     enum { HEADS = 2, BLOCKS = 12 };
     int32_t table[BLOCKS] = {7, 2, 11, 0, 5, 9, 1, 3, 10, 4, 8, 6};
-    static float keys[384 * 256], values[384 * 256], q[16 * 256], got[16 * 256], want[16 * 256], scores[16 * 32];
+    static float keys[384 * 256], values[384 * 256], q[16 * 256], got[16 * 256], want[16 * 256], scores[ATTEND_SCORES];
     float sinks[16];
     unsigned seed = 99;
     struct kv_view kv = {.block_values = kv_block_values(HEADS, c->d_head), .n_kv_head = HEADS, .d_head = c->d_head,
@@ -292,6 +292,7 @@ static void test_attention_agrees_with_a_plain_softmax(void **state)
 {
     static const struct attention_case cases[] = {
         {1, 64, 0, 1, false, false},   {4, 64, 0, 33, false, false},    {8, 128, 0, 300, true, false},
+        {4, 128, 250, 370, true, false}, {6, 48, 5, 256, false, false},
         {3, 80, 17, 65, false, false}, {16, 256, 120, 128, true, false}, {5, 64, 31, 32, true, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
