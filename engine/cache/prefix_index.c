@@ -19,6 +19,8 @@ struct prefix_index {
     uint32_t n_buckets;
     uint64_t fingerprint;
     uint64_t last_serial;
+    void (*on_forget)(void *context, int32_t block); /* NULL: nobody asked */
+    void *context;
 };
 
 static int32_t *bucket_of(struct prefix_index *x, uint64_t key)
@@ -35,6 +37,8 @@ static void forget(void *context, int32_t block)
         at = &x->entries[*at].next;
     *at = entry->next;
     entry->serial = 0;
+    if (x->on_forget)
+        x->on_forget(x->context, block);
 }
 
 struct prefix_index *prefix_index_create(int32_t n_blocks, uint64_t fingerprint, struct err *e)
@@ -75,6 +79,12 @@ void prefix_index_destroy(struct prefix_index **x)
 struct block_pool *prefix_index_pool(struct prefix_index *x)
 {
     return x->pool;
+}
+
+void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *context, int32_t block), void *context)
+{
+    x->on_forget = on_forget;
+    x->context = context;
 }
 
 void prefix_chain_begin(const struct prefix_index *x, const char *scope, struct prefix_chain *c)

@@ -23,6 +23,8 @@ struct prefix_chain {
 struct prefix_index *prefix_index_create(int32_t n_blocks, uint64_t fingerprint, struct err *e);
 void prefix_index_destroy(struct prefix_index **x);
 struct block_pool *prefix_index_pool(struct prefix_index *x);
+/* Called when a block's content is forgotten, for what others keep beside it. */
+void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *context, int32_t block), void *context);
 
 void prefix_chain_begin(const struct prefix_index *x, const char *scope, struct prefix_chain *c);
 /* The block that holds these BACKEND_BLOCK_TOKENS ids next in the chain, with a reference for the caller; the chain

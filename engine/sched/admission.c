@@ -21,6 +21,7 @@ static void give_blocks(struct scheduler *s, struct job *j)
         block_pool_give(s->pool, j->blocks[--j->n_blocks]);
     j->n_indexed = 0;
     j->n_computed = 0;
+    j->rolling_block = -1;
 }
 
 void release(struct scheduler *s, struct job *j)
@@ -85,27 +86,74 @@ bool ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens)
 
 void index_blocks(struct scheduler *s, struct job *j)
 {
-    if (s->set.n_recurrent || s->set.no_prefix_cache)
+    if (!s->reuse)
         return;
     for (; (j->n_indexed + 1) * BACKEND_BLOCK_TOKENS <= j->n_computed; j->n_indexed++)
         j->blocks[j->n_indexed] = prefix_index_add(s->index, &j->chain, j->tokens + j->n_indexed * BACKEND_BLOCK_TOKENS,
                                                    j->blocks[j->n_indexed]);
 }
 
-/* References to the known blocks at the job's beginning. The last token is always computed: its row is what the next
- * token is drawn from. */
-static void find_prefix(struct scheduler *s, struct job *j)
+int32_t next_checkpoint(const struct job *j)
+{
+    if (j->branch_at > j->n_computed)
+        return j->branch_at;
+    return j->prompt_end_at > j->n_computed ? j->prompt_end_at : 0;
+}
+
+void save_checkpoint(struct scheduler *s, struct job *j)
+{
+    struct err e = {0};
+    int32_t block = j->blocks[j->n_computed / BACKEND_BLOCK_TOKENS - 1];
+    int32_t state = checkpoints_take(s->checkpoints, block);
+    if (state < 0)
+        return;
+    if (!s->set.ops->copy_state(s->set.backend, j->slot, state, &e)) {
+        checkpoints_drop(s->checkpoints, block);
+        log_warn("job=%llu no checkpoint: %s", (unsigned long long)j->id, e.text);
+        return;
+    }
+    if (j->state != JOB_DECODE)
+        return;
+    /* of the answer only the latest is kept: the next turn goes on from there */
+    if (j->rolling_block >= 0)
+        checkpoints_drop(s->checkpoints, j->rolling_block);
+    j->rolling_block = block;
+}
+
+/* References to the known blocks at the job's beginning, `most` at most; the chain stands behind them. */
+static void walk_chain(struct scheduler *s, struct job *j, int32_t most)
 {
     prefix_chain_begin(s->index, j->params.scope, &j->chain);
-    if (s->set.n_recurrent || s->set.no_prefix_cache)
-        return;
-    int32_t most = (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS;
     while (j->n_blocks < most) {
         int32_t block = prefix_index_find(s->index, &j->chain, j->tokens + j->n_blocks * BACKEND_BLOCK_TOKENS);
         if (block < 0)
             break;
         j->blocks[j->n_blocks++] = block;
     }
+}
+
+/* Recurrent models can go on only from a place whose state was copied: what was found is cut back to the last one. */
+static void cut_to_checkpoint(struct scheduler *s, struct job *j)
+{
+    int32_t known = j->n_blocks;
+    j->resume_state = -1;
+    while (j->n_blocks && (j->resume_state = checkpoints_find(s->checkpoints, j->blocks[j->n_blocks - 1])) < 0)
+        block_pool_give(s->pool, j->blocks[--j->n_blocks]);
+    int32_t kept = j->n_blocks;
+    j->branch_at = known > kept ? known * BACKEND_BLOCK_TOKENS : 0;
+    j->prompt_end_at = (j->params.n_prompt - 1) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS;
+    while (j->n_blocks) /* a chain only goes forward: once more from its beginning */
+        block_pool_give(s->pool, j->blocks[--j->n_blocks]);
+    walk_chain(s, j, kept);
+}
+
+/* What the cache has of the job's tokens. The last token is always computed: its row is what the next one is drawn
+ * from. */
+static void find_prefix(struct scheduler *s, struct job *j)
+{
+    walk_chain(s, j, s->reuse ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
+    if (s->checkpoints)
+        cut_to_checkpoint(s, j);
     j->n_indexed = j->n_blocks;
     j->n_computed = j->n_blocks * BACKEND_BLOCK_TOKENS;
 }
@@ -182,6 +230,8 @@ static bool admit(struct scheduler *s, struct job *j)
     j->admission = ++s->n_admissions;
     s->running[s->n_running++] = j;
     note_admission(s, j);
+    if (j->n_computed && s->checkpoints && !s->set.ops->copy_state(s->set.backend, j->resume_state, j->slot, &e))
+        job_fail(s, j, &e);
     return true;
 }
 

@@ -105,6 +105,9 @@ static void add_prefills(struct scheduler *s, bool background)
             if (n <= 0)
                 return;
         }
+        int32_t stop = next_checkpoint(j);
+        if (stop && n > stop - j->n_computed)
+            n = stop - j->n_computed;
         add_member(s, j, n);
         budget -= n;
     }
@@ -176,6 +179,11 @@ static void take_token(struct scheduler *s, struct job *j, const struct engine_t
     }
 }
 
+static bool stands_at_checkpoint(const struct job *j)
+{
+    return j->n_computed == j->branch_at || j->n_computed == j->prompt_end_at;
+}
+
 /* After the step: KV of the new rows is there. */
 static void take_result(struct scheduler *s, int32_t member, const struct step_row *row, int32_t n_top, double now)
 {
@@ -184,6 +192,8 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
     bool prefill = j->state == JOB_PREFILL;
     j->n_computed += q->n_tokens;
     index_blocks(s, j);
+    if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 && (!prefill || stands_at_checkpoint(j)))
+        save_checkpoint(s, j);
     fair_queue_charge(s->queue, j, prefill ? q->n_tokens : q->n_tokens * DECODE_COST);
     if (prefill && !j->n_generated)
         job_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,

@@ -29,6 +29,7 @@ struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job
     event_log_init(&j->log, params->detached ? KEPT_LOG_LIMIT : LOG_LIMIT, params->detached);
     j->state = JOB_WAITING;
     j->slot = -1;
+    j->rolling_block = -1;
     j->tokens = tokens;
     memcpy(tokens, params->prompt, (size_t)params->n_prompt * sizeof *tokens);
     j->n_tokens = params->n_prompt;

@@ -42,6 +42,11 @@ struct job {
     int32_t n_blocks, cap_blocks;
     int32_t n_indexed;   /* blocks that the prefix index has seen */
     struct prefix_chain chain; /* behind block n_indexed - 1 */
+    /* Recurrent models: token positions at which the state is to be copied while the prompt is read (0: none): where a
+     * known prefix goes on without a copy, since others will share it again, and the prompt's last whole block. */
+    int32_t branch_at, prompt_end_at;
+    int32_t resume_state;  /* the copy that it begins from, where n_computed > 0 at admission */
+    int32_t rolling_block; /* the block behind which the answer's latest copy stands; -1: none */
     bool was_paused;
     struct sampler *sampler;
     struct answer answer;

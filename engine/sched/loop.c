@@ -130,13 +130,15 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .n_blocks = l->size.n_blocks,
         .max_rows = l->size.max_rows,
         .n_recurrent = plan->n_recurrent,
+        .n_checkpoints = l->size.n_checkpoints,
         .prefill_chunk = l->size.prefill_chunk,
         .no_prefix_cache = !l->set.prefix_cache,
         .fingerprint = hash64(identity, sizeof identity, 0),
         .status = l->set.status,
     };
     if (plan->n_recurrent && l->set.prefix_cache)
-        log_info("prompt cache is off: recurrent layers=%d, their states are not checkpointed", plan->n_recurrent);
+        log_info("recurrent layers=%d state checkpoints=%d%s", plan->n_recurrent, l->size.n_checkpoints,
+                 l->size.n_checkpoints ? "" : ": no memory for them, the prompt cache is off");
     l->scheduler = scheduler_create(&p, e);
     return l->scheduler != NULL;
 }
@@ -145,7 +147,7 @@ static struct backend_params backend_params_of(const struct loop *l)
 {
     return (struct backend_params){
         .n_blocks = l->size.n_blocks,
-        .n_states = model_plan(l->model)->n_recurrent ? l->size.n_slots : 0,
+        .n_states = l->size.n_states,
         .max_rows = l->size.max_rows,
         .max_sequences = l->size.n_slots,
         .n_threads = (int32_t)l->set.threads,
@@ -154,19 +156,21 @@ static struct backend_params backend_params_of(const struct loop *l)
     };
 }
 
-/* Bytes of one KV block as this backend stores it: the difference that many make, since a pool has fixed parts. */
-static bool measure_block(struct loop *l, uint64_t *bytes, struct err *e)
+/* What one KV block takes as this backend stores it: the difference that many make, since a pool has fixed parts. */
+static bool measure_model(struct loop *l, struct sizing_model *m, struct err *e)
 {
     enum { FEW = 64, MANY = 128 };
+    const struct model_plan *plan = model_plan(l->model);
     struct backend_memory few, many;
-    l->size = (struct sizing){.n_slots = 1, .n_blocks = FEW, .max_rows = 64};
+    l->size = (struct sizing){.n_slots = 1, .n_blocks = FEW, .max_rows = 64, .n_states = plan->n_recurrent ? 1 : 0};
     struct backend_params p = backend_params_of(l);
-    if (!l->ops->estimate(model_plan(l->model), &p, &few, e))
+    if (!l->ops->estimate(plan, &p, &few, e))
         return false;
     p.n_blocks = MANY;
-    if (!l->ops->estimate(model_plan(l->model), &p, &many, e))
+    if (!l->ops->estimate(plan, &p, &many, e))
         return false;
-    *bytes = (many.kv - few.kv) / (MANY - FEW);
+    *m = (struct sizing_model){.n_ctx = plan->n_ctx, .block_bytes = (many.kv - few.kv) / (MANY - FEW),
+                               .state_bytes = few.state};
     return true;
 }
 
@@ -175,11 +179,10 @@ static bool open_backend(struct loop *l, struct err *e)
     const struct loop_params *set = &l->set;
     const struct model_plan *plan = model_plan(l->model);
     struct sizing_wish wish = {set->ctx, set->slots, set->prefill_chunk, set->kv_bytes};
-    uint64_t block_bytes;
+    struct sizing_model measured;
     /* what a GPU has free only its open can tell */
     uint64_t available = on_gpu(l) ? 0 : sizing_available_memory();
-    if (!measure_block(l, &block_bytes, e) ||
-        !sizing_choose(plan->n_ctx, block_bytes, &wish, available, &l->size, e))
+    if (!measure_model(l, &measured, e) || !sizing_choose(&measured, &wish, available, &l->size, e))
         return false;
     for (;;) {
         struct backend_params p = backend_params_of(l);

@@ -11,6 +11,11 @@
 #include "engine/sched/scheduler_state.h"
 #include "engine/wire/message.h"
 
+static void forget_checkpoint(void *context, int32_t block)
+{
+    checkpoints_drop(context, block);
+}
+
 struct scheduler *scheduler_create(const struct scheduler_params *p, struct err *e)
 {
     struct scheduler *s = calloc(1, sizeof *s);
@@ -41,6 +46,13 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     if (!s->work)
         goto fail;
     s->pool = prefix_index_pool(s->index);
+    s->reuse = !p->no_prefix_cache && (!p->n_recurrent || p->n_checkpoints > 0);
+    if (s->reuse && p->n_recurrent) {
+        s->checkpoints = checkpoints_create(p->n_blocks, p->n_slots, p->n_checkpoints, e);
+        if (!s->checkpoints)
+            goto fail;
+        prefix_index_on_forget(s->index, forget_checkpoint, s->checkpoints);
+    }
     return s;
 nomem:
     err_set(e, ERR_NOMEM, "no memory for the scheduler");
@@ -221,6 +233,7 @@ void scheduler_destroy(struct scheduler **at)
     sampler_work_destroy(&s->work);
     fair_queue_destroy(&s->queue);
     prefix_index_destroy(&s->index);
+    checkpoints_destroy(&s->checkpoints);
     buf_fini(&s->frames);
     buf_fini(&s->text);
     free(s->running);

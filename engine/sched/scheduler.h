@@ -27,7 +27,8 @@ struct scheduler_params {
     const int32_t *eos;
     int32_t n_eos;
     int32_t n_vocab, n_ctx, n_slots, n_blocks, max_rows;
-    int32_t n_recurrent;         /* > 0: no prefix is reused, since recurrent states are not checkpointed yet */
+    int32_t n_recurrent;         /* > 0: each slot has the recurrent state of its number */
+    int32_t n_checkpoints;       /* states after those of the slots, for copies; recurrent and 0: no prefix is reused */
     int32_t prefill_chunk;       /* rows of prompts in a step at most; 0: max_rows */
     bool no_prefix_cache;
     uint64_t fingerprint;

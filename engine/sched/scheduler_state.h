@@ -1,6 +1,7 @@
 /* The scheduler's own state, shared by its three files: scheduler.c (life of a job), admission.c (slots and blocks),
  * batch.c (a step). Nobody else includes this. */
 #pragma once
+#include "engine/cache/checkpoints.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/sched/fair_queue.h"
 #include "engine/sched/scheduler.h"
@@ -9,6 +10,8 @@ struct scheduler {
     struct scheduler_params set;
     struct prefix_index *index;
     struct block_pool *pool; /* the index's */
+    struct checkpoints *checkpoints; /* NULL: no recurrent layers, or no room for copies */
+    bool reuse; /* prefixes are looked for */
     struct fair_queue *queue;
     struct job **running; /* [n_slots], in order of admission */
     int32_t n_running;
@@ -49,6 +52,10 @@ void admit_waiting(struct scheduler *s);
 bool ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
 /* Full blocks that were computed become known to the prefix index. */
 void index_blocks(struct scheduler *s, struct job *j);
+/* Recurrent models: where the job's prompt must be cut for a copy of its state, or 0; and the copy itself, once the job
+ * stands at a block's end. */
+int32_t next_checkpoint(const struct job *j);
+void save_checkpoint(struct scheduler *s, struct job *j);
 /* Gives back slot and blocks of a running job and takes it off the list. */
 void release(struct scheduler *s, struct job *j);
 

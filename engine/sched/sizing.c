@@ -29,11 +29,24 @@ static int64_t chosen_blocks(int64_t one, int64_t slots, int64_t block_bytes, ui
     return blocks < one ? one : blocks;
 }
 
-bool sizing_choose(int32_t n_ctx, uint64_t block_bytes, const struct sizing_wish *wish, uint64_t available_bytes,
+/* Two copies for each slot (the prompt's end and the answer's), and as many again for conversations that rest; an eighth
+ * of free memory at most. */
+static int32_t chosen_checkpoints(int64_t slots, uint64_t state_bytes, uint64_t available_bytes)
+{
+    int64_t n = slots * 4;
+    if (!state_bytes)
+        return 0;
+    if (available_bytes && n > (int64_t)(available_bytes / 8 / state_bytes))
+        n = (int64_t)(available_bytes / 8 / state_bytes);
+    return (int32_t)n;
+}
+
+bool sizing_choose(const struct sizing_model *m, const struct sizing_wish *wish, uint64_t available_bytes,
                    struct sizing *out, struct err *e)
 {
+    int32_t n_ctx = m->n_ctx;
     int64_t ctx = wish->ctx ? wish->ctx : n_ctx < DEFAULT_CTX ? n_ctx : DEFAULT_CTX;
-    int64_t each = (int64_t)block_bytes, one = blocks_of(ctx);
+    int64_t each = (int64_t)m->block_bytes, one = blocks_of(ctx);
     if (ctx > n_ctx)
         return err_field(e, ERR_LIMIT, "ctx", "%" PRId64 " positions, the model was made for %d", ctx, n_ctx);
     int64_t blocks = chosen_blocks(one, wish->slots, each, available_bytes);
@@ -57,14 +70,18 @@ bool sizing_choose(int32_t n_ctx, uint64_t block_bytes, const struct sizing_wish
         .prefill_chunk = (int32_t)chunk,
         .max_rows = (int32_t)round_up(chunk + wish->slots, BACKEND_BLOCK_TOKENS),
     };
+    out->n_checkpoints = chosen_checkpoints(wish->slots, m->state_bytes, available_bytes);
+    out->n_states = m->state_bytes ? out->n_slots + out->n_checkpoints : 0;
     return true;
 }
 
 bool sizing_shrink(struct sizing *s)
 {
     int32_t one = (int32_t)blocks_of(s->n_ctx);
-    if (s->n_blocks <= one)
+    if (s->n_blocks <= one && !s->n_checkpoints)
         return false;
+    s->n_states -= s->n_checkpoints - s->n_checkpoints / 2;
+    s->n_checkpoints /= 2;
     s->n_blocks = s->n_blocks / 2 < one ? one : s->n_blocks / 2;
     return true;
 }

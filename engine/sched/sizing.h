@@ -11,14 +11,21 @@ struct sizing_wish { /* 0: to be chosen */
 
 struct sizing {
     int32_t n_ctx, n_slots, n_blocks, prefill_chunk, max_rows;
+    int32_t n_states, n_checkpoints; /* recurrent states in all: one for each slot, the rest for copies */
 };
 
-/* n_ctx: the model's; block_bytes: of one KV block as the backend stores it (0: the model has no KV);
- * available_bytes: memory that the KV pool may come from, 0: unknown. ERR_LIMIT: the wishes can't be met (the text has
+struct sizing_model {
+    int32_t n_ctx;        /* what the model was made for */
+    uint64_t block_bytes; /* of one KV block as the backend stores it; 0: the model has no KV */
+    uint64_t state_bytes; /* recurrent state of one sequence; 0: none */
+};
+
+/* available_bytes: memory that pools may come from, 0: unknown. ERR_LIMIT: the wishes can't be met (the text has
  * numbers). */
-bool sizing_choose(int32_t n_ctx, uint64_t block_bytes, const struct sizing_wish *wish, uint64_t available_bytes,
+bool sizing_choose(const struct sizing_model *m, const struct sizing_wish *wish, uint64_t available_bytes,
                    struct sizing *out, struct err *e);
-/* After a backend could not get the memory: a smaller pool, one context at least. False: it is the smallest already. */
+/* After a backend could not get the memory: fewer copies, a smaller pool, one context at least. False: they are the
+ * smallest already. */
 bool sizing_shrink(struct sizing *s);
 uint64_t sizing_available_memory(void); /* MemAvailable in bytes; 0: unknown */
 uint64_t sizing_total_memory(void);

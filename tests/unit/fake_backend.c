@@ -8,9 +8,15 @@ struct cell {
     int32_t token, position;
 };
 
+struct state {
+    uint64_t h;
+    int32_t position; /* tokens that it has seen */
+};
+
 struct backend {
-    int32_t n_blocks, max_rows, max_sequences;
+    int32_t n_blocks, n_states, max_rows, max_sequences;
     struct cell (*kv)[BACKEND_BLOCK_TOKENS]; /* [n_blocks] */
+    struct state *states; /* [n_states] */
     struct backend_counters counters;
     struct fake_faults faults;
     int32_t last_rows, last_sequences;
@@ -59,10 +65,12 @@ int32_t fake_greedy(const int32_t *tokens, int32_t n)
     return best;
 }
 
-struct backend *fake_open(int32_t n_blocks, int32_t max_rows, int32_t max_sequences)
+struct backend *fake_open(int32_t n_blocks, int32_t n_states, int32_t max_rows, int32_t max_sequences)
 {
     struct backend *b = calloc(1, sizeof *b);
     b->n_blocks = n_blocks;
+    b->n_states = n_states;
+    b->states = calloc((size_t)n_states + 1, sizeof *b->states);
     b->max_rows = max_rows;
     b->max_sequences = max_sequences;
     b->kv = malloc((size_t)n_blocks * sizeof *b->kv);
@@ -76,6 +84,7 @@ struct backend *fake_open(int32_t n_blocks, int32_t max_rows, int32_t max_sequen
 static void fake_close(struct backend **b)
 {
     free((*b)->kv);
+    free((*b)->states);
     free((*b)->logits);
     free((*b)->top_ids);
     free((*b)->top_logits);
@@ -95,6 +104,24 @@ static bool store(struct backend *b, const struct step_sequence *q, struct err *
     return true;
 }
 
+/* The recurrent state goes on from where it stood: at the right place, or the step fails. */
+static bool advance_state(struct backend *b, const struct step_sequence *q, struct err *e)
+{
+    if (!b->n_states)
+        return q->state == -1 || err_set(e, ERR_INTERNAL, "a state for a model without");
+    if (q->state < 0 || q->state >= b->max_sequences)
+        return err_set(e, ERR_INTERNAL, "state %d is no slot's", q->state);
+    struct state *s = &b->states[q->state];
+    if (!q->start)
+        *s = (struct state){0};
+    if (s->position != q->start)
+        return err_set(e, ERR_INTERNAL, "state stands at %d, the step begins at %d", s->position, q->start);
+    for (int32_t i = 0; i < q->n_tokens; i++)
+        s->h = extend(s->h, q->tokens[i]);
+    s->position += q->n_tokens;
+    return true;
+}
+
 static bool history(const struct backend *b, const struct step_sequence *q, uint64_t *h, struct err *e)
 {
     *h = 0;
@@ -104,6 +131,8 @@ static bool history(const struct backend *b, const struct step_sequence *q, uint
             return err_set(e, ERR_INTERNAL, "position %d reads a cell of position %d", i, c.position);
         *h = extend(*h, c.token);
     }
+    if (b->n_states && b->states[q->state].h != *h)
+        return err_set(e, ERR_INTERNAL, "state and KV disagree at %d", q->start + q->n_tokens);
     return true;
 }
 
@@ -137,7 +166,8 @@ static bool fake_step(struct backend *b, const struct step *s, struct step_row *
         return err_set(e, ERR_INTERNAL, "%d sequences, %d candidates", s->n_sequences, s->n_top);
     for (int32_t i = 0; i < s->n_sequences; i++) {
         n_tokens += s->sequences[i].n_tokens;
-        if (s->sequences[i].n_tokens < 1 || !store(b, &s->sequences[i], e))
+        if (s->sequences[i].n_tokens < 1 || !store(b, &s->sequences[i], e) ||
+            !advance_state(b, &s->sequences[i], e))
             return false;
     }
     if (n_tokens > b->max_rows)
@@ -154,6 +184,14 @@ static bool fake_step(struct backend *b, const struct step *s, struct step_row *
     b->counters.rows += (uint64_t)n_tokens;
     b->last_rows = n_tokens;
     b->last_sequences = s->n_sequences;
+    return true;
+}
+
+static bool fake_copy_state(struct backend *b, int32_t from, int32_t to, struct err *e)
+{
+    if (from < 0 || to < 0 || from >= b->n_states || to >= b->n_states)
+        return err_set(e, ERR_INTERNAL, "no state %d or %d", from, to);
+    b->states[to] = b->states[from];
     return true;
 }
 
@@ -178,4 +216,4 @@ int32_t fake_last_sequences(const struct backend *b)
 }
 
 const struct backend_ops fake_backend = {
-    .name = "fake", .close = fake_close, .step = fake_step, .counters = fake_counters};
+    .name = "fake", .close = fake_close, .step = fake_step, .copy_state = fake_copy_state, .counters = fake_counters};

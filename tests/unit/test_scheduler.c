@@ -55,18 +55,25 @@ static int unload_vocab(void **state)
     return 0;
 }
 
-static void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk)
+static void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk, int32_t n_checkpoints)
 {
     static const int32_t eos[] = {FAKE_EOS};
     struct err e = {0};
     int32_t max_rows = slots + chunk;
-    *r = (struct rig){.backend = fake_open(n_blocks, max_rows, slots)};
+    bool recurrent = n_checkpoints >= 0;
+    *r = (struct rig){.backend = fake_open(n_blocks, recurrent ? slots + n_checkpoints : 0, max_rows, slots)};
     r->scheduler = scheduler_create(
         &(struct scheduler_params){.ops = &fake_backend, .backend = r->backend, .vocab = vocab, .eos = eos, .n_eos = 1,
                                    .n_vocab = FAKE_VOCAB, .n_ctx = N_CTX, .n_slots = slots, .n_blocks = n_blocks,
-                                   .max_rows = max_rows, .prefill_chunk = chunk},
+                                   .max_rows = max_rows, .prefill_chunk = chunk, .n_recurrent = recurrent,
+                                   .n_checkpoints = recurrent ? n_checkpoints : 0},
         &e);
     assert_non_null(r->scheduler);
+}
+
+static void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk)
+{
+    rig_init_recurrent(r, slots, n_blocks, chunk, -1);
 }
 
 static void rig_fini(struct rig *r)
@@ -701,6 +708,75 @@ static void test_stop_string_ends_the_answer_before_it(void **state)
     rig_fini(&r);
 }
 
+static void test_recurrent_prefix_goes_on_from_a_checkpoint(void **state)
+{
+    int32_t prompt[N_CTX];
+    struct outcome o;
+    struct rig r;
+    rig_init_recurrent(&r, 2, 64, 64, 8);
+    fill_prompt(prompt, 200, 4);
+    assert_int_equal(cached_of(&r, prompt, 100, ""), 0); /* copies its state at 96 */
+    assert_int_equal(cached_of(&r, prompt, 100, ""), 96);
+    assert_int_equal(cached_of(&r, prompt, 96, ""), 0); /* 64 are known, but no state behind them */
+    assert_int_equal(cached_of(&r, prompt, 96, ""), 64); /* now there is: where that job's prompt ended */
+    assert_int_equal(cached_of(&r, prompt, 200, ""), 96);
+    struct engine_job_params p = params_of(prompt, 200, 100);
+    p.ignore_eos = true;
+    struct job *j = add(&r, &p);
+    run(&r);
+    read_log(j, &o);
+    memcpy(prompt + 200, o.ids, 100 * sizeof *prompt);
+    fill_prompt(prompt + 300, 40, 5);
+    assert_int_equal(cached_of(&r, prompt, 340, ""), 288); /* the answer's last whole block */
+    buf_fini(&o.text);
+    job_give(&j);
+    assert_all_returned(&r, 2);
+    rig_fini(&r);
+}
+
+static void test_recurrent_branch_gets_a_checkpoint_for_the_next(void **state)
+{
+    int32_t prompt[200];
+    struct rig r;
+    rig_init_recurrent(&r, 2, 64, 64, 16);
+    for (unsigned i = 0; i < 4; i++) {
+        static const int32_t expected[] = {0, 0, 96, 96}; /* the second finds where they part, the third profits */
+        fill_prompt(prompt, 100, 4);
+        fill_prompt(prompt + 100, 100, 50 + i);
+        assert_int_equal(cached_of(&r, prompt, 200, ""), expected[i]);
+    }
+    rig_fini(&r);
+}
+
+static void test_recurrent_jobs_answer_as_if_alone(void **state)
+{
+    enum { N = 120 };
+    int32_t prompt[200];
+    struct job *jobs[N];
+    unsigned seed = 5;
+    for (int32_t n_checkpoints = 0; n_checkpoints <= 6; n_checkpoints += 3) { /* none: no reuse; few: they are fought for */
+        struct rig r;
+        int cached = 0;
+        rig_init_recurrent(&r, 6, 24, 64, n_checkpoints);
+        for (int i = 0; i < N; i++) {
+            seed = seed * 1103515245u + 12345;
+            int32_t n = 1 + (int32_t)(seed >> 16) % 200;
+            fill_prompt(prompt, n, (unsigned)i % 3);
+            struct engine_job_params p = params_of(prompt, n, 1 + (int32_t)(seed >> 20) % 90);
+            jobs[i] = add(&r, &p);
+        }
+        run(&r);
+        for (int i = 0; i < N; i++) {
+            assert_greedy(jobs[i]);
+            cached += jobs[i]->n_cached;
+            job_give(&jobs[i]);
+        }
+        assert_int_equal(cached > 0, n_checkpoints > 0);
+        assert_all_returned(&r, 6);
+        rig_fini(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -720,6 +796,9 @@ int main(void)
         cmocka_unit_test(test_no_tokens_wanted_reads_the_prompt_only),
         cmocka_unit_test(test_context_can_be_filled_to_the_last_token),
         cmocka_unit_test(test_reader_that_does_not_read_ends_its_job_only),
+        cmocka_unit_test(test_recurrent_prefix_goes_on_from_a_checkpoint),
+        cmocka_unit_test(test_recurrent_branch_gets_a_checkpoint_for_the_next),
+        cmocka_unit_test(test_recurrent_jobs_answer_as_if_alone),
         cmocka_unit_test(test_stop_string_ends_the_answer_before_it),
     };
     return cmocka_run_group_tests(tests, load_vocab, unload_vocab);

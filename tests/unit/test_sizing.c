@@ -10,12 +10,15 @@
 
 #define BLOCK 1000 /* bytes */
 
+static const struct sizing_model plain = {.n_ctx = 4096, .block_bytes = BLOCK};
+static const struct sizing_model longer = {.n_ctx = 262144, .block_bytes = BLOCK};
+
 static void test_chosen_pool_is_half_of_all_slots(void **state)
 {
     struct sizing_wish w = {.slots = 16};
     struct sizing s;
     struct err e = {0};
-    assert_true(sizing_choose(4096, BLOCK, &w, 0, &s, &e));
+    assert_true(sizing_choose(&plain, &w, 0, &s, &e));
     assert_int_equal(s.n_ctx, 4096);
     assert_int_equal(s.n_blocks, 128 * 8);
     assert_int_equal(s.prefill_chunk, 512);
@@ -27,11 +30,11 @@ static void test_chosen_pool_takes_a_quarter_of_memory_at_most(void **state)
     struct sizing_wish w = {.slots = 16};
     struct sizing s;
     struct err e = {0};
-    assert_true(sizing_choose(4096, BLOCK, &w, 800 * BLOCK, &s, &e));
+    assert_true(sizing_choose(&plain, &w, 800 * BLOCK, &s, &e));
     assert_int_equal(s.n_blocks, 200);
-    assert_true(sizing_choose(4096, BLOCK, &w, 200 * BLOCK, &s, &e));
+    assert_true(sizing_choose(&plain, &w, 200 * BLOCK, &s, &e));
     assert_int_equal(s.n_blocks, 128); /* one context must fit */
-    assert_false(sizing_choose(4096, BLOCK, &w, 100 * BLOCK, &s, &e));
+    assert_false(sizing_choose(&plain, &w, 100 * BLOCK, &s, &e));
     assert_int_equal(e.code, ERR_LIMIT);
     assert_non_null(strstr(e.text, "128000"));
 }
@@ -41,14 +44,14 @@ static void test_long_models_get_a_bounded_context(void **state)
     struct sizing_wish w = {.slots = 1};
     struct sizing s;
     struct err e = {0};
-    assert_true(sizing_choose(262144, BLOCK, &w, 0, &s, &e));
+    assert_true(sizing_choose(&longer, &w, 0, &s, &e));
     assert_int_equal(s.n_ctx, 32768);
     w.ctx = 100000;
-    assert_true(sizing_choose(262144, BLOCK, &w, 0, &s, &e));
+    assert_true(sizing_choose(&longer, &w, 0, &s, &e));
     assert_int_equal(s.n_ctx, 100000);
     assert_int_equal(s.n_blocks, 3125);
     w.ctx = 300000;
-    assert_false(sizing_choose(262144, BLOCK, &w, 0, &s, &e));
+    assert_false(sizing_choose(&longer, &w, 0, &s, &e));
     assert_string_equal(e.field, "ctx");
 }
 
@@ -57,11 +60,28 @@ static void test_wished_memory_is_taken_as_said(void **state)
     struct sizing_wish w = {.slots = 4, .kv_bytes = 300 * BLOCK + 1};
     struct sizing s;
     struct err e = {0};
-    assert_true(sizing_choose(4096, BLOCK, &w, 10 * BLOCK, &s, &e));
+    assert_true(sizing_choose(&plain, &w, 10 * BLOCK, &s, &e));
     assert_int_equal(s.n_blocks, 300);
     w.kv_bytes = 127 * BLOCK;
-    assert_false(sizing_choose(4096, BLOCK, &w, 0, &s, &e));
+    assert_false(sizing_choose(&plain, &w, 0, &s, &e));
     assert_string_equal(e.field, "kv-memory");
+}
+
+static void test_recurrent_models_get_room_for_copies(void **state)
+{
+    const struct sizing_model m = {.n_ctx = 4096, .block_bytes = BLOCK, .state_bytes = 100000};
+    struct sizing_wish w = {.slots = 4};
+    struct sizing s;
+    struct err e = {0};
+    assert_true(sizing_choose(&m, &w, 0, &s, &e));
+    assert_int_equal(s.n_checkpoints, 16);
+    assert_int_equal(s.n_states, 20);
+    assert_true(sizing_choose(&m, &w, 8 * 300000, &s, &e));
+    assert_int_equal(s.n_checkpoints, 3);
+    assert_int_equal(s.n_states, 7);
+    assert_true(sizing_shrink(&s));
+    assert_int_equal(s.n_checkpoints, 1);
+    assert_int_equal(s.n_states, 5);
 }
 
 static void test_pool_shrinks_to_one_context(void **state)
@@ -82,6 +102,7 @@ int main(void)
         cmocka_unit_test(test_chosen_pool_takes_a_quarter_of_memory_at_most),
         cmocka_unit_test(test_long_models_get_a_bounded_context),
         cmocka_unit_test(test_wished_memory_is_taken_as_said),
+        cmocka_unit_test(test_recurrent_models_get_room_for_copies),
         cmocka_unit_test(test_pool_shrinks_to_one_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
