@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +201,8 @@ static void take_signals(struct pool *pool)
         } else if (!pool->drain_since) {
             pool->drain_since = now_ms();
             log_info("draining children=%d busy=%d", count_children(pool), count_state(pool, CHILD_BUSY));
+            if (pool->p->listen_fd >= 0) /* refused at once is better than waiting for a worker that never comes */
+                shutdown(pool->p->listen_fd, SHUT_RDWR);
             signal_children(pool, SIGTERM);
         }
     }
