@@ -166,7 +166,8 @@ static void keep_house(struct recorder *r, double now)
     struct err e = {0};
     if (r->n)
         r->next_truncate = now + TRUNCATE_MS;
-    if (now >= r->next_checkpoint) {
+    bool overdue = now >= r->next_checkpoint - CHECKPOINT_MS + LOOK_BUSY_MS && store_wal_long(r->store);
+    if (overdue || now >= r->next_checkpoint) {
         bool truncate = now >= r->next_truncate;
         checkpoint(r, truncate);
         r->next_checkpoint = now + CHECKPOINT_MS;

@@ -7,7 +7,7 @@ PRAGMA recursive_triggers = ON;
 PRAGMA synchronous = FULL;
 -- Only the recorder checks the WAL in, and it does so itself: two checkpointers meet SQLite's WAL-reset bug.
 PRAGMA wal_autocheckpoint = 0;
-PRAGMA journal_size_limit = 67108864;
+PRAGMA journal_size_limit = 8388608; -- what is left of the file when it is begun anew
 -- 1 MiB a connection: a worker has one per thread.
 PRAGMA cache_size = -1024;
 PRAGMA temp_store = MEMORY;

@@ -68,5 +68,6 @@ int store_wait(void *context, int count);
 bool store_exec(struct store *s, const char *sql, struct err *e);
 /* The connection's last error in our words. Returns false. */
 bool store_failed(struct store *s, struct err *e);
+int64_t wal_bytes(struct store *s); /* of the file beside the database */
 /* Belongs the connection to this process? */
 bool store_usable(struct store *s, struct err *e);

@@ -120,16 +120,12 @@ bool store_quick_check(struct store *s, struct err *e)
     return whole;
 }
 
-static int64_t size_of(const char *path, const char *suffix)
+/* By name only: opening and closing the file would drop SQLite's locks. */
+int64_t wal_bytes(struct store *s)
 {
-    char name[4096 + 8];
+    const char *path = sqlite3_filename_wal(sqlite3_db_filename(s->db, "main"));
     struct stat st;
-    size_t n = strlen(path), m = strlen(suffix);
-    if (n + m >= sizeof name)
-        return 0;
-    memcpy(name, path, n);
-    memcpy(name + n, suffix, m + 1);
-    return stat(name, &st) ? 0 : (int64_t)st.st_size;
+    return path && stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
 bool store_facts(struct store *s, struct store_facts *f, struct err *e)
@@ -143,7 +139,7 @@ bool store_facts(struct store *s, struct store_facts *f, struct err *e)
     for (int i = 0; i < (int)(sizeof fields / sizeof *fields); i++)
         *fields[i] = sqlite3_column_int64(q, i);
     query_end(q);
-    f->wal_bytes = size_of(sqlite3_db_filename(s->db, "main"), "-wal");
+    f->wal_bytes = wal_bytes(s);
     f->sqlite_version = store_sqlite_version();
     f->sqlite_warning = store_sqlite_warning();
     return true;

@@ -10,6 +10,7 @@
 
 #define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
 #define LONG_WAL_FRAMES 2000 /* 8 MB */
+#define LONG_WAL_BYTES ((int64_t)12 << 20) /* above journal_size_limit, to which a WAL begun anew is cut */
 #define TRUNCATE_WAIT_MS 200
 
 bool store_running_list(struct store *s, store_running_fn fn, void *context, struct err *e)
@@ -132,6 +133,11 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
     if (!ok || w->busy || w->checked_in < w->frames)
         s->own_commits = true; /* not whole: no danger, and more to do */
     return ok;
+}
+
+bool store_wal_long(struct store *s)
+{
+    return wal_bytes(s) > LONG_WAL_BYTES;
 }
 
 static bool clear_sessions(struct store *s, bool *any, struct err *e)

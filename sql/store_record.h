@@ -47,6 +47,8 @@ struct store_wal {
 /* Moves the WAL into the database without waiting for anyone; truncate: also empties the file, which needs a
  * moment without readers. */
 bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struct err *e);
+/* Is its file so long (12 MB) that this should not wait for its turn? */
+bool store_wal_long(struct store *s);
 
 /* One short step of clearing away: expired sessions, rows of deleted conversations (a few hundred messages a
  * step), users whose last row is gone. *more: call again. */

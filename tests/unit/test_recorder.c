@@ -298,7 +298,7 @@ static void test_wal_stays_small_while_the_recorder_lives(void **state)
     pid_t pid = start_recorder(f, 0);
     int64_t c = fixture_conversation(f, f->user, "x");
     off_t largest = 0;
-    for (int i = 0; i < 200; i++) { /* 20 MB through the WAL */
+    for (int i = 0; i < 300; i++) { /* 30 MB through the WAL */
         char key[48];
         struct store_posted out;
         fake_engine_key(key, "w", 1, 0, 's');
@@ -306,10 +306,10 @@ static void test_wal_stays_small_while_the_recorder_lives(void **state)
         ASSERT_OK(store_message_post(f->store,
                                      &(struct store_post){.user_id = f->user, .conversation_id = c, .content = text,
                                                           .job_key = key}, &out, &e));
-        usleep(20000);
+        usleep(15000);
         largest = wal_size(f) > largest ? wal_size(f) : largest;
     }
-    assert_true(largest < 16 << 20);
+    assert_in_range(largest, 1, 24 << 20);
     stop_recorder(pid, SIGTERM);
     assert_int_equal(wal_size(f), 0); /* checked in at the end */
     free(text);
