@@ -39,7 +39,7 @@ static bool header_word(const struct buf *header, const char *mark, struct buf *
     const char *at = header->len ? memmem(header->data, header->len, mark, strlen(mark)) : NULL;
     if (!at)
         return false;
-    for (at += strlen(mark); at < header->data + header->len && !parse_is_space(*at) && *at != '<'; at++)
+    for (at += strlen(mark); at < header->data + header->len && (unsigned char)*at > ' ' && *at != '<'; at++)
         buf_putc(out, *at);
     return out->len > 0;
 }

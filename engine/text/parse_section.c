@@ -83,7 +83,7 @@ static enum parse_step section_head(struct chat_parser *p, char c)
 {
     const char *tag = section_of(p)->separator;
     size_t n = strlen(tag);
-    if (p->name.len >= PARSE_MAX_NAME + n || c == '\n' || !buf_putc(&p->name, c))
+    if (p->name.len >= PARSE_MAX_NAME + n || (unsigned char)c < ' ' || !buf_putc(&p->name, c))
         return PARSE_FALSE;
     if (p->name.len >= n && !memcmp(p->name.data + p->name.len - n, tag, n)) {
         p->name.len -= n;
@@ -118,7 +118,8 @@ static enum parse_step section_body(struct chat_parser *p, char c)
         p->state = FENCE;
         return PARSE_MORE;
     }
-    return p->key.len < PARSE_MAX_NAME && buf_putc(&p->key, c) ? PARSE_MORE : PARSE_FALSE;
+    bool fine = (unsigned char)c >= ' ' && p->key.len < PARSE_MAX_NAME;
+    return fine && buf_putc(&p->key, c) ? PARSE_MORE : PARSE_FALSE;
 }
 
 static enum parse_step section_after(struct chat_parser *p, char c)

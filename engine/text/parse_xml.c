@@ -17,7 +17,7 @@ static enum parse_step name_byte(struct buf *name, char c, char stop)
 {
     if (c == stop)
         return name->len ? PARSE_DONE : PARSE_FALSE;
-    if (c == '\n' || c == '<' || name->len >= PARSE_MAX_NAME || !buf_putc(name, c))
+    if ((unsigned char)c < ' ' || c == '<' || name->len >= PARSE_MAX_NAME || !buf_putc(name, c))
         return PARSE_FALSE;
     return PARSE_MORE;
 }
