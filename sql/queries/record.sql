@@ -5,7 +5,7 @@ SELECT m.id, m.conversation_id, c.user_id, m.job_key, m.parser, m.created_at,
        length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
            + coalesce(length(CAST(m.tool_calls AS BLOB)), 0),
        c.deleted_at IS NOT NULL
-FROM messages m JOIN conversations c ON c.id = m.conversation_id
+FROM messages m INDEXED BY messages_running JOIN conversations c ON c.id = m.conversation_id
 WHERE m.status = 'running'
 ORDER BY m.id;
 

@@ -1,5 +1,6 @@
 /* One user can never reach another's rows: each function that takes a user's id is tried with the wrong one, and
  * the SQL itself is read. */
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -127,6 +128,51 @@ static void test_every_statement_on_user_data_compares_the_user(void **state)
     assert_true(checked > 10);
 }
 
+/* Tables that stay small, or lists of all there is by their nature. */
+static bool may_scan(int q)
+{
+    switch (q) {
+    case QUERY_FACTS:
+    case QUERY_OBJECT_COUNT:
+    case QUERY_USER_COUNT:
+    case QUERY_USER_LIST:
+    case QUERY_USER_OTHER_ADMINS:
+    case QUERY_CLEAR_NEXT_USER:
+    case QUERY_USAGE_LIST_ALL:
+    case QUERY_MESSAGE_BRANCH: /* its own branch */
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Statements run per request or per tick: each must find its rows by an index, however many there are. */
+static void test_no_statement_reads_a_whole_table(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    for (int q = 0; q < QUERY__N; q++) {
+        char sql[8192];
+        sqlite3_stmt *plan = NULL;
+        if (strstr(query_text[q], "PRAGMA") || strstr(query_text[q], "VACUUM"))
+            continue;
+        snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", query_text[q]);
+        assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &plan, NULL), SQLITE_OK);
+        while (sqlite3_step(plan) == SQLITE_ROW) {
+            const char *step = (const char *)sqlite3_column_text(plan, 3);
+            bool whole = !strncmp(step, "SCAN", 4) || strstr(step, "TEMP B-TREE");
+            if (q == QUERY_RUNNING_LIST) /* the partial index of what runs, then sorted: few rows */
+                whole = whole && !strstr(step, "messages_running") && !strstr(step, "ORDER BY");
+            if (whole && !may_scan(q))
+                fail_msg("%s: %s", step, query_text[q]);
+        }
+        sqlite3_finalize(plan);
+    }
+    sqlite3_close(db);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -136,6 +182,7 @@ int main(void)
         T(test_writes_of_another_user_change_nothing),
         T(test_keys_of_another_user_stay),
         cmocka_unit_test(test_every_statement_on_user_data_compares_the_user),
+        T(test_no_statement_reads_a_whole_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
