@@ -36,6 +36,7 @@
 struct recorder {
     const struct recorder_params *p;
     struct store *store;
+    char status_path[4096];
     int signal_fd, notify_fd, lock_fd;
     struct recorded *answers[MAX_ANSWERS];
     int n;
@@ -235,7 +236,7 @@ static void read_answers(struct recorder *r, double now)
 {
     r->more_to_read = false;
     for (int i = 0; i < r->n; i++) {
-        recorded_attach(r->answers[i], r->p->engine_socket, now);
+        recorded_attach(r->answers[i], r->p->engine_socket, r->status_path, now);
         r->more_to_read |= recorded_read(r->answers[i], READ_EVENTS);
     }
 }
@@ -354,7 +355,8 @@ int recorder_run(const struct recorder_params *p)
     if (!r)
         return 1;
     *r = (struct recorder){.p = p, .signal_fd = -1, .notify_fd = -1, .lock_fd = -1};
-    bool ok = open_signals(r, &e) && take_lock(r, &e) &&
+    bool ok = folder_name(r->status_path, sizeof r->status_path, p->run_dir, strlen(p->run_dir), "/" STATE_STATUS, &e) &&
+              open_signals(r, &e) && take_lock(r, &e) &&
               (r->store = store_open(&(struct store_params){.path = p->db_path, .create = true, .checkpointer = true},
                                      &e));
     if (ok) {

@@ -11,7 +11,7 @@
 struct recorder_params {
     const char *db_path;       /* made when it is missing */
     const char *engine_socket;
-    const char *run_dir;       /* of STATE_RECORD_SOCKET; the lock lies beside the database */
+    const char *run_dir;       /* of STATE_RECORD_SOCKET and STATE_STATUS; the lock lies beside the database */
 };
 
 /* Runs until SIGTERM or SIGUSR2; returns the exit status. A second recorder on one database waits for the first to go. */

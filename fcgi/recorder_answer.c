@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/wire/status.h"
 #include "fcgi/answer.h"
 
 /* A worker commits the row before it submits the job, and may take that long for it. */
@@ -17,6 +18,7 @@
  * an answer that still runs. */
 #define LOST_MS 3000.0
 #define ATTACH_RETRY_MS 100.0
+#define STARTED_SLACK_MS 1000.0 /* a row is made that long before its job at most, while the engine just starts */
 #define WRITE_MS 250.0
 #define WRITE_TOKENS 32
 #define LONG_BYTES ((size_t)64 << 10)
@@ -64,26 +66,37 @@ static void fail(struct recorded *r, const char *text)
     log_warn("message=%lld tokens=%d: %s", (long long)r->id, r->g.n_tokens, text);
 }
 
-static void not_attached(struct recorded *r, const struct err *why, double now)
+/* Was the engine started after the row was made? Then the job, if ever there was one, went with the engine before. */
+static bool engine_is_younger(const struct recorded *r, const char *status_path)
 {
-    const int64_t age = clock_wall_ms() - r->created_at;
+    static struct status_page page; /* the recorder's only thread */
+    return status_read(status_path, &page, NULL) && page.started * 1000 > (double)r->created_at + STARTED_SLACK_MS;
+}
+
+static void not_attached(struct recorded *r, const struct err *why, const char *status_path, double now)
+{
+    const bool late = clock_wall_ms() - r->created_at > SUBMIT_MS;
     if (r->lost_since == 0)
         r->lost_since = now;
     r->next_attach = now + ATTACH_RETRY_MS;
-    if (why->code == ERR_NOTFOUND && (r->attached_once || age > SUBMIT_MS))
-        fail(r, "the engine no longer has this answer: it was started anew");
-    else if (why->code != ERR_NOTFOUND && now - r->lost_since > LOST_MS && (r->attached_once || age > SUBMIT_MS))
+    if (why->code == ERR_NOTFOUND) {
+        if (r->attached_once || engine_is_younger(r, status_path))
+            fail(r, "the engine was started anew in the middle of the answer");
+        else if (late)
+            fail(r, "the answer was never begun, or the engine has forgotten it");
+    } else if (now - r->lost_since > LOST_MS && (r->attached_once || late)) {
         fail(r, r->attached_once ? "the engine stopped in the middle of the answer" : why->text);
+    }
 }
 
-void recorded_attach(struct recorded *r, const char *engine_socket, double now)
+void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now)
 {
     struct err e = {0};
     if (r->job || recorded_final(r) || now < r->next_attach)
         return;
     r->job = engine_attach(engine_socket, r->key, &e);
     if (!r->job) {
-        not_attached(r, &e, clock_ms());
+        not_attached(r, &e, status_path, clock_ms());
         return;
     }
     /* What was read over an earlier connection comes again from the first event. */

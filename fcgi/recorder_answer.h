@@ -27,8 +27,9 @@ struct recorded {
 
 bool recorded_open(struct recorded *r, const struct store_running *row);
 void recorded_close(struct recorded *r);
-/* Tries to attach when it is time. A job that is gone for good ends the generation as failed. */
-void recorded_attach(struct recorded *r, const char *engine_socket, double now);
+/* Tries to attach when it is time. A job that is gone for good ends the generation as failed. status_path: the
+ * engine's status page, which tells when it was started. */
+void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now);
 /* Takes up to `max` events that are there; true: there may be more. */
 bool recorded_read(struct recorded *r, int max);
 /* Has the answer its last state, so that only the row is missing? */

@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/engine.h"
+#include "engine/wire/status.h"
 #include "fcgi/recorder.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/store_fixture.h"
@@ -248,6 +249,27 @@ static void test_engine_started_anew_does_not_know_the_job(void **state)
     stop_recorder(pid, SIGTERM);
 }
 
+static void test_younger_engine_needs_no_waiting(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    char path[320], sql[100];
+    int64_t id = ask(f, 1000, 5, 'x');
+    snprintf(sql, sizeof sql, "UPDATE messages SET created_at = created_at - 3000 WHERE id = %lld", (long long)id);
+    fixture_number(f->path, sql);
+    snprintf(path, sizeof path, "%s/status", f->folder);
+    struct status_writer *w = status_create(path, &e);
+    assert_non_null(w);
+    status_begin(w)->started = (double)clock_wall_ms() / 1000;
+    status_end(w);
+    pid_t pid = start_recorder(f, 0);
+    struct store_message m = wait_end(f, id, 2000);
+    assert_int_equal(m.status, MESSAGE_ERROR);
+    assert_non_null(strstr(m.error, "started anew"));
+    stop_recorder(pid, SIGTERM);
+    status_close(&w);
+}
+
 static void test_deleted_conversation_stops_and_clears(void **state)
 {
     struct fixture *f = *state;
@@ -347,6 +369,7 @@ int main(void)
         T(test_row_never_shrinks_during_a_replay),
         T(test_dead_engine_leaves_what_was_written),
         T(test_engine_started_anew_does_not_know_the_job),
+        T(test_younger_engine_needs_no_waiting),
         T(test_deleted_conversation_stops_and_clears),
         T(test_second_recorder_waits_for_the_first),
         T(test_wal_stays_small_while_the_recorder_lives),
