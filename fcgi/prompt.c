@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/text/chat_parser.h"
+
 bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e)
 {
     const struct chat_template *t = m->chat_template;
@@ -26,7 +28,7 @@ bool prompt_make(const struct text_model *m, const struct prompt_input *in, stru
 
 bool prompt_wants_special_text(const struct prompt *p)
 {
-    return p->format && !strcmp(p->format, "harmony"); /* its channels are special tokens */
+    return p->format && chat_format_special_text(p->format);
 }
 
 void prompt_fini(struct prompt *p)

@@ -35,6 +35,10 @@ struct chat_parser_params {
     void *context;
 };
 
+/* Does this format's markup consist of control tokens (VOCAB_SPECIAL)? Then the parser must be fed text in which
+ * they are spelled out (detokenizer_init with special_text), but for those that end the answer. */
+bool chat_format_special_text(const char *format);
+
 struct chat_parser *chat_parser_create(const struct chat_parser_params *p, struct err *e);
 bool chat_parser_push(struct chat_parser *p, const char *text, size_t len, struct err *e);
 /* End of the answer; gives out what was held back. */

@@ -13,18 +13,18 @@ static const char *const mistral[] = {"[TOOL_CALLS]", NULL};
 static const char *const llama[] = {"<|python_tag|>", "{", NULL};
 
 static const struct parse_format formats[] = {
-    {"hermes", tool_call, &parse_json_machine, "<think>", "</think>"},
-    {"qwen3_coder", coder, &parse_xml_machine, "<think>", "</think>"},
-    {"harmony", no_openers, NULL, NULL, NULL},
-    {"bailing", tool_call, &parse_bailing_machine, "<think>", "</think>"},
-    {"deepseek_v3.1", deepseek, &parse_section_machine, "<think>", "</think>"},
-    {"deepseek_v3", deepseek, &parse_section_machine, "<think>", "</think>"},
-    {"glm", tool_call, &parse_pairs_machine, "<think>", "</think>"},
-    {"kimi_k2", kimi, &parse_section_machine, "<think>", "</think>"},
-    {"minimax_m2", minimax, &parse_invoke_machine, "<think>", "</think>"},
-    {"llama3", llama, &parse_llama_machine, "<think>", "</think>"},
-    {"mistral", mistral, &parse_mistral_machine, "[THINK]", "[/THINK]"},
-    {"plain", no_openers, NULL, "<think>", "</think>"},
+    {"hermes", tool_call, &parse_json_machine, "<think>", "</think>", false},
+    {"qwen3_coder", coder, &parse_xml_machine, "<think>", "</think>", false},
+    {"harmony", no_openers, NULL, NULL, NULL, true},
+    {"bailing", tool_call, &parse_bailing_machine, "<think>", "</think>", false},
+    {"deepseek_v3.1", deepseek, &parse_section_machine, "<think>", "</think>", false},
+    {"deepseek_v3", deepseek, &parse_section_machine, "<think>", "</think>", false},
+    {"glm", tool_call, &parse_pairs_machine, "<think>", "</think>", false},
+    {"kimi_k2", kimi, &parse_section_machine, "<think>", "</think>", true},
+    {"minimax_m2", minimax, &parse_invoke_machine, "<think>", "</think>", false},
+    {"llama3", llama, &parse_llama_machine, "<think>", "</think>", true},
+    {"mistral", mistral, &parse_mistral_machine, "[THINK]", "[/THINK]", true},
+    {"plain", no_openers, NULL, "<think>", "</think>", false},
 };
 
 const struct parse_format *parse_format_find(const char *name)
@@ -33,6 +33,12 @@ const struct parse_format *parse_format_find(const char *name)
         if (!strcmp(formats[i].name, name))
             return &formats[i];
     return NULL;
+}
+
+bool chat_format_special_text(const char *format)
+{
+    const struct parse_format *f = parse_format_find(format);
+    return f && f->special_text;
 }
 
 /* From the most telling sign to the least; all of a row's signs must be there. */

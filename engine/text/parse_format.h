@@ -23,6 +23,7 @@ struct parse_format {
     const char *const *openers; /* tags that begin a call or a section of calls; NULL-terminated */
     const struct parse_machine *machine;
     const char *think_open, *think_close; /* NULL: this format has no reasoning */
+    bool special_text;                    /* its tags are control tokens, see chat_format_special_text */
 };
 
 struct parse_machine {
