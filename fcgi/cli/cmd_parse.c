@@ -23,7 +23,7 @@ static const struct option options[] = {
     {"jsonl", OPTION_BOOL, offsetof(struct settings, jsonl), NULL, 0, 0, NULL, NULL,
      "one case a line to {\"reasoning_content\", \"content\", \"tool_calls\"}"},
     {"format", OPTION_STRING, offsetof(struct settings, format), NULL, 0, 0, NULL, "NAME",
-     "for cases that name none; auto: as --template teaches"},
+     "in place of the cases' own; auto: as --template teaches"},
     {"template", OPTION_STRING, offsetof(struct settings, template), NULL, 0, 0, NULL, "FILE",
      "a chat template; without --jsonl its format is printed"},
     {"deltas", OPTION_BOOL, offsetof(struct settings, deltas), NULL, 0, 0, NULL, NULL,
@@ -116,7 +116,7 @@ static bool push_all(struct chat_parser *p, const struct jsonl_line *line, const
 
 static const char *case_format(const struct context *c, const char *named)
 {
-    const char *format = named ? named : c->settings->format;
+    const char *format = c->settings->format ? c->settings->format : named;
     if ((!format || !strcmp(format, "auto")) && c->template)
         return chat_template_traits(c->template)->format;
     return format ? format : "plain";

@@ -61,10 +61,17 @@ static void put_traits(struct buf *out, const struct chat_traits *t)
                t->opens_reasoning ? "true" : "false");
 }
 
-static void put_rendered(struct buf *out, const struct rendered *r, const struct chat_template *t)
+/* line: whose NULs the text holds in their stand-in's form; NULL: none. */
+static void put_rendered(struct buf *out, const struct rendered *r, const struct chat_template *t,
+                         const struct jsonl_line *line)
 {
+    struct buf text = {0};
     buf_putc(out, '{');
-    put_string(out, "rendered", r->text.data, r->text.len);
+    if (line && r->text.len && jsonl_text(line, r->text.data, &text))
+        put_string(out, "rendered", text.data, text.len);
+    else
+        put_string(out, "rendered", r->text.data, r->text.len);
+    buf_fini(&text);
     if (t) {
         buf_puts(out, ",\"untrusted\":[");
         for (size_t i = 0; i < r->n_untrusted; i++)
@@ -109,8 +116,9 @@ static bool read_now(const cJSON *o, struct tm *now, struct err *e)
 }
 
 /* A template alone with its variables. */
-static bool answer_jinja(const cJSON *o, const cJSON *context, struct buf *out, struct err *e)
+static bool answer_jinja(const struct jsonl_line *line, const cJSON *context, struct buf *out, struct err *e)
 {
+    const cJSON *o = line->root;
     const char *source = NULL;
     struct jinja_variable v[MAX_VARIABLES];
     struct jinja_input in = {.variables = v};
@@ -133,7 +141,7 @@ static bool answer_jinja(const cJSON *o, const cJSON *context, struct buf *out, 
     else if (outcome != JINJA_DONE)
         put_error(out, kinds[outcome], &why);
     else
-        put_rendered(out, &r, NULL);
+        put_rendered(out, &r, NULL, line);
     rendered_fini(&r);
     jinja_destroy(&t);
     return true;
@@ -200,9 +208,9 @@ static bool answer(void *context, const struct jsonl_line *line, struct buf *out
     if (!json_get_object(line->root, "context", &variables, e))
         return false;
     if (variables)
-        return answer_jinja(line->root, variables, out, e);
+        return answer_jinja(line, variables, out, e);
     if (render_case(c, (cJSON *)line->root, &r, &used, e))
-        put_rendered(out, &r, c->settings->json ? used : NULL);
+        put_rendered(out, &r, c->settings->json ? used : NULL, line);
     else
         put_error(out, kind_of(e), e);
     rendered_fini(&r);
@@ -219,7 +227,7 @@ static bool print_one(struct context *c, struct err *e)
     cJSON *o = ok ? json_parse(in.data ? in.data : "", in.len, &limits, e) : NULL;
     ok = o && render_case(c, o, &r, &used, e);
     if (ok && c->settings->json) {
-        put_rendered(&out, &r, used);
+        put_rendered(&out, &r, used, NULL);
         buf_putc(&out, '\n');
     } else if (ok) {
         buf_append(&out, r.text.data ? r.text.data : "", r.text.len);
