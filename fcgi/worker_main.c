@@ -96,10 +96,9 @@ static bool prepare(struct worker *w, const struct options *o, struct err *e)
     w->status_path = path_in(w->run_dir, STATE_STATUS);
     w->db_path = path_in(o->state, STATE_DATABASE);
     w->model_path = o->model;
-    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e))
-        return false;
-    w->shared = shared_open(path_in(w->run_dir, STATE_SHARED), e);
-    if (!w->shared)
+    char shared[4096];
+    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) ||
+        !file_join(shared, sizeof shared, w->run_dir, STATE_SHARED, e) || !(w->shared = shared_open(shared, e)))
         return false;
     struct text_model *text = calloc(1, sizeof *text);
     if (!text || !text_model_open(text, o->model, w->cache_dir, e))

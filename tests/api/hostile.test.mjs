@@ -59,10 +59,9 @@ test('a chunked body is read', async () => {
 });
 
 test('a body that never comes holds no worker', async () => {
-  const before = await s.metric('worker_processes', 'pool="stream",state="busy"');
   const hanging = Array.from({ length: 50 }, () => s.raw(head('Content-Length: 100\r\n\r\n{"mess'), { ms: 2500 }));
   await sleep(300);
-  assert.equal(await s.metric('worker_processes', 'pool="stream",state="busy"'), before);
+  assert.equal(await s.metric('worker_processes', 'pool="stream",state="busy"'), 0);
   await stillFine();
   await Promise.all(hanging);
 });

@@ -74,7 +74,7 @@ test('bad users and keys are refused with the field', async () => {
     assert.equal(r.status, 400, `${JSON.stringify(body).slice(0, 60)}: ${r.text}`);
     assert.equal(r.body.error.param, param);
   }
-  for (const id of ['0', '-1', 'x', '1e3', '99999999999999999999', '1%00'])
+  for (const id of ['0', '-1', 'x', '1e3', '99999999999999999999', '1%2f2'])
     assert.equal((await s.json('DELETE', `/api/keys/${id}`)).status, 404, id);
 });
 
