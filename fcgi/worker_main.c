@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -46,13 +47,6 @@ static const struct option options[] = {
 };
 #define N_OPTIONS (sizeof options / sizeof options[0])
 
-static char *path_in(const char *dir, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return strdup(path); /* lives as long as the process */
-}
-
 static int record(const struct worker *w)
 {
     return recorder_run(&(struct recorder_params){.db_path = w->db_path, .engine_socket = w->engine_socket,
@@ -67,43 +61,54 @@ static void name_model(struct worker *w, const char *given)
     w->model_created = stat(w->model_path, &st) == 0 ? (int64_t)st.st_mtime : clock_wall_s();
 }
 
-static bool reload(struct worker *w)
+static void close_text(const struct text_model *text)
 {
-    struct err e = {0};
+    if (!text)
+        return;
+    text_model_close((struct text_model *)text); /* constant for everyone but its owner here */
+    free((void *)text);
+}
+
+static bool open_text(struct worker *w, struct err *e)
+{
     struct text_model *fresh = calloc(1, sizeof *fresh);
-    if (!fresh || !text_model_open(fresh, w->model_path, w->cache_dir, &e)) {
-        log_error("model: %s", e.text);
+    if (!fresh)
+        return err_set(e, ERR_NOMEM, "no memory");
+    if (!text_model_open(fresh, w->model_path, w->cache_dir, e)) {
         free(fresh);
         return false;
     }
-    struct text_model *old = (struct text_model *)w->text;
+    close_text(w->text);
     w->text = fresh;
-    if (old) {
-        text_model_close(old);
-        free(old);
-    }
     return true;
 }
 
-static bool prepare(struct worker *w, const struct options *o, struct err *e)
+static bool reload(struct worker *w)
+{
+    struct err e = {0};
+    bool ok = open_text(w, &e);
+    if (!ok)
+        log_error("model: %s", e.text);
+    return ok;
+}
+
+static bool prepare(struct worker *w, const struct options *o, struct arena *a, struct err *e)
 {
     if (!o->state || !o->model)
         return err_field(e, ERR_INPUT, o->state ? "model" : "state", "is needed");
     w->state_dir = o->state;
     w->run_dir = o->run ? o->run : o->state;
-    w->cache_dir = o->cache_dir ? o->cache_dir : path_in(o->state, STATE_CACHE);
-    w->engine_socket = path_in(w->run_dir, STATE_ENGINE_SOCKET);
-    w->status_path = path_in(w->run_dir, STATE_STATUS);
-    w->db_path = path_in(o->state, STATE_DATABASE);
+    w->cache_dir = o->cache_dir ? o->cache_dir : arena_printf(a, "%s/%s", o->state, STATE_CACHE);
+    w->engine_socket = arena_printf(a, "%s/%s", w->run_dir, STATE_ENGINE_SOCKET);
+    w->status_path = arena_printf(a, "%s/%s", w->run_dir, STATE_STATUS);
+    w->db_path = arena_printf(a, "%s/%s", o->state, STATE_DATABASE);
     w->model_path = o->model;
-    char shared[4096];
-    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) ||
-        !file_join(shared, sizeof shared, w->run_dir, STATE_SHARED, e) || !(w->shared = shared_open(shared, e)))
+    char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED);
+    if (!w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path || !shared)
+        return err_set(e, ERR_NOMEM, "no memory");
+    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) || !(w->shared = shared_open(shared, e)) ||
+        !open_text(w, e))
         return false;
-    struct text_model *text = calloc(1, sizeof *text);
-    if (!text || !text_model_open(text, o->model, w->cache_dir, e))
-        return false;
-    w->text = text;
     name_model(w, o->model_name);
     return true;
 }
@@ -125,10 +130,9 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
         p.idle_ms = 15000;
     }
     if (!p.child_main) {
-        char name[32];
-        snprintf(name, sizeof name, "%s.sock", route_pool_name(w->pool));
-        const char *path = o->socket ? o->socket : path_in(w->run_dir, name);
-        p.listen_fd = listen_unix(path, o->socket_group, e);
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s.sock", w->run_dir, route_pool_name(w->pool));
+        p.listen_fd = listen_unix(o->socket ? o->socket : path, o->socket_group, e);
         if (p.listen_fd < 0)
             return false;
     }
@@ -167,9 +171,12 @@ int main(int argc, char **argv)
     log_set_level((enum log_level)log_level_from_name(o.log_level));
     raise_limits();
     w.pool = !strcmp(o.pool, "record") ? POOL_RECORD : !strcmp(o.pool, "stream") ? POOL_STREAM : POOL_SHORT;
-    if (!prepare(&w, &o, &e) || !run(&w, &o, &e)) {
+    struct arena *arena = arena_create(0);
+    bool ok = arena && prepare(&w, &o, arena, &e) && run(&w, &o, &e);
+    if (!ok)
         fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
-        return 1;
-    }
-    return 0;
+    close_text(w.text);
+    shared_close(&w.shared);
+    arena_destroy(&arena);
+    return ok ? 0 : 1;
 }
