@@ -2,6 +2,7 @@
 #pragma once
 #include "engine/cpu/ops_simd.h"
 #include "engine/cpu/tile_formats.h"
+#include "engine/cpu/tile_rare.h"
 
 /* 16-bit activations in this order, or NULL where a format has no vector unpacking. */
 static enum panel_kind panel_kind(const struct weight *w, bool exact)
@@ -11,6 +12,27 @@ static enum panel_kind panel_kind(const struct weight *w, bool exact)
     if (w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4))
         return PANEL_NIBBLE;
     return PANEL_BYTE;
+}
+
+/* Formats of tile_formats.h; the others go through run_rare. */
+static bool is_common(const struct weight *w)
+{
+    switch (w->type) {
+    case WEIGHT_AFFINE:
+        return w->bits == 4 || w->bits == 8;
+    case WEIGHT_MXFP4:
+    case WEIGHT_Q8_0:
+    case WEIGHT_Q4_0:
+    case WEIGHT_Q4_1:
+    case WEIGHT_IQ4_NL:
+    case WEIGHT_MXFP4_BLOCK:
+    case WEIGHT_Q4_K:
+    case WEIGHT_Q5_K:
+    case WEIGHT_Q6_K:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static inline __attribute__((always_inline)) void run_format(const struct lanes *l, enum mode mode, struct sums *acc)
@@ -23,10 +45,8 @@ static inline __attribute__((always_inline)) void run_format(const struct lanes 
     case WEIGHT_AFFINE:
         if (w->bits == 8)
             tile_affine(l, 8, mode, acc);
-        else if (w->bits == 4)
-            tile_affine(l, 4, mode, acc);
         else
-            tile_plain(l, mode, acc);
+            tile_affine(l, 4, mode, acc);
         break;
     case WEIGHT_Q8_0:
         tile_q8_0(l, mode, acc);
@@ -55,7 +75,7 @@ static inline __attribute__((always_inline)) void run_format(const struct lanes 
         tile_q6_k(l, mode, acc);
         break;
     default:
-        tile_plain(l, mode, acc);
+        break;
     }
 }
 
@@ -74,12 +94,20 @@ static void run_floats(const struct lanes *l, float *acc)
 
 static void run_exact(const struct lanes *l, float *acc)
 {
-    run_format(l, MODE_EXACT, &(struct sums){.many = acc});
+    struct sums sums = {.many = acc};
+    if (is_common(l->tile->weight))
+        run_format(l, MODE_EXACT, &sums);
+    else if (!run_rare(l, MODE_EXACT, &sums))
+        tile_plain(l, MODE_EXACT, &sums);
 }
 
 static void run_many(const struct lanes *l, float *acc)
 {
-    run_format(l, MODE_MANY, &(struct sums){.many = acc});
+    struct sums sums = {.many = acc};
+    if (is_common(l->tile->weight))
+        run_format(l, MODE_MANY, &sums);
+    else if (!run_rare(l, MODE_MANY, &sums))
+        tile_plain(l, MODE_MANY, &sums);
 }
 
 static void run_one(const struct lanes *l, float *acc)
@@ -97,7 +125,7 @@ static void tile(const struct tile *t, enum panel_kind kind, float *acc)
         run_floats(&l, acc);
     else if (kind == PANEL_F32)
         run_exact(&l, acc);
-    else if (t->n == 1)
+    else if (t->n == 1 && is_common(t->weight))
         run_one(&l, acc);
     else
         run_many(&l, acc);

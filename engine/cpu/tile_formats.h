@@ -177,6 +177,19 @@ struct nibble_format {
     bool e8m0; /* scale: one E8M0 byte, else f16 (and an f16 minimum after it) */
 };
 
+static inline __attribute__((always_inline)) void nibbles_to_pairs(const vi v[4], nibble_table table, vi q[16])
+{
+    UNROLL
+    for (int j = 0; j < 4; j++) {
+        vi out[4];
+        look_up(v[j], table, out);
+        q[2 * j] = out[0];
+        q[2 * j + 1] = out[2];
+        q[8 + 2 * j] = out[1];
+        q[8 + 2 * j + 1] = out[3];
+    }
+}
+
 static inline __attribute__((always_inline)) void tile_nibbles(const struct lanes *l, struct nibble_format f,
                                                                enum mode mode, struct sums *acc)
 {
@@ -185,15 +198,7 @@ static inline __attribute__((always_inline)) void tile_nibbles(const struct lane
         size_t at = (size_t)b * f.block_bytes;
         vi v[4], q[16];
         load_rows16(l->data, at + f.at, v);
-        UNROLL
-        for (int j = 0; j < 4; j++) {
-            vi out[4];
-            look_up(v[j], table, out);
-            q[2 * j] = out[0];
-            q[2 * j + 1] = out[2];
-            q[8 + 2 * j] = out[1];
-            q[8 + 2 * j + 1] = out[3];
-        }
+        nibbles_to_pairs(v, table, q);
         vf scale[2], min[2] = {vf_zero(), vf_zero()};
         if (f.e8m0)
             scale[0] = vf_mul(vf_e8m0(vi_and(load_words(l->data, at), vi_set1(255))), vf_set1(0.5f));
