@@ -9,7 +9,7 @@
 
 /* Limits: what a real conversation of this size could need, with room. A loop without end is through its
  * steps in some 30 ms. Templates exist that walk all messages for each message, hence the square. */
-#define BASE_STEPS 1000000u
+#define BASE_STEPS 500000u
 #define MAX_STEPS 200000000u
 #define STEPS_PER_VALUE 64u
 #define STEPS_PER_PAIR 32u
@@ -110,7 +110,7 @@ static size_t memory_limit(const struct weight *w)
 
 static uint64_t step_limit(const struct weight *w)
 {
-    uint64_t n = BASE_STEPS + w->values * STEPS_PER_VALUE + w->bytes;
+    uint64_t n = BASE_STEPS + w->values * STEPS_PER_VALUE + w->bytes * 2;
     uint64_t pairs = w->widest < 100000 ? w->widest * w->widest * STEPS_PER_PAIR : MAX_STEPS;
     return n + pairs < MAX_STEPS ? n + pairs : MAX_STEPS;
 }
@@ -121,7 +121,8 @@ enum jinja_outcome jinja_render(const struct jinja *t, const struct jinja_input 
     struct weight w = {0};
     for (size_t i = 0; i < in->n_variables; i++)
         weigh(in->variables[i].json, &w, 0);
-    struct jinja_run r = {.t = t, .e = e, .step_limit = step_limit(&w), .now = in->now};
+    struct jinja_run r = {.t = t, .e = e, .step_limit = step_limit(&w), .now = in->now,
+                          .block_limit = memory_limit(&w)};
     struct jbuilder b;
     jinja_builder_init(&b, &r);
     r.out = &b;
@@ -141,6 +142,8 @@ enum jinja_outcome jinja_render(const struct jinja *t, const struct jinja_input 
         jinja_fail(&r, JINJA_NOMEM, "memory ran out in a rendered prompt");
     }
     jinja_builder_fini(&b);
+    for (struct jblock *block = r.blocks; block; block = block->next)
+        free(block->memory);
     arena_destroy(&r.arena);
     return r.failure;
 }

@@ -117,8 +117,42 @@ bool jinja_put_fill(struct jbuilder *b, const char *c, size_t c_len, int64_t n)
     return true;
 }
 
+#define KEEP_FROM 4096 /* shorter texts are copied into the arena, tightly */
+
+/* The builder's memory becomes the run's, without a copy. */
+static bool keep_block(struct jinja_run *r, void *memory, size_t size)
+{
+    struct jblock *block = size <= r->block_limit - r->block_bytes ? jinja_alloc(r, sizeof *block) : NULL;
+    if (!block) {
+        jinja_fail(r, JINJA_LIMIT, "the template used more memory than it may");
+        return false;
+    }
+    *block = (struct jblock){.next = r->blocks, .memory = memory};
+    r->blocks = block;
+    r->block_bytes += size;
+    return true;
+}
+
+static struct jvalue take_whole(struct jbuilder *b)
+{
+    struct jinja_run *r = b->r;
+    struct jvalue v = jinja_empty();
+    if (keep_block(r, b->data, b->cap)) {
+        v = jinja_borrow(r, b->data, b->len, b->outside);
+        b->data = NULL;
+        if (b->mark && !jinja_failed(r) && keep_block(r, b->mark, b->cap)) {
+            v.as.s->mark = b->mark;
+            b->mark = NULL;
+        }
+    }
+    jinja_builder_fini(b);
+    return v;
+}
+
 struct jvalue jinja_builder_take(struct jbuilder *b)
 {
+    if (b->len >= KEEP_FROM && b->r->block_limit && !jinja_failed(b->r))
+        return take_whole(b);
     struct jinja_run *r = b->r;
     struct jvalue v = jinja_empty();
     if (!jinja_failed(r)) {

@@ -1,122 +1,8 @@
 /* Expressions: Jinja2's grammar, its odd precedences included (** binds to the left, a filter binds
  * tighter than a sign). */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/text/jinja_parse.h"
-
-static struct jnode *const_node(struct jparser *p, struct jvalue v)
-{
-    struct jnode *n = jinja_node(p, N_CONST);
-    if (n)
-        n->value = v;
-    return n;
-}
-
-/* ---- literals */
-
-static uint32_t hex_value(const char *s, size_t n)
-{
-    char text[9] = "";
-    memcpy(text, s, n);
-    return (uint32_t)strtoul(text, NULL, 16);
-}
-
-static bool all_hex(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!((s[i] >= '0' && s[i] <= '9') || ((s[i] | 32) >= 'a' && (s[i] | 32) <= 'f')))
-            return false;
-    return true;
-}
-
-/* One escape behind a backslash at s[0]; returns how many bytes it took, 0 for an ill-formed one. */
-static size_t unescape(const char *s, size_t len, struct jbuilder *b)
-{
-    static const char from[] = "ntrabfv\\'\"", to[] = "\n\t\r\a\b\f\v\\'\"";
-    const char *simple = strchr(from, s[0]);
-    if (simple) {
-        jinja_put(b, &to[simple - from], 1, false);
-        return 1;
-    }
-    if (s[0] == '\n')
-        return 1;
-    char out[4];
-    if (s[0] >= '0' && s[0] <= '7') {
-        uint32_t code = 0;
-        size_t n = 0;
-        while (n < 3 && n < len && s[n] >= '0' && s[n] <= '7')
-            code = code * 8 + (uint32_t)(s[n++] - '0');
-        jinja_put(b, out, jinja_encode(code, out), false);
-        return n;
-    }
-    size_t n = s[0] == 'x' ? 2 : s[0] == 'u' ? 4 : s[0] == 'U' ? 8 : 0;
-    if (n == 0) { /* unknown escapes stay as they are */
-        jinja_put(b, "\\", 1, false);
-        jinja_put(b, s, 1, false);
-        return 1;
-    }
-    if (len < n + 1 || !all_hex(s + 1, n))
-        return 0;
-    uint32_t code = hex_value(s + 1, n);
-    size_t used = n + 1;
-    if (code >= 0xd800 && code < 0xdc00 && len >= used + 6 && s[used] == '\\' && s[used + 1] == 'u' &&
-        all_hex(s + used + 2, 4)) { /* a pair of surrogates is one character here */
-        uint32_t low = hex_value(s + used + 2, 4);
-        if (low >= 0xdc00 && low < 0xe000) {
-            code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-            used += 6;
-        }
-    }
-    if (code > 0x10ffff)
-        return 0;
-    if (code >= 0xd800 && code < 0xe000)
-        code = 0xfffd;
-    jinja_put(b, out, jinja_encode(code, out), false);
-    return used;
-}
-
-static struct jnode *parse_string(struct jparser *p)
-{
-    struct jbuilder b;
-    jinja_builder_init(&b, &p->run);
-    while (jinja_is(p, T_STRING, NULL)) { /* strings side by side are one */
-        const char *s = p->at->text, *end = s + p->at->len;
-        while (s < end) {
-            const char *slash = memchr(s, '\\', (size_t)(end - s));
-            size_t plain = (size_t)((slash ? slash : end) - s);
-            jinja_put(&b, s, plain, false);
-            s += plain;
-            if (s == end)
-                break;
-            size_t used = end - s > 1 ? unescape(s + 1, (size_t)(end - s - 1), &b) : 0;
-            if (used == 0) {
-                jinja_builder_fini(&b);
-                return jinja_syntax(p, "ill-formed escape in a string");
-            }
-            s += 1 + used;
-        }
-        p->at++;
-    }
-    return const_node(p, jinja_builder_take(&b));
-}
-
-static struct jnode *parse_number(struct jparser *p)
-{
-    char text[64];
-    size_t n = 0;
-    if (p->at->type == T_INTEGER) {
-        struct jvalue v = jinja_parse_int(&p->run, p->at->text, p->at->len);
-        p->at++;
-        return const_node(p, v);
-    }
-    for (uint32_t i = 0; i < p->at->len && n + 1 < sizeof text; i++)
-        if (p->at->text[i] != '_')
-            text[n++] = p->at->text[i];
-    text[n] = 0;
-    p->at++;
-    return const_node(p, jinja_float(strtod(text, NULL)));
-}
 
 static struct jnode *parse_list(struct jparser *p)
 {
@@ -176,7 +62,7 @@ static struct jnode *parse_name(struct jparser *p)
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (jinja_accept(p, T_NAME, words[i].word))
-            return const_node(p, words[i].value);
+            return jinja_constant(p, words[i].value);
     struct jnode *n = jinja_node(p, N_NAME);
     if (!n)
         return NULL;
@@ -190,9 +76,9 @@ struct jnode *jinja_parse_primary(struct jparser *p)
 {
     switch (p->at->type) {
     case T_NAME: return parse_name(p);
-    case T_STRING: return parse_string(p);
+    case T_STRING: return jinja_parse_string(p);
     case T_INTEGER:
-    case T_FLOAT: return parse_number(p);
+    case T_FLOAT: return jinja_parse_number(p);
     default: break;
     }
     if (jinja_is(p, T_OPERATOR, "[") || jinja_is(p, T_OPERATOR, "{"))
@@ -301,7 +187,7 @@ static struct jnode *parse_subscript(struct jparser *p, struct jnode *of)
             return NULL;
         n->a = of;
         if (number) {
-            n->b = parse_number(p);
+            n->b = jinja_parse_number(p);
             return n->b ? n : NULL;
         }
         int name = jinja_name(p, p->at->text, p->at->len);

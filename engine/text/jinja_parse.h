@@ -1,4 +1,4 @@
-/* From source to tokens to nodes. Private to jinja_lexer.c, jinja_parser.c and jinja_expression.c. */
+/* From source to tokens to nodes. Private to jinja_lexer.c, _parser.c, _expression.c, _literal.c. */
 #pragma once
 #include "engine/text/jinja_ast.h"
 #include "engine/text/jinja_run.h"
@@ -63,5 +63,8 @@ struct jnode *jinja_parse_tuple(struct jparser *p, bool with_condition, const ch
 struct jnode *jinja_parse_filter(struct jparser *p, struct jnode *in);
 struct jnode *jinja_parse_target(struct jparser *p, bool with_namespace, bool many);
 struct jnode *jinja_parse_primary(struct jparser *p);
+struct jnode *jinja_constant(struct jparser *p, struct jvalue v);
+struct jnode *jinja_parse_string(struct jparser *p); /* strings side by side are one */
+struct jnode *jinja_parse_number(struct jparser *p);
 struct jnode *jinja_parse_postfix(struct jparser *p, struct jnode *n);
 struct jnode *jinja_parse_arguments(struct jparser *p);

@@ -2,6 +2,8 @@
 #pragma once
 #include "engine/text/jinja_ast.h"
 #include "engine/text/jinja_builder.h"
+#include "engine/text/jinja_builtin.h"
+#include "engine/text/jinja_text.h"
 #include "engine/text/jinja_value.h"
 
 #define JINJA_MAX_DEPTH 1000
@@ -18,12 +20,19 @@ struct jframe { /* one scope; the root one is indexed by name instead */
     bool captured; /* a macro was made in here: it must stay as it is */
 };
 
+struct jblock {
+    struct jblock *next;
+    void *memory;
+};
+
 struct jinja_run {
     const struct jinja *t;
     struct arena *arena;
     enum jinja_outcome failure; /* JINJA_DONE: none yet */
     struct err *e;
     uint64_t steps, step_limit;
+    struct jblock *blocks; /* malloc's memory that long texts live in, freed after the run */
+    size_t block_bytes, block_limit; /* limit 0: nothing is kept so, as in a parser's run */
     int depth;
     struct jbuilder *out;
     struct jframe *frame;   /* innermost scope; NULL: the root */
@@ -31,49 +40,6 @@ struct jinja_run {
     bool autoescape;
     struct tm now;
 };
-
-struct jargs { /* of a call, evaluated */
-    struct jvalue *at;
-    int n;
-    struct jkeyword {
-        struct jvalue name; /* J_STRING */
-        struct jvalue value;
-    } *keyword;
-    int n_keyword;
-};
-
-/* A filter, test, method or function that is built in. */
-#define JINJA_MAX_PARAMS 6
-struct jcall {
-    struct jinja_run *r;
-    struct jvalue self;                /* the filtered value, the method's object */
-    struct jvalue p[JINJA_MAX_PARAMS]; /* as declared; J_MISSING where not given */
-    const struct jargs *args;          /* all of them, for "*" */
-    int op;                            /* the row's own number */
-};
-struct jbuiltin {
-    const char *name;
-    const char *params; /* "sep,maxsplit"; "*": takes anything and reads args itself */
-    struct jvalue (*run)(struct jcall *c);
-    int op;
-};
-
-extern const struct jbuiltin jinja_filters_text[], jinja_filters_list[], jinja_filters_other[];
-extern const struct jbuiltin jinja_tests[], jinja_string_methods[], jinja_string_checks[];
-extern const struct jbuiltin jinja_container_methods[], jinja_globals_table[];
-/* NULL when there is none. */
-const struct jbuiltin *jinja_find_filter(const char *name, size_t len);
-const struct jbuiltin *jinja_find_test(const char *name, size_t len);
-const struct jbuiltin *jinja_find_builtin(const struct jbuiltin *table, const char *name, size_t len);
-/* Binds args to the row's parameters and calls it. */
-struct jvalue jinja_call_builtin(struct jinja_run *r, const struct jbuiltin *f, struct jvalue self,
-                                 const struct jargs *args);
-
-/* Parameters of a builtin: the value or a default; a wrong type fails. */
-bool jinja_given(struct jvalue v);
-int64_t jinja_want_int(struct jcall *c, int i, int64_t otherwise);
-bool jinja_want_bool(struct jcall *c, int i, bool otherwise);
-const struct jstring *jinja_want_string(struct jcall *c, int i, const char *otherwise);
 
 /* Scopes. */
 struct jvalue jinja_lookup(struct jinja_run *r, int name);
@@ -132,11 +98,6 @@ struct jvalue jinja_walk_path(struct jinja_run *r, struct jvalue v, struct jvalu
 struct jvalue jinja_binary(struct jinja_run *r, enum joperator op, struct jvalue a, struct jvalue b);
 struct jvalue jinja_unary(struct jinja_run *r, enum joperator op, struct jvalue a);
 bool jinja_compare(struct jinja_run *r, enum joperator op, struct jvalue a, struct jvalue b);
-/* "%s" % value and "{}".format(...). */
-struct jvalue jinja_format_percent(struct jinja_run *r, const struct jstring *format, struct jvalue arg);
-struct jvalue jinja_format_braces(struct jinja_run *r, const struct jstring *format,
-                                  const struct jargs *args);
-
 /* json.dumps as transformers calls it. */
 struct jjson {
     bool ascii, sort_keys;
@@ -149,16 +110,3 @@ struct jvalue jinja_from_json(struct jinja_run *r, const cJSON *v, bool outside,
 struct jvalue jinja_messages_from_json(struct jinja_run *r, const cJSON *v);
 /* An integer literal of any length. */
 struct jvalue jinja_parse_int(struct jinja_run *r, const char *digits, size_t len);
-
-/* Sorting with Python's order, stable. `keys` [n] decide, `items` [n] move along. */
-bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, uint32_t n, unsigned flags);
-enum { SORT_REVERSE = 1, SORT_UNDEFINED = 2 /* undefined keys are equal, not an error */ };
-/* Case-folded for text, as filters compare when case_sensitive is false. */
-struct jvalue jinja_fold_case(struct jinja_run *r, struct jvalue v);
-struct jvalue jinja_change_case(struct jinja_run *r, const struct jstring *s, int how);
-enum { CASE_LOWER, CASE_UPPER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP, CASE_FOLD };
-bool jinja_is_space(uint32_t code); /* as str.isspace: with U+001C..1F */
-struct jvalue jinja_strip(struct jinja_run *r, const struct jstring *s, const struct jstring *chars, int sides);
-enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
-struct jvalue jinja_replace(struct jinja_run *r, const struct jstring *s, const struct jstring *from,
-                            const struct jstring *to, int64_t max);

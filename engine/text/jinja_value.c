@@ -42,7 +42,7 @@ bool jinja_step(struct jinja_run *r, uint64_t n)
 
 bool jinja_charge(struct jinja_run *r, uint64_t bytes)
 {
-    return jinja_step(r, bytes / 16);
+    return jinja_step(r, bytes / 8);
 }
 
 bool jinja_enter(struct jinja_run *r)

@@ -248,6 +248,20 @@ static void llama_begin(struct chat_parser *p, int opener)
         begin_json(p, '{', INSIDE);
 }
 
+/* May the object still be a call? An answer in JSON shall not wait for its end. */
+static bool llama_keys(const struct chat_parser *p)
+{
+    static const char *const keys[] = {"\"name\"", "\"parameters\"", "\"arguments\"", "\"type\"", NULL};
+    const struct json_member_place *m = &p->json.member[0];
+    if (p->json.n_members != 1 || !m->key_end || m->value)
+        return true;
+    const char *key = p->raw.data + p->start + m->key;
+    for (int i = 0; keys[i]; i++)
+        if (strlen(keys[i]) == m->key_end - m->key && !memcmp(keys[i], key, m->key_end - m->key))
+            return true;
+    return false;
+}
+
 static enum parse_step llama_byte(struct chat_parser *p, char c)
 {
     if (p->state != INSIDE) {
@@ -258,7 +272,7 @@ static enum parse_step llama_byte(struct chat_parser *p, char c)
     switch (json_machine_byte(&p->json, c)) {
     case JSON_WRONG: return PARSE_FALSE;
     case JSON_WHOLE: p->state = AFTER; return PARSE_MORE;
-    default: return PARSE_MORE;
+    default: return c == '"' && !llama_keys(p) ? PARSE_FALSE : PARSE_MORE;
     }
 }
 
