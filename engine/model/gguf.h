@@ -72,7 +72,15 @@ double gguf_array_number(const struct gguf_value *v, uint64_t i);
 /* The next string of an array of them: *at is NULL before the first. The caller counts to v->n. */
 struct gguf_string gguf_next_string(const struct gguf_value *v, const uint8_t **at);
 
+/* gguf_files.c */
+#define GGUF_SPLIT_TAIL "-00001-of-00001.gguf"
+/* A split file's number, and how many there are; 0 for other names. */
+int gguf_split_of(const char *name, int *number);
+/* The GGUF file that a folder holds: the only one, or the first of the only split one. */
+bool gguf_in_folder(const char *folder, char *out, size_t size, struct err *e);
+
 struct vocab_source;
 /* Fills s from the tokenizer.ggml.* keys. ERR_UNSUPPORTED: a tokenizer that is not byte-level BPE; ERR_NOTFOUND: the
- * file has none. Strings point into the file, arrays are s's own. gguf_vocab.c */
+ * file has none. Strings point into the file, arrays are s's own; the pre-tokenizer ("tokenizer.ggml.pre") is left to
+ * vocab_source_pre. gguf_vocab.c */
 bool gguf_vocab_source(const struct gguf *g, struct vocab_source *s, struct err *e);

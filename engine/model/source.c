@@ -92,7 +92,7 @@ bool source_open(struct source *s, const char *path, struct arena *arena, struct
     else if (file_exists(inside))
         ok = open_folder(s, path, inside, e);
     else
-        ok = source_find_gguf(path, inside, sizeof inside, e) && source_open_gguf(s, inside, e);
+        ok = gguf_in_folder(path, inside, sizeof inside, e) && source_open_gguf(s, inside, e);
     if (!ok)
         source_close(s);
     return ok;

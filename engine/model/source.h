@@ -32,5 +32,3 @@ uint64_t source_config_hash(const struct source *s);
 
 /* source_gguf.c */
 bool source_open_gguf(struct source *s, const char *path, struct err *e);
-/* The GGUF file that a folder holds: the only one, or the first of the only split one. */
-bool source_find_gguf(const char *folder, char *out, size_t size, struct err *e);

@@ -1,5 +1,4 @@
 /* GGUF files as a model's source, whole or split ("NAME-00001-of-00003.gguf"). */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,45 +7,6 @@
 #include "engine/model/source.h"
 
 #define MAX_SPLITS 1024
-#define SPLIT_TAIL "-00001-of-00001.gguf"
-
-/* Number and total of a split file's name; total 0 for other names. */
-static int split_of(const char *name, int *number)
-{
-    size_t n = strlen(name), tail = sizeof SPLIT_TAIL - 1;
-    int total = 0, used = 0;
-    if (n <= tail || sscanf(name + n - tail, "-%5d-of-%5d.gguf%n", number, &total, &used) != 2 || used != (int)tail)
-        return 0;
-    return total;
-}
-
-static bool ends_with_gguf(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 5 && name[0] != '.' && !strcmp(name + n - 5, ".gguf");
-}
-
-bool source_find_gguf(const char *folder, char *out, size_t size, struct err *e)
-{
-    DIR *d = opendir(folder);
-    if (!d)
-        return err_errno(e, "opening the model folder");
-    int found = 0, number;
-    char name[256] = "";
-    for (struct dirent *one; (one = readdir(d));) {
-        if (!ends_with_gguf(one->d_name) || !strncmp(one->d_name, "mmproj", 6) ||
-            (split_of(one->d_name, &number) && number != 1))
-            continue;
-        snprintf(name, sizeof name, "%s", one->d_name);
-        found++;
-    }
-    closedir(d);
-    if (found > 1)
-        return err_set(e, ERR_INPUT, "the folder holds %d GGUF models; name one of the files", found);
-    if (!found)
-        return err_set(e, ERR_NOTFOUND, "no model: the folder has neither config.json nor a GGUF file");
-    return file_join(out, size, folder, name, e);
-}
 
 static bool add_file(struct source *s, const char *path, struct err *e)
 {
@@ -81,7 +41,7 @@ static bool check_part(const struct source *s, int i, int total, struct err *e)
 static bool open_split(struct source *s, const char *path, int total, struct err *e)
 {
     char part[4096];
-    int stem = (int)(strlen(path) - (sizeof SPLIT_TAIL - 1));
+    int stem = (int)(strlen(path) - (sizeof GGUF_SPLIT_TAIL - 1));
     for (int i = 0; i < total; i++) {
         if (snprintf(part, sizeof part, "%.*s-%05d-of-%05d.gguf", stem, path, i + 1, total) >= (int)sizeof part)
             return err_set(e, ERR_LIMIT, "path too long");
@@ -96,7 +56,7 @@ static bool open_split(struct source *s, const char *path, int total, struct err
 
 bool source_open_gguf(struct source *s, const char *path, struct err *e)
 {
-    int number = 1, total = split_of(path, &number);
+    int number = 1, total = gguf_split_of(path, &number);
     if (total < 0 || total > MAX_SPLITS)
         return err_set(e, ERR_LIMIT, "a model in %d parts", total);
     int n = total ? total : 1;

@@ -9,6 +9,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "engine/model/gguf.h"
+#include "engine/text/text_gguf.h"
 
 enum { CONFIG_MAX = 16 << 20, TEMPLATE_MAX = 1 << 20 };
 
@@ -185,13 +187,27 @@ static bool read_folder(struct text_model *m, const char *dir, struct err *e)
     return ok;
 }
 
+/* What stands beside the tokenizer: in a folder's files, or in GGUF metadata. */
+static bool read_rest(struct text_model *m, const char *model, struct err *e)
+{
+    char inside[4096];
+    if (!file_is_dir(model)) {
+        size_t n = strlen(model);
+        return n < 5 || strcmp(model + n - 5, ".gguf") || text_gguf_read(m, model, e);
+    }
+    if (!file_join(inside, sizeof inside, model, "tokenizer.json", e))
+        return false;
+    if (!file_exists(inside) && gguf_in_folder(model, inside, sizeof inside, NULL))
+        return text_gguf_read(m, inside, e);
+    return read_folder(m, model, e);
+}
+
 bool text_model_open(struct text_model *m, const char *model, const char *cache_dir, struct err *e)
 {
     *m = (struct text_model){.temperature = 1, .top_p = 1, .repetition_penalty = 1};
     set_name(m, model);
     bool ok = (m->vocab = vocab_load(model, cache_dir, e)) &&
-              (m->tokenizer = tokenizer_create(m->vocab, e)) &&
-              (!file_is_dir(model) || read_folder(m, model, e));
+              (m->tokenizer = tokenizer_create(m->vocab, e)) && read_rest(m, model, e);
     if (!ok)
         text_model_close(m);
     return ok;

@@ -13,6 +13,8 @@
 #include "engine/base/log.h"
 #include "engine/text/vocab_image.h"
 #include "engine/text/vocab_source.h"
+#include "engine/model/gguf.h"
+#include "engine/text/text_gguf.h"
 
 /* The section's beginning, when it lies within the image and holds whole elements. */
 static const void *section(const struct vocab *v, enum vocab_section s, size_t element, size_t *n)
@@ -142,11 +144,13 @@ void vocab_close(struct vocab **v)
     *v = NULL;
 }
 
-/* The file that holds the model's tokenizer: `model` itself, or tokenizer.json in the folder. */
+/* The file that holds the model's tokenizer: `model` itself, tokenizer.json in the folder, or the GGUF file there. */
 static bool source_path(const char *model, char *out, size_t size, struct err *e)
 {
     if (file_is_dir(model))
-        return file_join(out, size, model, "tokenizer.json", e);
+        return file_join(out, size, model, "tokenizer.json", e) &&
+               (file_exists(out) || gguf_in_folder(model, out, size, NULL) ||
+                file_join(out, size, model, "tokenizer.json", e));
     if (snprintf(out, size, "%s", model) >= (int)size)
         return err_set(e, ERR_LIMIT, "path too long");
     return true;
@@ -155,8 +159,8 @@ static bool source_path(const char *model, char *out, size_t size, struct err *e
 /* Source bytes to image. */
 static bool compile(const char *path, const struct file_map *m, struct buf *image, struct err *e)
 {
-    if (m->size >= 4 && !memcmp(m->data, "GGUF", 4))
-        return err_set(e, ERR_UNSUPPORTED, "%s: tokenizers in GGUF files are not read yet", path);
+    if (gguf_is(m->data, m->size))
+        return text_gguf_image(m, image, e) || err_prefix(e, "%s", path);
     struct vocab_source s = {0};
     bool ok = vocab_source_json(&s, (const char *)m->data, m->size, e) && vocab_build(&s, image, e);
     vocab_source_fini(&s);
@@ -191,6 +195,13 @@ static struct vocab *open_memory(struct buf *image, struct err *e)
     return v;
 }
 
+/* How much of the source decides the image. */
+static size_t key_bytes(const struct file_map *m)
+{
+    size_t head = gguf_is(m->data, m->size) ? text_gguf_head(m) : 0;
+    return head ? head : m->size;
+}
+
 struct vocab *vocab_load(const char *model, const char *cache_dir, struct err *e)
 {
     char path[4096], name[64], cached[4096];
@@ -203,7 +214,7 @@ struct vocab *vocab_load(const char *model, const char *cache_dir, struct err *e
     cached[0] = 0;
     if (cache_dir) {
         snprintf(name, sizeof name, "vocab-%016llx.v%d",
-                 (unsigned long long)hash64(m.data, m.size, 0), VOCAB_VERSION);
+                 (unsigned long long)hash64(m.data, key_bytes(&m), 0), VOCAB_VERSION);
         if (!file_join(cached, sizeof cached, cache_dir, name, e))
             goto out;
         /* missing or damaged: made anew below; two processes at once make the same bytes */
