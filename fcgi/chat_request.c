@@ -76,8 +76,8 @@ static bool read_response_format(const cJSON *body, struct err *e)
     if (f && !type)
         return err_field(e, ERR_INPUT, "response_format.type", "is needed");
     if (type && strcmp(type, "text"))
-        return err_field(e, ERR_UNSUPPORTED, "response_format", "'%.40s' is not enforced by this server yet; only 'text'",
-                         type);
+        return err_field(e, ERR_UNSUPPORTED, "response_format",
+                         "'%.40s' is not enforced by this server yet; only 'text' is", type);
     return true;
 }
 
@@ -103,7 +103,8 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
     if (cJSON_GetArraySize(tools) > 0)
         c->tools = tools;
     if (choice && (!cJSON_IsString(choice) || !strcmp(choice->valuestring, "required")))
-        return err_field(e, ERR_UNSUPPORTED, "tool_choice", "this server can't force a call yet; send 'auto' or 'none'");
+        return err_field(e, ERR_UNSUPPORTED, "tool_choice",
+                         "this server can't force a call yet; send 'auto' or 'none'");
     if (choice && strcmp(choice->valuestring, "auto") && strcmp(choice->valuestring, "none"))
         return err_field(e, ERR_INPUT, "tool_choice", "must be 'auto' or 'none'");
     if (choice && !c->tools && strcmp(choice->valuestring, "none"))

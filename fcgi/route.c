@@ -14,6 +14,8 @@
 #include "fcgi/shared.h"
 #include "fcgi/worker.h"
 
+#define STATUS_CLIENT_GONE 499 /* nginx's number for it; only in the log and the counters */
+
 /* one row per api_<noun>.c */
 #define TABLES(X)                                                                                                      \
     X(chat)                                                                                                            \
@@ -183,7 +185,9 @@ void route_serve(struct request *r, const struct err *refused)
     bool ok = !refused && dispatch(r, &e);
     if (refused)
         e = *refused;
-    if (!ok) {
+    if (!ok && r->client_gone && !r->replied) {
+        r->status = STATUS_CLIENT_GONE; /* nobody is there to read a reply */
+    } else if (!ok) {
         int status = r->hint.status ? r->hint.status : reply_status_of(e.code);
         if (status >= 500)
             log_warn("id=%s status=%d code=%s: %s", r->id, status, err_code_name(e.code), e.text);

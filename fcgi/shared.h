@@ -13,7 +13,7 @@
 #define SHARED_ROUTES 96 /* rows for routes; the last one counts requests without a route */
 #define SHARED_STATUSES 24
 #define SHARED_BUCKETS 16
-#define SHARED_CHILDREN 256 /* processes of one pool */
+#define SHARED_CHILDREN 512 /* processes of one pool */
 #define SHARED_THROTTLES 1024
 
 struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the last one: above */

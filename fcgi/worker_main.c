@@ -34,16 +34,25 @@ struct options {
 static const struct option options[] = {
     {"pool", OPTION_CHOICE, FIELD(pool), "short", 0, 0, "stream|short|record", NULL, "which pool this is"},
     {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR", "folder of the database"},
-    {"run", OPTION_STRING, FIELD(run), NULL, 0, 0, NULL, "DIR", "folder of the sockets and of the status page (default: --state)"},
-    {"cache-dir", OPTION_STRING, FIELD(cache_dir), NULL, 0, 0, NULL, "DIR", "compiled vocabularies (default: --state/cache)"},
+    {"run", OPTION_STRING, FIELD(run), NULL, 0, 0, NULL, "DIR",
+     "folder of the sockets and of the status page (default: --state)"},
+    {"cache-dir", OPTION_STRING, FIELD(cache_dir), NULL, 0, 0, NULL, "DIR",
+     "compiled vocabularies (default: --state/cache)"},
     {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH", "the engine's model: folder or GGUF file"},
-    {"model-name", OPTION_STRING, FIELD(model_name), NULL, 0, 0, NULL, "NAME", "the model's id in the API (default: the folder's name)"},
-    {"socket", OPTION_STRING, FIELD(socket), NULL, 0, 0, NULL, "PATH", "where nginx connects (default: --run/POOL.sock)"},
-    {"socket-group", OPTION_STRING, FIELD(socket_group), NULL, 0, 0, NULL, "GROUP", "the group that may connect: nginx's"},
+    {"model-name", OPTION_STRING, FIELD(model_name), NULL, 0, 0, NULL, "NAME",
+     "the model's id in the API (default: the folder's name)"},
+    {"socket", OPTION_STRING, FIELD(socket), NULL, 0, 0, NULL, "PATH",
+     "where nginx connects (default: --run/POOL.sock)"},
+    {"socket-group", OPTION_STRING, FIELD(socket_group), NULL, 0, 0, NULL, "GROUP",
+     "the group that may connect: nginx's"},
     {"min-idle", OPTION_INT, FIELD(min_idle), "4", 1, 64, NULL, "N", "stream pool: processes kept waiting"},
-    {"max-streams", OPTION_INT, FIELD(max_children), "256", 1, SHARED_CHILDREN, NULL, "N", "stream pool: processes at most"},
-    {"grace", OPTION_INT, FIELD(grace_s), "10", 0, 3600, NULL, "SECONDS", "SIGTERM: what running streams get to end"},
-    {"log-level", OPTION_CHOICE, FIELD(log_level), "info", 0, 0, "error|warn|info|debug", NULL, "how much is logged"},
+    /* more than the engine's slots and queue hold, so that it is the engine who refuses, and says why */
+    {"max-streams", OPTION_INT, FIELD(max_children), "400", 1, SHARED_CHILDREN, NULL, "N",
+     "stream pool: processes at most"},
+    {"grace", OPTION_INT, FIELD(grace_s), "10", 0, 3600, NULL, "SECONDS",
+     "SIGTERM: what running streams get to end"},
+    {"log-level", OPTION_CHOICE, FIELD(log_level), "info", 0, 0, "error|warn|info|debug", NULL,
+     "how much is logged"},
 };
 #define N_OPTIONS (sizeof options / sizeof options[0])
 
