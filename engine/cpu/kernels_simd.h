@@ -23,11 +23,8 @@ static bool is_common(const struct weight *w)
     case WEIGHT_MXFP4:
     case WEIGHT_Q8_0:
     case WEIGHT_Q4_0:
-    case WEIGHT_Q4_1:
-    case WEIGHT_IQ4_NL:
     case WEIGHT_MXFP4_BLOCK:
     case WEIGHT_Q4_K:
-    case WEIGHT_Q5_K:
     case WEIGHT_Q6_K:
         return true;
     default:
@@ -54,22 +51,12 @@ static inline __attribute__((always_inline)) void run_format(const struct lanes 
     case WEIGHT_Q4_0:
         tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = minus_8_levels}, mode, acc);
         break;
-    case WEIGHT_Q4_1:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 20, .at = 4, .levels = plain_levels, .shape = WITH_MIN},
-                     mode, acc);
-        break;
-    case WEIGHT_IQ4_NL:
-        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = iq4_levels}, mode, acc);
-        break;
     case WEIGHT_MXFP4_BLOCK:
         tile_nibbles(l, (struct nibble_format){.block_bytes = 17, .at = 1, .levels = fp4_levels, .e8m0 = true}, mode,
                      acc);
         break;
     case WEIGHT_Q4_K:
         tile_k4(l, false, mode, acc);
-        break;
-    case WEIGHT_Q5_K:
-        tile_k4(l, true, mode, acc);
         break;
     case WEIGHT_Q6_K:
         tile_q6_k(l, mode, acc);
@@ -92,22 +79,18 @@ static void run_floats(const struct lanes *l, float *acc)
         tile_16_bit(l, false, acc);
 }
 
-static void run_exact(const struct lanes *l, float *acc)
-{
-    struct sums sums = {.many = acc};
-    if (is_common(l->tile->weight))
-        run_format(l, MODE_EXACT, &sums);
-    else if (!run_rare(l, MODE_EXACT, &sums))
-        tile_plain(l, MODE_EXACT, &sums);
-}
-
 static void run_many(const struct lanes *l, float *acc)
 {
+    run_format(l, MODE_MANY, &(struct sums){.many = acc});
+}
+
+static void run_call(const struct lanes *l, float *acc)
+{
     struct sums sums = {.many = acc};
     if (is_common(l->tile->weight))
-        run_format(l, MODE_MANY, &sums);
-    else if (!run_rare(l, MODE_MANY, &sums))
-        tile_plain(l, MODE_MANY, &sums);
+        run_format(l, MODE_CALL, &sums);
+    else
+        run_rare(l, &sums);
 }
 
 static void run_one(const struct lanes *l, float *acc)
@@ -121,11 +104,12 @@ static void tile(const struct tile *t, enum panel_kind kind, float *acc)
 {
     struct lanes l;
     lanes_init(&l, t, acc);
+    l.exact = kind == PANEL_F32;
     if (!block_is_packed(t->weight))
         run_floats(&l, acc);
-    else if (kind == PANEL_F32)
-        run_exact(&l, acc);
-    else if (t->n == 1 && is_common(t->weight))
+    else if (kind == PANEL_F32 || !is_common(t->weight))
+        run_call(&l, acc);
+    else if (t->n == 1)
         run_one(&l, acc);
     else
         run_many(&l, acc);

@@ -17,6 +17,7 @@ struct lanes { /* the tile being computed */
     int32_t row[LANES];
     int32_t index[KERNEL_MAX_TILE_ROWS]; /* panel rows */
     int32_t blocks;
+    bool exact; /* f32 activations */
     const uint8_t *ahead; /* the next tile's bytes, fetched a block's worth at a time while this one is computed */
     size_t ahead_step;
 };
@@ -68,9 +69,13 @@ static inline size_t cell(const struct panel *p, int32_t block, int32_t row)
     return (size_t)block * (size_t)p->rows + (size_t)row;
 }
 
-/* What is computed with an unpacked block. Constants where the format functions are inlined: with one row its
- * sum stays in a register and nothing else needs any. */
-enum mode { MODE_ONE, MODE_MANY, MODE_EXACT };
+/* What is computed with an unpacked block; a constant where the format functions are inlined. */
+enum mode {
+    MODE_ONE,  /* one row: its sum stays in a register, and nothing else needs any */
+    MODE_MANY, /* rows right behind the unpacking, which stays in registers */
+    MODE_CALL, /* the same, or f32 activations, through a call: costs a third at 2 rows and 7 % at 64, but the
+                  code of every pairing of format and rows would take a minute to compile */
+};
 
 struct sums {
     vf one;      /* MODE_ONE */
@@ -138,13 +143,12 @@ static inline __attribute__((always_inline)) void block_few(const vi q[16], cons
 /* One unpacked block times all rows of the tile. */
 static inline __attribute__((always_inline)) void block_rows(const struct lanes *l, int32_t block, const vi q[16],
                                                              const vf scale[2], const vf min[2], int shape,
-                                                             enum panel_kind kind, float *acc)
+                                                             const int16_t *values, float *acc)
 {
     const struct panel *p = l->tile->panel;
-    const int16_t *values = kind == PANEL_NIBBLE ? p->nibble : p->byte;
     int32_t n = l->tile->n, i = 0;
-    fetch_ahead(l, block);
     size_t at[4];
+    fetch_ahead(l, block);
     for (; i + 4 <= n; i += 4) {
         UNROLL
         for (int t = 0; t < 4; t++)
@@ -153,16 +157,34 @@ static inline __attribute__((always_inline)) void block_rows(const struct lanes 
     }
     for (int t = 0; i + t < n; t++)
         at[t] = cell(p, block, l->index[i + t]);
-    if (n - i == 1)
-        block_few(q, scale, min, shape, p, values, at, 1, acc + i * LANES);
-    else if (n - i == 2)
+    if (n - i >= 2) {
         block_few(q, scale, min, shape, p, values, at, 2, acc + i * LANES);
-    else if (n - i == 3)
-        block_few(q, scale, min, shape, p, values, at, 3, acc + i * LANES);
+        i += 2;
+    }
+    if (n - i == 1)
+        block_few(q, scale, min, shape, p, values, at + (n & 2), 1, acc + i * LANES);
 }
 
+/* For MODE_CALL. */
+#define BLOCK_ROWS(name, shape)                                                                                        \
+    static __attribute__((noinline)) void name(const struct lanes *l, int32_t block, const vi *unpacked,               \
+                                               const vf *scales, const vf *mins, const int16_t *values, float *acc)   \
+    {                                                                                                                  \
+        vi q[16]; /* a copy that nothing else can change stays in registers */                                         \
+        vf scale[2] = {scales[0], scales[1]}, min[2] = {mins[0], mins[1]};                                             \
+        UNROLL                                                                                                         \
+        for (int i = 0; i < 16; i++)                                                                                   \
+            q[i] = unpacked[i];                                                                                        \
+        block_rows(l, block, q, scale, min, shape, values, acc);                                                       \
+    }
+BLOCK_ROWS(block_rows_plain, PLAIN)
+BLOCK_ROWS(block_rows_min, WITH_MIN)
+BLOCK_ROWS(block_rows_halves, HALVES)
+BLOCK_ROWS(block_rows_min_halves, WITH_MIN | HALVES)
+#undef BLOCK_ROWS
+
 /* The f32 path: weights of a block, [32 columns][LANES rows]. Four partial sums by column. */
-static inline void block_floats(const struct lanes *l, int32_t block, float w[32][LANES], float *acc)
+static __attribute__((noinline)) void block_floats(const struct lanes *l, int32_t block, float w[32][LANES], float *acc)
 {
     const struct panel *p = l->tile->panel;
     fetch_ahead(l, block);
@@ -183,7 +205,7 @@ static inline void block_floats(const struct lanes *l, int32_t block, float w[32
 }
 
 /* An unpacked block as floats, for f32 activations. Pair i of the two orders (panel.h) holds these columns. */
-static inline void block_exact(const struct lanes *l, int32_t block, const vi q[16], const vf scale[2],
+static __attribute__((noinline)) void block_exact(const struct lanes *l, int32_t block, const vi q[16], const vf scale[2],
                                const vf min[2], enum panel_kind kind, float *acc)
 {
     float w[32][LANES];
@@ -207,40 +229,20 @@ static inline __attribute__((always_inline)) void block_apply(const struct lanes
         fetch_ahead(l, block);
         acc->one = block_one(q, scale, min, shape, p, kind == PANEL_NIBBLE ? p->nibble : p->byte,
                              cell(p, block, l->index[0]), acc->one);
-    } else if (mode == MODE_EXACT) {
+    } else if (mode == MODE_MANY) {
+        block_rows(l, block, q, scale, min, shape, kind == PANEL_NIBBLE ? p->nibble : p->byte, acc->many);
+    } else if (l->exact) {
         block_exact(l, block, q, scale, min, kind, acc->many);
     } else {
-        block_rows(l, block, q, scale, min, shape, kind, acc->many);
-    }
-}
-
-/* Any packed format through plain C: right, and slow where few rows share the unpacking. */
-static inline __attribute__((always_inline)) void tile_plain(const struct lanes *l, enum mode mode, struct sums *acc)
-{
-    const struct weight *w = l->tile->weight;
-    for (int32_t b = 0; b < l->blocks; b++) {
-        int16_t pairs[16][LANES][2];
-        float plane[4][LANES];
-        for (int32_t r = 0; r < LANES; r++) {
-            struct block block;
-            block_decode(w, &l->planes, l->row[r], b, &block);
-            UNROLL
-            for (int i = 0; i < 16; i++) {
-                pairs[i][r][0] = block.q[i / 2 * 4 + i % 2];
-                pairs[i][r][1] = block.q[i / 2 * 4 + i % 2 + 2];
-            }
-            UNROLL
-            for (int h = 0; h < 2; h++) {
-                plane[h][r] = block.scale[h];
-                plane[2 + h][r] = block.min[h];
-            }
-        }
-        vi q[16];
-        UNROLL
-        for (int i = 0; i < 16; i++)
-            q[i] = vi_load(pairs[i]);
-        vf scale[2] = {vf_load(plane[0]), vf_load(plane[1])}, min[2] = {vf_load(plane[2]), vf_load(plane[3])};
-        block_apply(l, b, q, scale, min, WITH_MIN | HALVES, PANEL_BYTE, mode, acc);
+        const int16_t *values = kind == PANEL_NIBBLE ? p->nibble : p->byte;
+        if (shape == PLAIN)
+            block_rows_plain(l, block, q, scale, min, values, acc->many);
+        else if (shape == WITH_MIN)
+            block_rows_min(l, block, q, scale, min, values, acc->many);
+        else if (shape == HALVES)
+            block_rows_halves(l, block, q, scale, min, values, acc->many);
+        else
+            block_rows_min_halves(l, block, q, scale, min, values, acc->many);
     }
 }
 

@@ -1,4 +1,5 @@
-/* Unpacking of the formats that are met less often: affine 2, 3, 5 and 6 bit, Q5_0, Q5_1, Q2_K, Q3_K, IQ4_XS.
+/* The formats that are met less often, through MODE_CALL: affine 2, 3, 5 and 6 bit, Q4_1, Q5_0, Q5_1, IQ4_NL,
+ * IQ4_XS, Q2_K, Q3_K, Q5_K.
  * Included after tile_formats.h, whose order of pairs (the byte order) they share. */
 #pragma once
 #include "engine/cpu/tile_formats.h"
@@ -36,8 +37,7 @@ static inline __attribute__((always_inline)) vi stream_value(const vi *v, int bi
     return vi_and(low, vi_set1((1 << bits) - 1));
 }
 
-static inline __attribute__((always_inline)) void tile_stream(const struct lanes *l, int bits, enum mode mode,
-                                                              struct sums *acc)
+static inline __attribute__((always_inline)) void tile_stream(const struct lanes *l, int bits, struct sums *acc)
 {
     const struct weight *w = l->tile->weight;
     int32_t per_group = w->group / 32;
@@ -57,14 +57,13 @@ static inline __attribute__((always_inline)) void tile_stream(const struct lanes
             vf scale[2], min[2];
             scale[0] = scale[1] = vf_load(s.scale[b / per_group]);
             min[0] = min[1] = vf_load(s.min[b / per_group]);
-            block_apply(l, first + b, q, scale, min, WITH_MIN, PANEL_BYTE, mode, acc);
+            block_apply(l, first + b, q, scale, min, WITH_MIN, PANEL_BYTE, MODE_CALL, acc);
         }
     }
 }
 
 /* Q5_0 (with_min == false: offset 16) and Q5_1: a fifth bit for each column in one dword. */
-static inline __attribute__((always_inline)) void tile_q5_legacy(const struct lanes *l, bool with_min, enum mode mode,
-                                                                 struct sums *acc)
+static inline __attribute__((always_inline)) void tile_q5_legacy(const struct lanes *l, bool with_min, struct sums *acc)
 {
     nibble_table table = nibble_levels(plain_levels);
     size_t block_bytes = with_min ? 24 : 22, bits_at = with_min ? 4 : 2;
@@ -86,7 +85,7 @@ static inline __attribute__((always_inline)) void tile_q5_legacy(const struct la
         scale[0] = scale[1] = vf_from_half_lanes(load_words(l->data, at));
         if (with_min)
             min[0] = min[1] = vf_from_half_lanes(load_words(l->data, at + 2));
-        block_apply(l, b, q, scale, min, with_min ? WITH_MIN : PLAIN, PANEL_BYTE, mode, acc);
+        block_apply(l, b, q, scale, min, with_min ? WITH_MIN : PLAIN, PANEL_BYTE, MODE_CALL, acc);
     }
 }
 
@@ -119,7 +118,7 @@ static inline void two_bit_codes(const struct lanes *l, size_t codes_at, int sub
         v[j] = vi_and(shift_right(v[j], sub % 4 * 2), vi_set1(0x03030303));
 }
 
-static inline __attribute__((always_inline)) void tile_q2_k(const struct lanes *l, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_q2_k(const struct lanes *l, struct sums *acc)
 {
     for (int32_t super = 0; super < l->blocks / 8; super++) {
         size_t at = (size_t)super * 84;
@@ -137,7 +136,7 @@ static inline __attribute__((always_inline)) void tile_q2_k(const struct lanes *
                 scale[h] = vf_mul(d, vf_from_int(vi_and(byte, nibble)));
                 min[h] = vf_mul(m, vf_from_int(vi_and(vi_shr(byte, 4), nibble)));
             }
-            block_apply(l, super * 8 + sub, q, scale, min, WITH_MIN | HALVES, PANEL_BYTE, mode, acc);
+            block_apply(l, super * 8 + sub, q, scale, min, WITH_MIN | HALVES, PANEL_BYTE, MODE_CALL, acc);
         }
     }
 }
@@ -151,7 +150,7 @@ static inline vf q3_scale(const vi bytes[3], int s, vf d)
     return vf_mul(d, vf_from_int(scale));
 }
 
-static inline __attribute__((always_inline)) void tile_q3_k(const struct lanes *l, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_q3_k(const struct lanes *l, struct sums *acc)
 {
     for (int32_t super = 0; super < l->blocks / 8; super++) {
         size_t at = (size_t)super * 110;
@@ -174,12 +173,12 @@ static inline __attribute__((always_inline)) void tile_q3_k(const struct lanes *
             for (int i = 0; i < 16; i++)
                 q[i] = vi_sub16(q[i], vi_set1(0x00040004));
             vf scale[2] = {q3_scale(bytes, 2 * sub, d), q3_scale(bytes, 2 * sub + 1, d)};
-            block_apply(l, super * 8 + sub, q, scale, zero, HALVES, PANEL_BYTE, mode, acc);
+            block_apply(l, super * 8 + sub, q, scale, zero, HALVES, PANEL_BYTE, MODE_CALL, acc);
         }
     }
 }
 
-static inline __attribute__((always_inline)) void tile_iq4_xs(const struct lanes *l, enum mode mode, struct sums *acc)
+static inline __attribute__((always_inline)) void tile_iq4_xs(const struct lanes *l, struct sums *acc)
 {
     nibble_table table = nibble_levels(iq4_levels);
     for (int32_t super = 0; super < l->blocks / 8; super++) {
@@ -194,44 +193,48 @@ static inline __attribute__((always_inline)) void tile_iq4_xs(const struct lanes
             vi two = vi_and(shift_right(shift_right(two_bits, sub / 4 * 8), sub % 4 * 2), vi_set1(3));
             vf scale[2];
             scale[0] = scale[1] = vf_mul(d, vf_from_int(vi_add(vi_or(four, vi_shl(two, 4)), vi_set1(-32))));
-            block_apply(l, super * 8 + sub, q, scale, zero, PLAIN, PANEL_BYTE, mode, acc);
+            block_apply(l, super * 8 + sub, q, scale, zero, PLAIN, PANEL_BYTE, MODE_CALL, acc);
         }
     }
 }
 
-/* False where the format is not one of these. */
-static inline __attribute__((always_inline)) bool run_rare(const struct lanes *l, enum mode mode, struct sums *acc)
+static void run_rare(const struct lanes *l, struct sums *acc)
 {
     const struct weight *w = l->tile->weight;
     switch (w->type) {
     case WEIGHT_AFFINE:
         if (w->bits == 2)
-            tile_stream(l, 2, mode, acc);
+            tile_stream(l, 2, acc);
         else if (w->bits == 3)
-            tile_stream(l, 3, mode, acc);
+            tile_stream(l, 3, acc);
         else if (w->bits == 5)
-            tile_stream(l, 5, mode, acc);
-        else if (w->bits == 6)
-            tile_stream(l, 6, mode, acc);
+            tile_stream(l, 5, acc);
         else
-            return false;
-        return true;
+            tile_stream(l, 6, acc);
+        break;
+    case WEIGHT_Q4_1:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 20, .at = 4, .levels = plain_levels, .shape = WITH_MIN},
+                     MODE_CALL, acc);
+        break;
+    case WEIGHT_IQ4_NL:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = iq4_levels}, MODE_CALL, acc);
+        break;
+    case WEIGHT_Q5_K:
+        tile_k4(l, true, MODE_CALL, acc);
+        break;
     case WEIGHT_Q5_0:
-        tile_q5_legacy(l, false, mode, acc);
-        return true;
+        tile_q5_legacy(l, false, acc);
+        break;
     case WEIGHT_Q5_1:
-        tile_q5_legacy(l, true, mode, acc);
-        return true;
+        tile_q5_legacy(l, true, acc);
+        break;
     case WEIGHT_Q2_K:
-        tile_q2_k(l, mode, acc);
-        return true;
+        tile_q2_k(l, acc);
+        break;
     case WEIGHT_Q3_K:
-        tile_q3_k(l, mode, acc);
-        return true;
-    case WEIGHT_IQ4_XS:
-        tile_iq4_xs(l, mode, acc);
-        return true;
+        tile_q3_k(l, acc);
+        break;
     default:
-        return false;
+        tile_iq4_xs(l, acc);
     }
 }
