@@ -192,7 +192,8 @@ test('a killed engine ends the answer with an error, and what was shown stays', 
   const m = await ended(c.id, out.last.message.id);
   assert.equal(m.status, 'error');
   assert.ok(m.error);
-  assert.equal(m.reasoning + m.content, out.reasoning + out.content, 'nothing that was shown is lost');
+  // the row may have a little more: the stream ends where the parser held text back
+  assert.ok((m.reasoning + m.content).startsWith(out.reasoning + out.content), 'nothing that was shown is lost');
   await s.ready();
   const again = await post(c.id, { regenerate: m.id, settings: short });
   assert.equal(again.names.at(-1), 'done');
@@ -289,4 +290,18 @@ test('another user finds nothing, on any route', async () => {
   assert.equal((await s.json('DELETE', `/api/conversations/${own.id}`, undefined, { authorization: null, cookie })).status, 403, 'no CSRF token');
   assert.equal((await s.json('GET', '/api/conversations', undefined, { authorization: null })).status, 401);
   assert.equal((await read(c.id)).title, 'mine');
+});
+
+test('many answers at once are each kept as they were streamed', async () => {
+  const outs = await Promise.all(Array.from({ length: 24 }, async (_, i) => {
+    const c = await make({ title: `at once ${i}` });
+    return { c, out: await post(c.id, { content: `What is ${i} plus ${i}?`, settings: { temperature: 0, max_tokens: 60 } }) };
+  }));
+  for (const { c, out } of outs) {
+    assert.equal(out.names.at(-1), 'done', JSON.stringify(out.last ?? out.body));
+    const m = (await read(c.id)).messages[1];
+    assert.equal(m.content, out.content);
+    assert.equal(m.reasoning, out.reasoning);
+    assert.deepEqual(m, out.last.message);
+  }
 });
