@@ -1,6 +1,6 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
-	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_engine %D%/test_sizing
+	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_prefix_reuse %D%/test_engine %D%/test_sizing
 check_PROGRAMS += $(ENGINE_TESTS)
 TESTS += $(ENGINE_TESTS)
 
@@ -17,8 +17,11 @@ TESTS += $(ENGINE_TESTS)
 %C%_test_prefix_index_SOURCES = %D%/test_prefix_index.c
 %C%_test_prefix_index_LDADD = $(CACHE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 # over a backend that is a function of the history, so that a wrong block changes an answer
-%C%_test_scheduler_SOURCES = %D%/test_scheduler.c %D%/fake_backend.c %D%/fake_backend.h
+scheduler_rig = %D%/scheduler_rig.c %D%/scheduler_rig.h %D%/fake_backend.c %D%/fake_backend.h
+%C%_test_scheduler_SOURCES = %D%/test_scheduler.c $(scheduler_rig)
 %C%_test_scheduler_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_prefix_reuse_SOURCES = %D%/test_prefix_reuse.c $(scheduler_rig)
+%C%_test_prefix_reuse_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # over the real program ./sluice-engine
 %C%_test_engine_SOURCES = %D%/test_engine.c %D%/engine_process.c %D%/engine_process.h
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm

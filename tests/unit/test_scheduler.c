@@ -5,220 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
-#include "engine/sched/scheduler.h"
-#include "engine/wire/message.h"
 #include "tests/unit/fake_backend.h"
-
-#define N_CTX 512
-#define MAX_ANSWER 256
-
-static struct vocab *vocab;
-
-struct rig {
-    struct backend *backend;
-    struct scheduler *scheduler;
-    uint64_t last_id;
-};
-
-struct outcome {
-    int32_t ids[N_CTX], n;
-    struct buf text;
-    bool done, failed;
-    enum engine_finish finish;
-    char stop[64];
-    struct engine_usage usage;
-    struct err error;
-    int n_progress;
-};
-
-static int load_vocab(void **state)
-{
-    char path[512];
-    struct err e = {0};
-    const char *source = getenv("srcdir");
-    snprintf(path, sizeof path, "%s/engine/demo-model", source ? source : ".");
-    vocab = vocab_load(path, NULL, &e);
-    if (!vocab)
-        fprintf(stderr, "%s\n", e.text);
-    log_set_level(LOG_ERROR);
-    return vocab ? 0 : -1;
-}
-
-static int unload_vocab(void **state)
-{
-    vocab_close(&vocab);
-    return 0;
-}
-
-static void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk, int32_t n_checkpoints)
-{
-    static const int32_t eos[] = {FAKE_EOS};
-    struct err e = {0};
-    int32_t max_rows = slots + chunk;
-    bool recurrent = n_checkpoints >= 0;
-    *r = (struct rig){.backend = fake_open(n_blocks, recurrent ? slots + n_checkpoints : 0, max_rows, slots)};
-    r->scheduler = scheduler_create(
-        &(struct scheduler_params){.ops = &fake_backend, .backend = r->backend, .vocab = vocab, .eos = eos, .n_eos = 1,
-                                   .n_vocab = FAKE_VOCAB, .n_ctx = N_CTX, .n_slots = slots, .n_blocks = n_blocks,
-                                   .max_rows = max_rows, .prefill_chunk = chunk, .n_recurrent = recurrent,
-                                   .n_checkpoints = recurrent ? n_checkpoints : 0},
-        &e);
-    assert_non_null(r->scheduler);
-}
-
-static void rig_init(struct rig *r, int32_t slots, int32_t n_blocks, int32_t chunk)
-{
-    rig_init_recurrent(r, slots, n_blocks, chunk, -1);
-}
-
-static void rig_fini(struct rig *r)
-{
-    scheduler_destroy(&r->scheduler);
-    fake_backend.close(&r->backend);
-}
-
-/* Nothing is held any more: the leak test of every path. */
-static void assert_all_returned(const struct rig *r, int32_t slots)
-{
-    struct scheduler_counts c = scheduler_counts(r->scheduler);
-    assert_int_equal(c.running, 0);
-    assert_int_equal(c.waiting, 0);
-    assert_int_equal(c.blocks.used, 0);
-    assert_int_equal(c.blocks.idle + c.blocks.free, c.blocks.total);
-    assert_int_equal(c.free_slots, slots);
-}
-
-static struct engine_job_params params_of(const int32_t *prompt, int32_t n, int32_t max_tokens)
-{
-    return (struct engine_job_params){
-        .prompt = prompt, .n_prompt = n, .max_tokens = max_tokens, .top_logprobs = -1,
-        .sampling = {.top_p = 1, .repetition_penalty = 1}};
-}
-
-/* Gives the job to the scheduler and returns a reference of our own. */
-static struct job *add(struct rig *r, const struct engine_job_params *p)
-{
-    struct err e = {0};
-    struct arena *arena = arena_create(0);
-    struct engine_job_params own = *p;
-    int32_t *prompt = arena_alloc(arena, (size_t)p->n_prompt * sizeof *prompt);
-    memcpy(prompt, p->prompt, (size_t)p->n_prompt * sizeof *prompt);
-    own.prompt = prompt;
-    struct job *j = job_create(++r->last_id, arena, &own, &e);
-    assert_non_null(j);
-    job_share(j);
-    scheduler_add(r->scheduler, j);
-    return j;
-}
-
-static void run(struct rig *r)
-{
-    struct err e = {0};
-    for (int i = 0; !scheduler_idle(r->scheduler); i++) {
-        assert_true(i < 100000);
-        if (!scheduler_step(r->scheduler, &e))
-            fail_msg("%s", e.text);
-    }
-}
-
-static void read_event(const struct engine_event *ev, struct outcome *o)
-{
-    switch (ev->type) {
-    case ENGINE_TOKENS:
-        for (int32_t i = 0; i < ev->n_tokens; i++)
-            o->ids[o->n++] = ev->tokens[i].id;
-        buf_append(&o->text, ev->text, ev->text_len);
-        break;
-    case ENGINE_PROGRESS:
-        o->n_progress++;
-        break;
-    case ENGINE_DONE:
-        o->done = true;
-        o->finish = ev->finish;
-        o->usage = ev->usage;
-        if (ev->stop_string)
-            snprintf(o->stop, sizeof o->stop, "%s", ev->stop_string);
-        break;
-    case ENGINE_FAILED:
-        o->failed = true;
-        o->error = ev->error;
-        break;
-    case ENGINE_ACCEPTED:
-        break;
-    }
-}
-
-/* All events so far, from the first. */
-static void read_log(struct job *j, struct outcome *o)
-{
-    struct event_box box = {0};
-    struct buf all = {0};
-    char piece[1000];
-    bool end = false;
-    *o = (struct outcome){0};
-    for (size_t n; (n = event_log_read(&j->log, all.len, piece, sizeof piece, &end)) > 0;)
-        buf_append(&all, piece, n);
-    size_t at = 0, used;
-    struct frame f;
-    struct engine_event ev;
-    struct err e = {0};
-    while (frame_parse(all.data + at, all.len - at, &f, &used, &e) == 1) {
-        assert_false(o->done || o->failed); /* nothing comes after the last */
-        assert_true(message_get_event(&f, &ev, &box, &e));
-        read_event(&ev, o);
-        at += used;
-    }
-    assert_int_equal(at, all.len);
-    assert_int_equal(end, o->done || o->failed);
-    event_box_fini(&box);
-    buf_fini(&all);
-}
-
-static void fill_prompt(int32_t *prompt, int32_t n, unsigned seed)
-{
-    for (int32_t i = 0; i < n; i++) {
-        seed = seed * 1103515245u + 12345;
-        prompt[i] = (int32_t)(seed >> 16) % FAKE_VOCAB;
-    }
-}
-
-/* The answer by plain recursion, without a scheduler. Returns its length; *eos: it ended by itself. */
-static int32_t expect_greedy(const int32_t *prompt, int32_t n, int32_t max_tokens, int32_t *out, bool *eos)
-{
-    int32_t history[N_CTX];
-    memcpy(history, prompt, (size_t)n * sizeof *history);
-    *eos = false;
-    for (int32_t k = 0; k < max_tokens; k++) {
-        int32_t id = fake_greedy(history, n + k);
-        *eos = id == FAKE_EOS;
-        if (*eos)
-            return k;
-        out[k] = history[n + k] = id;
-    }
-    return max_tokens;
-}
-
-static void assert_greedy(struct job *j)
-{
-    int32_t expected[MAX_ANSWER];
-    bool eos;
-    struct outcome o;
-    read_log(j, &o);
-    if (o.failed)
-        fail_msg("%s", o.error.text);
-    assert_true(o.done);
-    int32_t n = expect_greedy(j->params.prompt, j->params.n_prompt, j->params.max_tokens, expected, &eos);
-    assert_int_equal(o.n, n);
-    assert_memory_equal(o.ids, expected, (size_t)n * sizeof *expected);
-    assert_int_equal(o.finish, eos ? ENGINE_STOP_EOS : ENGINE_LENGTH);
-    assert_int_equal(o.usage.completion_tokens, n + eos);
-    buf_fini(&o.text);
-}
+#include "tests/unit/scheduler_rig.h"
 
 static void test_one_job_gives_its_answer(void **state)
 {
@@ -342,59 +133,6 @@ static void test_seeded_answers_do_not_depend_on_company(void **state)
     rig_fini(&r);
 }
 
-static int32_t cached_of(struct rig *r, const int32_t *prompt, int32_t n, const char *scope)
-{
-    struct engine_job_params p = params_of(prompt, n, 5);
-    struct outcome o;
-    strcpy(p.scope, scope);
-    struct job *j = add(r, &p);
-    run(r);
-    assert_greedy(j);
-    read_log(j, &o);
-    buf_fini(&o.text);
-    job_give(&j);
-    return o.usage.cached_tokens;
-}
-
-static void test_prefix_is_found_again_within_its_scope(void **state)
-{
-    int32_t prompt[96];
-    struct rig r;
-    fill_prompt(prompt, 96, 4);
-    rig_init(&r, 2, 64, 64);
-    assert_int_equal(cached_of(&r, prompt, 96, "a"), 0);
-    assert_int_equal(cached_of(&r, prompt, 96, "a"), 64); /* the last token is always computed */
-    assert_int_equal(cached_of(&r, prompt, 95, "a"), 64);
-    assert_int_equal(cached_of(&r, prompt, 64, "a"), 32);
-    assert_int_equal(cached_of(&r, prompt, 96, "b"), 0);
-    prompt[40]++; /* the second block differs */
-    assert_int_equal(cached_of(&r, prompt, 96, "a"), 32);
-    assert_all_returned(&r, 2);
-    rig_fini(&r);
-}
-
-static void test_replies_are_cached_too(void **state)
-{
-    int32_t prompt[N_CTX];
-    struct outcome o;
-    struct rig r;
-    rig_init(&r, 2, 64, 64);
-    fill_prompt(prompt, 20, 4);
-    struct engine_job_params p = params_of(prompt, 20, 100);
-    p.ignore_eos = true;
-    struct job *j = add(&r, &p);
-    run(&r);
-    read_log(j, &o);
-    assert_int_equal(o.n, 100);
-    memcpy(prompt + 20, o.ids, 100 * sizeof *prompt);
-    fill_prompt(prompt + 120, 10, 5);
-    /* 119 tokens were computed (the last one only sampled): 3 whole blocks */
-    assert_int_equal(cached_of(&r, prompt, 130, ""), 96);
-    buf_fini(&o.text);
-    job_give(&j);
-    rig_fini(&r);
-}
-
 static void test_answers_go_on_beside_a_long_prompt(void **state)
 {
     int32_t prompt[400];
@@ -477,6 +215,38 @@ static void test_users_take_turns(void **state)
     for (int i = 0; i < N; i++)
         job_give(&greedy[i]);
     job_give(&modest);
+    assert_all_returned(&r, 1);
+    rig_fini(&r);
+}
+
+static void test_equal_users_get_equal_shares(void **state)
+{
+    enum { N = 8 };
+    int32_t prompt[60];
+    struct job *jobs[3][N];
+    struct err e = {0};
+    struct rig r;
+    rig_init(&r, 1, 64, 64);
+    fill_prompt(prompt, 60, 1);
+    struct engine_job_params p = params_of(prompt, 60, 20);
+    p.ignore_eos = true;
+    for (int u = 0; u < 3; u++)
+        for (int i = 0; i < N; i++) {
+            p.user = 7 + (uint64_t)u;
+            jobs[u][i] = add(&r, &p);
+        }
+    while (!scheduler_idle(r.scheduler)) {
+        int done[3] = {0};
+        assert_true(scheduler_step(r.scheduler, &e));
+        for (int u = 0; u < 3; u++)
+            for (int i = 0; i < N; i++)
+                done[u] += jobs[u][i]->state == JOB_OVER;
+        for (int u = 1; u < 3; u++)
+            assert_true(abs(done[u] - done[0]) <= 1);
+    }
+    for (int u = 0; u < 3; u++)
+        for (int i = 0; i < N; i++)
+            job_give(&jobs[u][i]);
     assert_all_returned(&r, 1);
     rig_fini(&r);
 }
@@ -605,25 +375,6 @@ static void test_failed_step_ends_only_its_jobs(void **state)
     rig_fini(&r);
 }
 
-static void test_no_tokens_wanted_reads_the_prompt_only(void **state)
-{
-    int32_t prompt[N_CTX];
-    struct outcome o;
-    struct rig r;
-    rig_init(&r, 1, 64, 64);
-    fill_prompt(prompt, N_CTX, 1);
-    struct engine_job_params p = params_of(prompt, N_CTX, 0); /* the whole context */
-    struct job *j = add(&r, &p);
-    run(&r);
-    read_log(j, &o);
-    assert_true(o.done && o.finish == ENGINE_LENGTH && o.n == 0);
-    assert_int_equal(o.usage.completion_tokens, 0);
-    assert_true(o.n_progress >= N_CTX / 64);
-    job_give(&j);
-    assert_int_equal(cached_of(&r, prompt, 200, ""), 192); /* which is what it was for */
-    rig_fini(&r);
-}
-
 static void test_context_can_be_filled_to_the_last_token(void **state)
 {
     int32_t prompt[N_CTX];
@@ -708,75 +459,6 @@ static void test_stop_string_ends_the_answer_before_it(void **state)
     rig_fini(&r);
 }
 
-static void test_recurrent_prefix_goes_on_from_a_checkpoint(void **state)
-{
-    int32_t prompt[N_CTX];
-    struct outcome o;
-    struct rig r;
-    rig_init_recurrent(&r, 2, 64, 64, 8);
-    fill_prompt(prompt, 200, 4);
-    assert_int_equal(cached_of(&r, prompt, 100, ""), 0); /* copies its state at 96 */
-    assert_int_equal(cached_of(&r, prompt, 100, ""), 96);
-    assert_int_equal(cached_of(&r, prompt, 96, ""), 0); /* 64 are known, but no state behind them */
-    assert_int_equal(cached_of(&r, prompt, 96, ""), 64); /* now there is: where that job's prompt ended */
-    assert_int_equal(cached_of(&r, prompt, 200, ""), 96);
-    struct engine_job_params p = params_of(prompt, 200, 100);
-    p.ignore_eos = true;
-    struct job *j = add(&r, &p);
-    run(&r);
-    read_log(j, &o);
-    memcpy(prompt + 200, o.ids, 100 * sizeof *prompt);
-    fill_prompt(prompt + 300, 40, 5);
-    assert_int_equal(cached_of(&r, prompt, 340, ""), 288); /* the answer's last whole block */
-    buf_fini(&o.text);
-    job_give(&j);
-    assert_all_returned(&r, 2);
-    rig_fini(&r);
-}
-
-static void test_recurrent_branch_gets_a_checkpoint_for_the_next(void **state)
-{
-    int32_t prompt[200];
-    struct rig r;
-    rig_init_recurrent(&r, 2, 64, 64, 16);
-    for (unsigned i = 0; i < 4; i++) {
-        static const int32_t expected[] = {0, 0, 96, 96}; /* the second finds where they part, the third profits */
-        fill_prompt(prompt, 100, 4);
-        fill_prompt(prompt + 100, 100, 50 + i);
-        assert_int_equal(cached_of(&r, prompt, 200, ""), expected[i]);
-    }
-    rig_fini(&r);
-}
-
-static void test_recurrent_jobs_answer_as_if_alone(void **state)
-{
-    enum { N = 120 };
-    int32_t prompt[200];
-    struct job *jobs[N];
-    unsigned seed = 5;
-    for (int32_t n_checkpoints = 0; n_checkpoints <= 6; n_checkpoints += 3) { /* none: no reuse; few: they are fought for */
-        struct rig r;
-        int cached = 0;
-        rig_init_recurrent(&r, 6, 24, 64, n_checkpoints);
-        for (int i = 0; i < N; i++) {
-            seed = seed * 1103515245u + 12345;
-            int32_t n = 1 + (int32_t)(seed >> 16) % 200;
-            fill_prompt(prompt, n, (unsigned)i % 3);
-            struct engine_job_params p = params_of(prompt, n, 1 + (int32_t)(seed >> 20) % 90);
-            jobs[i] = add(&r, &p);
-        }
-        run(&r);
-        for (int i = 0; i < N; i++) {
-            assert_greedy(jobs[i]);
-            cached += jobs[i]->n_cached;
-            job_give(&jobs[i]);
-        }
-        assert_int_equal(cached > 0, n_checkpoints > 0);
-        assert_all_returned(&r, 6);
-        rig_fini(&r);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -784,22 +466,17 @@ int main(void)
         cmocka_unit_test(test_many_jobs_answer_as_if_alone),
         cmocka_unit_test(test_too_few_blocks_pause_but_never_change_answers),
         cmocka_unit_test(test_seeded_answers_do_not_depend_on_company),
-        cmocka_unit_test(test_prefix_is_found_again_within_its_scope),
-        cmocka_unit_test(test_replies_are_cached_too),
         cmocka_unit_test(test_answers_go_on_beside_a_long_prompt),
         cmocka_unit_test(test_prompts_of_several_jobs_share_a_step),
         cmocka_unit_test(test_users_take_turns),
+        cmocka_unit_test(test_equal_users_get_equal_shares),
         cmocka_unit_test(test_background_gives_way),
         cmocka_unit_test(test_random_cancellations_leave_nothing_behind),
         cmocka_unit_test(test_lost_device_fails_every_job),
         cmocka_unit_test(test_failed_step_ends_only_its_jobs),
-        cmocka_unit_test(test_no_tokens_wanted_reads_the_prompt_only),
         cmocka_unit_test(test_context_can_be_filled_to_the_last_token),
         cmocka_unit_test(test_reader_that_does_not_read_ends_its_job_only),
-        cmocka_unit_test(test_recurrent_prefix_goes_on_from_a_checkpoint),
-        cmocka_unit_test(test_recurrent_branch_gets_a_checkpoint_for_the_next),
-        cmocka_unit_test(test_recurrent_jobs_answer_as_if_alone),
         cmocka_unit_test(test_stop_string_ends_the_answer_before_it),
     };
-    return cmocka_run_group_tests(tests, load_vocab, unload_vocab);
+    return cmocka_run_group_tests(tests, rig_load_vocab, rig_unload_vocab);
 }
