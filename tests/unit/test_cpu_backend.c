@@ -17,6 +17,7 @@
 #define ROWS 64
 #define TOKENS 75 /* over two blocks of 32 */
 #define SEQUENCES 5
+#define STATES 7 /* one each, and two for checkpoints */
 
 static struct model *model;
 static const struct model_plan *plan;
@@ -25,11 +26,12 @@ static float *alone[SEQUENCES]; /* [n_vocab] logits of each sequence's last toke
 static struct step_row rows[ROWS];
 static struct err e;
 
-static int open_model(void **state)
+static int open_path(const char *name)
 {
     char path[4096];
     const char *root = getenv("srcdir");
-    snprintf(path, sizeof path, "%s/engine/demo-model", root ? root : ".");
+    snprintf(path, sizeof path, "%s/%s", root ? root : ".", name);
+    model_close(&model);
     model = model_open(path, &e);
     if (!model) {
         fprintf(stderr, "%s\n", e.text);
@@ -42,6 +44,16 @@ static int open_model(void **state)
     return 0;
 }
 
+static int open_model(void **state)
+{
+    return open_path("engine/demo-model");
+}
+
+static int open_recurrent_model(void **state)
+{
+    return open_path("tests/data/golden/qwen35moe/mlx-mixed3");
+}
+
 static int close_model(void **state)
 {
     for (int s = 0; s < SEQUENCES; s++)
@@ -52,8 +64,8 @@ static int close_model(void **state)
 
 static struct backend *open_backend(const struct kernels *k, int threads, bool exact)
 {
-    struct backend_params p = {.n_blocks = 32, .max_rows = ROWS, .max_sequences = SEQUENCES, .n_threads = threads,
-                               .exact = exact};
+    struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
+                               .n_threads = threads, .exact = exact};
     struct backend *b = cpu_open_with(plan, &p, k, &e);
     if (!b)
         fail_msg("%s", e.text);
@@ -72,7 +84,8 @@ static const int32_t *blocks_of(int s)
 static struct step_sequence part(int s, int start, int n)
 {
     return (struct step_sequence){.tokens = tokens[s] + start, .n_tokens = n, .start = start, .blocks = blocks_of(s),
-                                  .state = -1, .n_out = start + n == TOKENS ? 1 : 0, .want_logits = true};
+                                  
+                                  .state = plan->n_recurrent ? s : -1, .n_out = start + n == TOKENS ? 1 : 0, .want_logits = true};
 }
 
 static void run(struct backend *b, const struct step_sequence *s, int n)
@@ -198,6 +211,49 @@ static void test_a_copied_block_serves_another_sequence(void **state)
     cpu_backend.close(&b);
 }
 
+static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top, enum err_code code)
+{
+    struct step step = {.sequences = s, .n_sequences = n, .n_top = n_top};
+    memset(&e, 0, sizeof e);
+    assert_false(cpu_backend.step(b, &step, rows, &e));
+    assert_int_equal(e.code, code);
+    assert_true(e.text[0]);
+}
+
+/* The demo's test again, where sequences have a state beside keys and values. */
+static void test_recurrent_sequences_do_not_meet(void **state)
+{
+    struct backend *b = open_backend(kernels_best(), 1, false);
+    reference(b);
+    cpu_backend.close(&b);
+    b = open_backend(kernels_best(), 2, false);
+    for (int chunk = 1; chunk <= ROWS; chunk += 9) {
+        prefill(b, 1, 0, chunk); /* the state that the last round left is begun anew */
+        expect_row(&rows[0], 1, "recurrent chunks");
+    }
+    check_mixed(b, "recurrent batch");
+    cpu_backend.close(&b);
+}
+
+static void test_a_copied_state_goes_on_where_it_was(void **state)
+{
+    struct backend *b = open_backend(kernels_best(), 2, false);
+    reference(b);
+    struct step_sequence q = part(2, 0, 40);
+    run(b, &q, 1);
+    assert_true(cpu_backend.copy_state(b, 2, 6, &e));
+    for (int round = 0; round < 2; round++) { /* twice from the checkpoint, the second over a used state */
+        assert_true(cpu_backend.copy_state(b, 6, 2, &e));
+        prefill(b, 2, 40, 8);
+        expect_row(&rows[0], 2, "copied state");
+    }
+    assert_false(cpu_backend.copy_state(b, 0, STATES, &e));
+    q = part(2, 0, 5);
+    q.state = -1;
+    refuse(b, &q, 1, 1, ERR_INTERNAL);
+    cpu_backend.close(&b);
+}
+
 static uint64_t moe_bytes(const struct layer_plan *layer, int experts)
 {
     const struct moe_plan *m = &layer->moe;
@@ -236,7 +292,8 @@ static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
 
 static void test_estimate_is_what_open_takes(void **state)
 {
-    struct backend_params p = {.n_blocks = 32, .max_rows = ROWS, .max_sequences = SEQUENCES, .n_threads = 2};
+    struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
+                               .n_threads = 2};
     struct backend_memory want, got;
     assert_true(cpu_backend.estimate(plan, &p, &want, &e));
     struct backend *b = cpu_backend.open(plan, &p, &e);
@@ -252,15 +309,6 @@ static void test_estimate_is_what_open_takes(void **state)
     assert_int_equal(got.host, want.host);
     assert_int_equal(got.device, 0);
     cpu_backend.close(&b);
-}
-
-static void refuse(struct backend *b, const struct step_sequence *s, int n, int n_top, enum err_code code)
-{
-    struct step step = {.sequences = s, .n_sequences = n, .n_top = n_top};
-    memset(&e, 0, sizeof e);
-    assert_false(cpu_backend.step(b, &step, rows, &e));
-    assert_int_equal(e.code, code);
-    assert_true(e.text[0]);
 }
 
 static void test_steps_that_make_no_sense_are_refused(void **state)
@@ -300,5 +348,10 @@ int main(void)
         cmocka_unit_test(test_estimate_is_what_open_takes),
         cmocka_unit_test(test_steps_that_make_no_sense_are_refused),
     };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    const struct CMUnitTest recurrent[] = {
+        cmocka_unit_test(test_recurrent_sequences_do_not_meet),
+        cmocka_unit_test(test_a_copied_state_goes_on_where_it_was),
+    };
+    int failed = cmocka_run_group_tests(tests, open_model, NULL);
+    return failed + cmocka_run_group_tests(recurrent, open_recurrent_model, close_model);
 }
