@@ -39,6 +39,21 @@ for (const [name, o, stream] of [
   });
 }
 
+test('a client that does not read holds up nobody, and is let go when it leaves', async () => {
+  const net = await import('node:net');
+  const body = JSON.stringify({ messages: order({ text: 'word '.repeat(3000) }), stream: true });
+  const socket = net.connect(s.port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.pause();
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${s.key}\r\n` +
+    `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  await sleep(700);
+  const other = await s.stream({ messages: order({ text: 'not held up' }) });
+  assert.equal(joined(other.chunks).content, 'not held up');
+  socket.destroy();
+  await becomesIdle(2000);
+});
+
 test('a storm of disconnects leaves the rest alone', async () => {
   const text = 'alpha beta gamma delta '.repeat(20).trim();
   const stays = s.stream({ messages: order({ text, token_ms: 10 }) });

@@ -20,7 +20,10 @@ function isError(text, want) {
   const got = status(text);
   assert.ok(want.includes(got), `${got} is not in ${want}: ${text.slice(0, 300)}`);
   const body = text.slice(text.indexOf('\r\n\r\n') + 4);
-  assert.equal(typeof JSON.parse(body).error.message, 'string');
+  const e = JSON.parse(body).error;
+  assert.equal(typeof e.message, 'string');
+  assert.match(e.request_id, /^req_[0-9a-f]{24,32}$/);
+  assert.ok(text.toLowerCase().includes(`x-request-id: ${e.request_id}`));
 }
 
 test('what is not HTTP', async () => {
