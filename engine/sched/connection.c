@@ -11,6 +11,8 @@
 #define READ_BYTES ((size_t)64 << 10)
 #define SEND_BYTES ((size_t)32 << 10)
 #define MAX_GROUPS 256
+/* What a peer that does not read can hold in the kernel; the rest waits in its job's log, which is bounded as well. */
+#define SOCKET_BYTES (64 << 10)
 
 struct connection *connection_create(int fd)
 {
@@ -20,6 +22,7 @@ struct connection *connection_create(int fd)
         return NULL;
     }
     c->fd = fd;
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SOCKET_BYTES}, sizeof(int));
     c->opened_ms = clock_ms();
     message_put_hello(&c->out, "sluice-engine");
     return c;

@@ -11,7 +11,10 @@
 
 #include "engine/base/clock.h"
 
-#define SECONDS_PER_SCAN 5
+/* Memory is counted every few seconds, but never for more than a hundredth of the time: the walk over the pages of a
+ * 70 GB model takes a while, and an idle engine is to be idle. */
+#define SCAN_SECONDS 5.0
+#define SCAN_SHARE 100.0
 #define PAGES_PER_LOOK ((size_t)16384)
 #define PAGES_PER_TICK ((size_t)2 << 20) /* 8 GiB of 4 KiB pages: some 10 ms each second at most */
 #define LONG_STEP_S 10.0
@@ -28,6 +31,7 @@ struct monitor {
     int mapping;
     size_t offset;
     uint64_t resident;
+    double next_scan_ms;
     unsigned char *pages; /* [PAGES_PER_LOOK] as mincore gives them */
 };
 
@@ -95,10 +99,16 @@ static void note_long_step(struct monitor *m, struct status_page *page)
         page->error[0] = 0;
 }
 
-static void tick(struct monitor *m, bool scan)
+static void tick(struct monitor *m)
 {
+    double start = clock_ms();
+    bool scan = start >= m->next_scan_ms;
     uint64_t resident = scan ? resident_bytes() : 0;
     bool walked = m->model && (scan || m->mapping || m->offset) && walk_mappings(m);
+    double took = clock_ms() - start;
+    if (scan)
+        m->next_scan_ms = start + SCAN_SECONDS * 1e3;
+    m->next_scan_ms += took * SCAN_SHARE;
     struct status_page *page = status_begin(m->status);
     if (resident)
         page->resident_bytes = resident;
@@ -114,8 +124,8 @@ static void *run(void *context)
     struct timespec next;
     pthread_mutex_lock(&m->lock);
     clock_gettime(CLOCK_MONOTONIC, &next);
-    for (int second = 0; !m->stop; second++) {
-        tick(m, second % SECONDS_PER_SCAN == 0);
+    while (!m->stop) {
+        tick(m);
         next.tv_sec++;
         while (!m->stop && pthread_cond_timedwait(&m->wake, &m->lock, &next) == 0)
             ;

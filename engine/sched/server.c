@@ -315,6 +315,17 @@ static void serve(struct server *s, struct connection *c, uint32_t events)
         pump(s, c);
 }
 
+/* One line to say why, as far as it goes into the socket at once. */
+static void turn_away(struct connection *c)
+{
+    struct err e = {0};
+    err_set(&e, ERR_BUSY, "%d connections are open already", MAX_CONNECTIONS);
+    log_warn("connection refused: %s", e.text);
+    connection_refuse(c, &e);
+    connection_send(c);
+    connection_destroy(&c);
+}
+
 static void accept_all(struct server *s)
 {
     for (;;) {
@@ -323,14 +334,18 @@ static void accept_all(struct server *s)
             continue;
         if (fd < 0)
             return;
-        if (!connection_peer_allowed(fd, s->set.group) || s->n_connections >= MAX_CONNECTIONS) {
-            log_warn("connection refused connections=%d", s->n_connections);
+        if (!connection_peer_allowed(fd, s->set.group)) {
+            log_warn("connection refused: neither our user nor of the group");
             close(fd);
             continue;
         }
         struct connection *c = connection_create(fd);
         if (!c)
             continue;
+        if (s->n_connections >= MAX_CONNECTIONS) {
+            turn_away(c);
+            continue;
+        }
         if (!watch(s, fd, c, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD)) {
             connection_destroy(&c);
             continue;
