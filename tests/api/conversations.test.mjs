@@ -305,3 +305,19 @@ test('many answers at once are each kept as they were streamed', async () => {
     assert.deepEqual(m, out.last.message);
   }
 });
+
+test('after a restart of everything an answer that was cut off is there with what it had', async () => {
+  const c = await make({ title: 'restart' });
+  const { id, text } = await begin(c.id);
+  s.child.kill('SIGTERM');
+  await s.exited;
+  s.ended = undefined;
+  s.spawn();
+  await s.ready();
+  const m = await ended(c.id, id, 4000);
+  assert.ok(['error', 'stopped', 'length'].includes(m.status), m.status);
+  assert.ok((m.reasoning + m.content).startsWith(text));
+  if (m.status === 'error') assert.ok(m.error);
+  const next = await post(c.id, { regenerate: id, settings: short });
+  assert.equal(next.names.at(-1), 'done');
+});

@@ -1,0 +1,98 @@
+// sluice user, key, export, backup: on a state folder without a server.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const sluice = process.env.SLUICE_BIN ? path.join(process.env.SLUICE_BIN, 'sluice')
+  : path.join(process.env.SLUICE_PREFIX ?? path.join(top, 'build/root'), 'bin/sluice');
+const dir = mkdtempSync(path.join(os.tmpdir(), 'slc-'));
+const state = path.join(dir, 'state');
+after(() => rmSync(dir, { recursive: true, force: true }));
+
+function run(args, input) {
+  const r = spawnSync(sluice, [...args, '--state', state], { input, encoding: 'utf8' });
+  return { code: r.status, out: r.stdout, err: r.stderr };
+}
+
+test('nothing is made by commands that only read', () => {
+  const r = run(['user', 'list']);
+  assert.equal(r.code, 1);
+  assert.match(r.err, /no database yet/);
+  assert.ok(!existsSync(path.join(state, 'sluice.db')));
+});
+
+test('a user is added with a password that is shown once', () => {
+  const r = run(['user', 'add', 'ada', '--admin']);
+  assert.equal(r.code, 0, r.err);
+  assert.match(r.out, /password {2}[a-z2-9]{5}(-[a-z2-9]{5}){3}\n/);
+  assert.equal(statSync(path.join(state, 'sluice.db')).mode & 0o777, 0o600);
+  assert.match(run(['user', 'list']).out, /ada +admin +active/);
+  assert.equal(run(['user', 'add', 'Ada']).code, 1, 'the name is taken');
+});
+
+test('a password from outside is not printed, and a short one is refused', () => {
+  const r = run(['user', 'add', 'bob', '--password-file', '-'], 'correct horse battery\n');
+  assert.equal(r.code, 0, r.err);
+  assert.doesNotMatch(r.out, /horse/);
+  const short = run(['user', 'password', 'bob', '--password-file', '-'], 'short\n');
+  assert.equal(short.code, 2);
+  assert.match(short.err, /password: a password has 8 to 1024 bytes/);
+  const file = path.join(dir, 'password');
+  writeFileSync(file, 'another good one\n');
+  assert.equal(run(['user', 'password', 'bob', '--password-file', file]).code, 0);
+});
+
+test('keys are shown once, listed by their beginning, removed by id', () => {
+  const made = run(['key', 'add', 'bob', '--name', 'laptop']);
+  assert.equal(made.code, 0, made.err);
+  const key = made.out.trim();
+  assert.match(key, /^sk-sluice-[\w-]{43}$/);
+  const list = run(['key', 'list', 'bob']).out;
+  assert.match(list, /laptop/);
+  assert.ok(!list.includes(key));
+  const database = readFileSync(path.join(state, 'sluice.db')).toString('latin1') + readFileSync(path.join(state, 'sluice.db-wal')).toString('latin1');
+  assert.ok(!database.includes(key.slice(20)), 'only its hash is kept');
+  const id = list.split('\n')[1].split(' ')[0];
+  assert.equal(run(['key', 'remove', 'ada', id]).code, 1, "another user's");
+  assert.equal(run(['key', 'remove', 'bob', id]).code, 0);
+  assert.equal(run(['key', 'remove', 'bob', id]).code, 1);
+  assert.equal(run(['key', 'remove', 'bob', 'x']).code, 2);
+});
+
+test('the last admin stays; a removed name is free', () => {
+  const last = run(['user', 'remove', 'ada']);
+  assert.equal(last.code, 1);
+  assert.match(last.err, /last admin/);
+  assert.equal(run(['user', 'remove', 'bob']).code, 0);
+  assert.equal(run(['user', 'remove', 'bob']).code, 1);
+  assert.equal(run(['user', 'add', 'bob']).code, 0);
+});
+
+test('an export is JSON; a backup is a database of its own', () => {
+  const out = run(['export', 'ada']);
+  assert.equal(out.code, 0, out.err);
+  const value = JSON.parse(out.out);
+  assert.equal(value.format, 'sluice-export');
+  assert.deepEqual(value.conversations, []);
+  const file = path.join(dir, 'copy.db');
+  assert.equal(run(['backup', file]).code, 0);
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.equal(readFileSync(file).subarray(0, 15).toString(), 'SQLite format 3');
+  assert.equal(run(['backup', path.join(dir, 'nowhere/copy.db')]).code, 1);
+  assert.equal(run(['export', 'nobody']).code, 1);
+});
+
+test('wrong use says how to use it', () => {
+  for (const args of [['user'], ['user', 'add'], ['user', 'fly', 'x'], ['user', 'list', 'x'], ['key'], ['key', 'add'], ['key', 'remove', 'ada'],
+    ['export'], ['backup'], ['backup', 'a', 'b'], ['user', 'list', '--bogus']]) {
+    const r = run(args);
+    assert.equal(r.code, 2, args.join(' '));
+    assert.match(r.out + r.err, /usage|bogus/);
+  }
+  for (const name of ['user', 'key', 'export', 'backup']) assert.equal(run([name, '--help']).code, 0);
+});
