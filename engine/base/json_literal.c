@@ -5,11 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool all_digits(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++) /* no strspn: the text ends where `len` says, not at a NUL */
+        if (s[i] < '0' || s[i] > '9')
+            return false;
+    return len > 0;
+}
+
 /* Is it an integer of at most 15 digits? Those need no literal. */
 static bool is_plain(const char *s, size_t len)
 {
-    return len <= 15 && s[0] != '-' ? strspn(s, "0123456789") >= len
-                                    : len > 1 && len <= 16 && s[0] == '-' && s[1] != '0' && strspn(s + 1, "0123456789") >= len - 1;
+    if (s[0] == '-')
+        return len > 1 && len <= 16 && s[1] != '0' && all_digits(s + 1, len - 1);
+    return len <= 15 && all_digits(s, len);
 }
 
 /* The next number in the text, which json_scan has passed; NULL at the end. */

@@ -117,9 +117,9 @@ void bind_missing(struct binder *b, struct names n)
     const char *name = b->gguf ? n.gguf : n.hf;
     if (name)
         full_path(b, name, path);
-    size_t at = strlen(b->missing);
-    if (at + strlen(path) + 16 < sizeof b->missing)
-        snprintf(b->missing + at, sizeof b->missing - at, "%s%s", at ? ", " : "", path);
+    size_t at = strlen(b->missing), room = sizeof b->missing - at;
+    if (strlen(path) + 16 < room)
+        snprintf(b->missing + at, room, "%s%.*s", at ? ", " : "", (int)room - 3, path);
     b->n_missing++;
 }
 

@@ -37,7 +37,7 @@ static bool read_tokens(struct vocab_source *s, const struct gguf *g, struct err
     s->n_tokens = (size_t)tokens->n;
     for (uint64_t i = 0; i < tokens->n; i++) {
         struct gguf_string text = gguf_next_string(tokens, &at);
-        int type = types ? (int)gguf_array_number(types, i) : 1;
+        double type = types ? gguf_array_number(types, i) : 1;
         bool special = type == TOKEN_CONTROL || type == TOKEN_UNKNOWN;
         if (type == TOKEN_UNUSED || !text.len)
             continue;

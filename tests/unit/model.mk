@@ -1,5 +1,5 @@
 # tests of engine/model
-MODEL_TESTS = %D%/test_weight %D%/test_safetensors
+MODEL_TESTS = %D%/test_weight %D%/test_safetensors %D%/test_model %D%/test_gguf
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
 MODEL_TEST_LIBS = $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -8,3 +8,7 @@ MODEL_TEST_LIBS = $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_weight_LDADD = $(MODEL_TEST_LIBS)
 %C%_test_safetensors_SOURCES = %D%/test_safetensors.c
 %C%_test_safetensors_LDADD = $(MODEL_TEST_LIBS)
+%C%_test_model_SOURCES = %D%/test_model.c %D%/tiny_model.c %D%/tiny_model.h
+%C%_test_model_LDADD = $(MODEL_TEST_LIBS)
+%C%_test_gguf_SOURCES = %D%/test_gguf.c
+%C%_test_gguf_LDADD = $(MODEL_TEST_LIBS)
