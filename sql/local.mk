@@ -10,7 +10,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/store.c %D%/store.h %D%/statement.c %D%/statement.h %D%/migrate.c %D%/migrate.h \
 	%D%/embedded.h %D%/store_backup.c %D%/store_users.c %D%/store_users.h %D%/store_sessions.c %D%/users_row.h \
 	%D%/store_conversations.c %D%/store_conversations.h %D%/store_messages.c \
-	%D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h
+	%D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(CJSON_LIBS)
 

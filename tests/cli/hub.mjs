@@ -1,0 +1,83 @@
+// A hub on loopback that speaks the Hugging Face protocol, and one of another host that large files are redirected
+// to; both do wrong on demand.
+import { createHash } from "node:crypto";
+import { createServer } from "node:http";
+
+export const sha256 = (data) => createHash("sha256").update(data).digest("hex");
+// bytes that repeat nowhere, so that a part in the wrong place is seen
+export function bytes(n, seed = 1) {
+  const out = Buffer.alloc(n);
+  let x = seed >>> 0 || 1;
+  for (let i = 0; i < n; i++) {
+    x ^= x << 13; x >>>= 0; x ^= x >>> 17; x ^= x << 5; x >>>= 0;
+    out[i] = x & 255;
+  }
+  return out;
+}
+
+const listen = (server) => new Promise((done) => server.listen(0, "127.0.0.1", () => done(server.address().port)));
+
+// files: {name: {data, lfs, etag, sum, size}}. fault(request) may answer by itself (true) or change how it's answered
+// ({cut: n} bytes, {short: n}, {plain: true} no ranges, {data}).
+export async function startHub(files, options = {}) {
+  const hub = { files, log: [], fault: () => null, commit: "c0ffee".padEnd(40, "0"), open: 0, most: 0, ...options };
+  const send = (req, res, file, extra = {}) => {
+    const change = hub.fault(req, res, hub) || {};
+    if (change === true) return;
+    const data = change.data || file.data;
+    const range = !change.plain && /^bytes=(\d+)-(\d+)$/.exec(req.headers.range || "");
+    let from = 0, to = data.length;
+    if (range) [from, to] = [Number(range[1]), Math.min(Number(range[2]) + 1, data.length)];
+    const headers = { "content-length": to - from, etag: `"${file.etag || sha256(file.data).slice(0, 40)}"`, ...extra };
+    if (range && from >= data.length) return res.writeHead(416, { "content-range": `bytes */${data.length}` }).end();
+    if (range) headers["content-range"] = `bytes ${from}-${to - 1}/${data.length}`;
+    if (change.headers) Object.assign(headers, change.headers);
+    if (change.unsized) delete headers["content-length"];
+    res.writeHead(range ? 206 : 200, headers);
+    if (req.method === "HEAD") return res.end();
+    const body = data.subarray(from, to);
+    if (change.cut !== undefined) { // the connection breaks in the middle
+      res.write(body.subarray(0, Math.min(change.cut, body.length - 1)), () => setTimeout(() => req.socket.destroy(), 5));
+      return;
+    }
+    if (change.slow) {
+      let at = 0;
+      const timer = setInterval(() => {
+        if (at >= body.length || res.destroyed) { clearInterval(timer); return res.end(); }
+        res.write(body.subarray(at, at += change.slow));
+      }, 20);
+      return;
+    }
+    res.end(body);
+  };
+  const handler = (host) => (req, res) => {
+    const url = new URL(req.url, "http://hub");
+    hub.log.push({ host, method: req.method, path: decodeURIComponent(url.pathname), range: req.headers.range || "", token: req.headers.authorization || "" });
+    hub.most = Math.max(hub.most, ++hub.open);
+    res.on("close", () => hub.open--);
+    if (host === "other") return send(req, res, hub.files[decodeURIComponent(url.pathname.slice(1))]);
+    if (hub.token && req.headers.authorization !== `Bearer ${hub.token}`) return res.writeHead(401).end("who are you");
+    if (url.pathname.startsWith("/api/models/")) {
+      if (hub.fault(req, res, hub) === true) return;
+      if (!/^\/api\/models\/lab\/tiny\/revision\/(main|v1)$/.test(url.pathname)) return res.writeHead(404).end("{}");
+      const siblings = Object.entries(hub.files).map(([rfilename, f]) => ({ rfilename,
+        ...(hub.blobs ? { size: f.data.length, ...(f.lfs ? { lfs: { sha256: f.sum || sha256(f.data), size: f.data.length } } : {}) } : {}) }));
+      return res.writeHead(200, { "content-type": "application/json" }).end(hub.list || JSON.stringify({ id: "lab/tiny", sha: hub.commit, siblings }));
+    }
+    const name = decodeURIComponent(url.pathname).split(`/resolve/${hub.commit}/`)[1];
+    const file = hub.files[name];
+    if (!file) return res.writeHead(404).end("no such file");
+    if (!file.lfs) return send(req, res, file);
+    const change = req.method === "HEAD" ? hub.fault(req, res, hub) : null;
+    if (change === true) return;
+    res.writeHead(302, { location: `http://localhost:${hub.otherPort}/${encodeURIComponent(name)}`, "content-length": 0,
+      "x-linked-etag": `"${file.sum || sha256(file.data)}"`, "x-linked-size": String(file.size ?? file.data.length) }).end();
+  };
+  const main = createServer(handler("hub")), other = createServer(handler("other"));
+  hub.port = await listen(main);
+  hub.otherPort = await listen(other);
+  hub.url = `http://127.0.0.1:${hub.port}`;
+  hub.loads = () => hub.log.filter((r) => r.method === "GET" && !r.path.startsWith("/api/"));
+  hub.stop = () => { for (const s of [main, other]) { s.closeAllConnections(); s.close(); } };
+  return hub;
+}
