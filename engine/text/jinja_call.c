@@ -142,12 +142,9 @@ static int bind_parameters(struct jinja_run *r, const struct jnode *node, struct
         const struct jstring *name = r->t->names[p->name];
         if (i < rest->n)
             v = rest->at[i];
-        else if (take_keyword(rest, name, &v))
-            ;
-        else if (p->a)
-            v = jinja_eval(r, p->a);
-        else
-            v = jinja_undefined_text(r, jinja_printf(r, "parameter '%.100s' was not provided", name->data));
+        else if (!take_keyword(rest, name, &v))
+            v = p->a ? jinja_eval(r, p->a)
+                     : jinja_undefined_text(r, jinja_printf(r, "parameter '%.100s' was not provided", name->data));
         jinja_assign(r, p->name, v);
     }
     return i;

@@ -335,7 +335,7 @@ static struct jvalue filter_dictsort(struct jcall *c)
 }
 
 /* groupby(attribute, default=none, case_sensitive=false): tuples of (grouper, list), which also answer to
- * .grouper and .list, so they are dicts with both names that unpack like pairs: see jinja_group. */
+ * .grouper and .list (own_attribute in jinja_access.c). */
 static struct jvalue filter_groupby(struct jcall *c)
 {
     struct jvalue sorted = copy_list(c->r, c->self, J_LIST), out = jinja_list(c->r, J_LIST, 0);

@@ -167,7 +167,6 @@ static void put_percent(struct percent *p, struct jbuilder *b, const struct spec
 {
     struct jvalue text;
     int64_t i;
-    struct spec as = *s;
     switch (s->kind) {
     case 's': text = cut_text(p->r, s, jinja_str(p->r, v)); break;
     case 'r':
@@ -189,7 +188,7 @@ static void put_percent(struct percent *p, struct jbuilder *b, const struct spec
             text = jinja_type_error(p->r, "%%%c format: a number is required, not %s", s->kind, jinja_type_name(v));
         break;
     case 'e': case 'E': case 'f': case 'F': case 'g': case 'G':
-        text = jinja_is_number(v) ? float_text(p->r, &as, jinja_double(v))
+        text = jinja_is_number(v) ? float_text(p->r, s, jinja_double(v))
                                   : jinja_type_error(p->r, "must be real number, not %s", jinja_type_name(v));
         break;
     default: text = jinja_type_error(p->r, "unsupported format character '%c'", s->kind > 31 ? s->kind : '?');

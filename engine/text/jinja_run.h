@@ -54,7 +54,6 @@ struct jvalue jinja_eval_call(struct jinja_run *r, const struct jnode *n);
 struct jvalue jinja_eval_filter(struct jinja_run *r, const struct jnode *n, struct jvalue in);
 bool jinja_eval_args(struct jinja_run *r, const struct jnode *list, struct jargs *args);
 struct jvalue jinja_call(struct jinja_run *r, struct jvalue f, const struct jargs *args);
-struct jvalue jinja_for(struct jinja_run *r, const struct jnode *n, struct jvalue items, int depth0);
 enum jflow jinja_for_flow(struct jinja_run *r, const struct jnode *n);
 /* Assigns to a name, ns.attribute or a tuple of them. */
 void jinja_assign_target(struct jinja_run *r, const struct jnode *target, struct jvalue v);
@@ -65,7 +64,6 @@ struct jvalue jinja_capture(struct jinja_run *r, const struct jnode *body);
 struct jmacro {
     const struct jnode *node;
     struct jframe *frame; /* the scope it was made in */
-    bool outside_caller;  /* it is the body of a call block */
 };
 struct jvalue jinja_make_macro(struct jinja_run *r, const struct jnode *n);
 struct jvalue jinja_call_macro(struct jinja_run *r, const struct jmacro *m, const struct jargs *args);
