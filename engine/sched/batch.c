@@ -8,6 +8,7 @@
  * delays a cancellation. */
 #define PREFILL_MS_BESIDE_ANSWERS 100.0
 #define PREFILL_MS_ALONE 500.0
+#define LEAST_ROWS_BESIDE_ANSWERS 8 /* a very slow device still gets its prompts read */
 /* A decoded token costs the device more than a prompt's: what the fair shares count (2: as in the paper). */
 #define DECODE_COST 2.0
 
@@ -90,7 +91,8 @@ static int32_t prefill_budget(const struct scheduler *s)
         if (most < rows)
             rows = (int32_t)most;
     }
-    return rows > BACKEND_BLOCK_TOKENS ? rows : BACKEND_BLOCK_TOKENS;
+    int32_t least = s->decode_rows ? LEAST_ROWS_BESIDE_ANSWERS : BACKEND_BLOCK_TOKENS;
+    return rows > least ? rows : least;
 }
 
 static void add_prefills(struct scheduler *s, bool background)
@@ -100,10 +102,9 @@ static void add_prefills(struct scheduler *s, bool background)
     while (budget > 0 && (j = next_prefill(s, background)) != NULL) {
         int32_t rest = j->n_tokens - j->n_computed;
         int32_t n = rest;
-        if (rest > budget) { /* a part ends with a block, so that the next one starts with whole tiles */
+        if (rest > budget) { /* a part ends with a block if it can, so that the next one starts with whole tiles */
             n = (j->n_computed + budget) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS - j->n_computed;
-            if (n <= 0)
-                return;
+            n = n > 0 ? n : budget;
         }
         int32_t stop = next_checkpoint(j);
         if (stop && n > stop - j->n_computed)
@@ -230,7 +231,7 @@ bool batch_run(struct scheduler *s, struct err *e)
         return false;
     double now = clock_ms();
     tally_step(&s->tally, (now - start) * 1e-3, s->prefill_rows, s->decode_rows);
-    if (s->prefill_rows >= BACKEND_BLOCK_TOKENS) {
+    if (s->prefill_rows >= LEAST_ROWS_BESIDE_ANSWERS) {
         double row_ms = (now - start) / s->prefill_rows;
         s->row_ms = s->row_ms > 0 ? 0.7 * s->row_ms + 0.3 * row_ms : row_ms;
     }

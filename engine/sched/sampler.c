@@ -6,19 +6,15 @@
 #include <string.h>
 
 #include "engine/sched/random.h"
+#include "engine/sched/ranking.h"
 
 #define IN_PROMPT 0x80000000u
-
-struct candidate {
-    float logit;
-    int32_t id;
-};
 
 struct sampler_work {
     int32_t n_vocab;
     float *logits;          /* [n_vocab] the row after bias and penalties */
-    struct candidate *list; /* [n_vocab] a heap, then the kept ones in order */
-    double *weight;         /* [n_vocab] exp((logit - max) / temperature) of list[i] */
+    float *weight;          /* [n_vocab] exp((logit - max) / temperature), of a row or of the list */
+    struct candidate *list; /* [n_vocab] the best, in order */
 };
 
 struct sampler {
@@ -158,7 +154,7 @@ static void adjust(const struct sampler *s, float *logits)
 {
     const struct engine_sampling *set = &s->set;
     for (int32_t i = 0; i < set->n_bias; i++)
-        logits[set->bias[i].id] += set->bias[i].bias;
+        logits[set->bias[i].id] = tame(logits[set->bias[i].id] + set->bias[i].bias);
     for (int32_t i = 0; i < s->n_seen; i++) {
         int32_t id = s->seen[i];
         uint32_t n = s->count[id] & ~IN_PROMPT;
@@ -166,55 +162,12 @@ static void adjust(const struct sampler *s, float *logits)
         v = v > 0 ? v / set->repetition_penalty : v * set->repetition_penalty;
         if (n)
             v -= set->presence_penalty + set->frequency_penalty * (float)n;
-        logits[id] = v;
+        logits[id] = tame(v);
     }
-}
-
-/* Before in the order of candidates: the greater logit; equal ones: the lower id. */
-static bool before(struct candidate a, struct candidate b)
-{
-    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-}
-
-static void sift_down(struct candidate *heap, int32_t n, int32_t at)
-{
-    struct candidate c = heap[at];
-    for (;;) {
-        int32_t child = 2 * at + 1;
-        if (child >= n)
-            break;
-        if (child + 1 < n && before(heap[child + 1], heap[child]))
-            child++;
-        if (!before(heap[child], c))
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = c;
-}
-
-/* Moves the best of the heap list[0 .. *n) to the end of it and shrinks it: called k times, the best k stand in
- * reverse at the end of the array. */
-static struct candidate pop(struct candidate *heap, int32_t *n)
-{
-    struct candidate best = heap[0];
-    heap[0] = heap[--*n];
-    sift_down(heap, *n, 0);
-    heap[*n] = best;
-    return best;
-}
-
-static int32_t greatest(const float *logits, int32_t n)
-{
-    int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return best;
 }
 
 /* Draws among n weights; u in [0, 1). */
-static int32_t draw(const double *weight, int32_t n, double total, double u)
+static int32_t draw(const float *weight, int32_t n, double total, double u)
 {
     double left = u * total;
     int32_t last = 0;
@@ -222,58 +175,75 @@ static int32_t draw(const double *weight, int32_t n, double total, double u)
         if (weight[i] <= 0)
             continue;
         last = i; /* rounding may leave a crumb after the last weight */
-        left -= weight[i];
+        left -= (double)weight[i];
         if (left < 0)
             return i;
     }
     return last;
 }
 
-static double weight_of(const struct sampler *s, float logit, float max)
+/* 1 / temperature, finite: the greatest logit's distance of 0 must stay 0 */
+static float sharpness_of(const struct sampler *s)
 {
-    return exp(((double)logit - (double)max) / (double)s->set.temperature);
+    float sharpness = 1 / s->set.temperature;
+    return sharpness < FLT_MAX ? sharpness : FLT_MAX;
 }
 
-/* top_p, min_p and the draw over a list in order; n >= 1 and a finite best logit. */
-static int32_t draw_ordered(const struct sampler *s, struct sampler_work *w, const struct candidate *list, int32_t n,
-                            double u)
+/* top_p, min_p and the draw over w->list, which is in order; its weights sum to at most `total`, the rest being below
+ * them. n >= 1, and a finite best logit. */
+static int32_t draw_ordered(const struct sampler *s, struct sampler_work *w, int32_t n, double total, double u)
 {
-    double total = 0, kept = 0;
+    double kept = 0;
     int32_t k = 0;
     for (int32_t i = 0; i < n; i++)
-        total += w->weight[i] = weight_of(s, list[i].logit, list[0].logit);
-    while (k < n && (k == 0 || (kept < (double)s->set.top_p * total && w->weight[k] >= (double)s->set.min_p)))
-        kept += w->weight[k++];
-    return list[draw(w->weight, k, kept, u)].id;
+        w->weight[i] = ranking_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
+    while (k < n && (k == 0 || (kept < (double)s->set.top_p * total && w->weight[k] >= s->set.min_p)))
+        kept += (double)w->weight[k++];
+    return w->list[draw(w->weight, k, kept, u)].id;
 }
 
-/* The same without top_k: the total is over the whole row, and only what top_p may keep is brought in order. */
+static int32_t draw_top_k(const struct sampler *s, struct sampler_work *w, int32_t k, double u)
+{
+    double total = 0;
+    for (int32_t i = 0; i < k; i++)
+        total += (double)ranking_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
+    return draw_ordered(s, w, k, total, u);
+}
+
+/* top_p without top_k. Only what it may keep is brought in order: the tokens over a floor that is lowered until they
+ * hold enough of the whole. */
 static int32_t draw_nucleus(const struct sampler *s, struct sampler_work *w, float max, double u)
 {
-    int32_t n = 0;
-    double total = 0, kept = 0;
-    for (int32_t i = 0; i < w->n_vocab; i++) {
-        double p = weight_of(s, w->logits[i], max);
-        total += p;
-        if (p > 0 && p >= (double)s->set.min_p)
+    double total = ranking_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
+    for (float floor = 1e-2f;; floor *= 1e-2f) {
+        double held = 0;
+        int32_t n = 0;
+        bool all = floor < FLT_MIN || floor <= s->set.min_p; /* nothing lower may be kept anyway */
+        float least = all ? s->set.min_p : floor;
+        for (int32_t i = 0; i < w->n_vocab; i++) {
+            if (w->weight[i] <= 0 || w->weight[i] < least)
+                continue;
+            held += (double)w->weight[i];
             w->list[n++] = (struct candidate){w->logits[i], i};
+        }
+        if (!all && held < (double)s->set.top_p * total)
+            continue;
+        ranking_sort(w->list, n);
+        return draw_ordered(s, w, n, total, u);
     }
-    for (int32_t i = n / 2 - 1; i >= 0; i--)
-        sift_down(w->list, n, i);
-    int32_t all = n, k = 0;
-    while (n > 0 && (k == 0 || kept < (double)s->set.top_p * total))
-        kept += w->weight[k++] = weight_of(s, pop(w->list, &n).logit, max);
-    return w->list[all - 1 - draw(w->weight, k, kept, u)].id;
 }
 
 /* No top_k, no top_p: no order is needed. */
 static int32_t draw_plain(const struct sampler *s, struct sampler_work *w, float max, double u)
 {
-    double total = 0;
-    for (int32_t i = 0; i < w->n_vocab; i++) {
-        double p = weight_of(s, w->logits[i], max);
-        w->weight[i] = p >= (double)s->set.min_p ? p : 0;
-        total += w->weight[i];
+    double total = ranking_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
+    if (s->set.min_p > 0) {
+        total = 0;
+        for (int32_t i = 0; i < w->n_vocab; i++) {
+            if (w->weight[i] < s->set.min_p)
+                w->weight[i] = 0;
+            total += (double)w->weight[i];
+        }
     }
     return draw(w->weight, w->n_vocab, total, u);
 }
@@ -283,29 +253,14 @@ static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const
     for (int32_t i = 0; i < w->n_vocab; i++)
         w->logits[i] = tame(row[i]);
     adjust(s, w->logits);
-    for (int32_t i = 0; i < s->n_seen; i++)
-        w->logits[s->seen[i]] = tame(w->logits[s->seen[i]]);
-    int32_t best = greatest(w->logits, w->n_vocab);
+    int32_t best = ranking_greatest(w->logits, w->n_vocab);
     float max = w->logits[best];
     if (s->set.temperature <= 0 || max == -INFINITY)
         return best;
     if (s->set.top_k == 0 || s->set.top_k >= w->n_vocab)
         return s->set.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
-    int32_t n = w->n_vocab, k = s->set.top_k;
-    for (int32_t i = 0; i < n; i++)
-        w->list[i] = (struct candidate){w->logits[i], i};
-    for (int32_t i = n / 2 - 1; i >= 0; i--)
-        sift_down(w->list, n, i);
-    for (int32_t i = 0; i < k; i++)
-        pop(w->list, &n);
-    /* the best k stand at the end, best last: turn them round */
-    struct candidate *ordered = w->list + n;
-    for (int32_t i = 0, j = k - 1; i < j; i++, j--) {
-        struct candidate c = ordered[i];
-        ordered[i] = ordered[j];
-        ordered[j] = c;
-    }
-    return draw_ordered(s, w, ordered, k, u);
+    ranking_best(w->logits, w->n_vocab, s->set.top_k, w->list);
+    return draw_top_k(s, w, s->set.top_k, u);
 }
 
 static int32_t pick_from_candidates(struct sampler *s, struct sampler_work *w, const struct step_row *row,
@@ -316,7 +271,7 @@ static int32_t pick_from_candidates(struct sampler *s, struct sampler_work *w, c
         return row->top_ids[0];
     for (int32_t i = 0; i < n; i++)
         w->list[i] = (struct candidate){tame(row->top_logits[i]), row->top_ids[i]};
-    return draw_ordered(s, w, w->list, n, u);
+    return draw_top_k(s, w, n, u);
 }
 
 static float logprob(float logit, float log_sum_exp)

@@ -65,9 +65,23 @@ static struct status_writer *fail(struct status_writer *w, const char *path)
     return NULL;
 }
 
+/* A living engine holds the lock of its page: nobody else may put another one in its place. */
+static bool is_taken(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
+    return taken;
+}
+
 struct status_writer *status_create(const char *path, struct err *e)
 {
     char temporary[4096];
+    if (is_taken(path)) {
+        err_set(e, ERR_CONFLICT, "another engine writes the status file %s", path);
+        return NULL;
+    }
     struct status_writer *w = calloc(1, sizeof *w);
     if (!w) {
         err_set(e, ERR_NOMEM, "no memory for the status page");

@@ -64,7 +64,8 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
 
 /* Writer */
 struct status_writer;
-struct status_writer *status_create(const char *path, struct err *e); /* file mode 0644; an old file is replaced */
+/* File mode 0644; an old file is replaced, a living engine's is not (ERR_CONFLICT). */
+struct status_writer *status_create(const char *path, struct err *e);
 struct status_page *status_begin(struct status_writer *w); /* a private copy; keep it short */
 void status_end(struct status_writer *w); /* sets the heartbeat and publishes */
 void status_close(struct status_writer **w); /* state becomes ENGINE_DOWN */

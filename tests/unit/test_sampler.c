@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/sched/random.h"
+#include "engine/sched/ranking.h"
 #include "engine/sched/sampler.h"
 
 #define N 300
@@ -215,6 +216,74 @@ static void test_top_p_min_p_and_top_k_cut_where_they_should(void **state)
     assert_distribution(f, s, p);
 }
 
+/* The nucleus by its definition: everything sorted, everything in double. */
+static bool in_nucleus(const struct fixture *f, int32_t id, double temperature, double top_p, double min_p)
+{
+    double before = 0, total = 0, max = (double)f->top_logits[0];
+    for (int32_t i = 0; i < N; i++) {
+        double w = exp(((double)f->logits[i] - max) / temperature);
+        total += w;
+        if (f->logits[i] > f->logits[id] || (f->logits[i] == f->logits[id] && i < id))
+            before += w;
+    }
+    return before < top_p * total * (1 + 1e-5) && exp(((double)f->logits[id] - max) / temperature) >= min_p * (1 - 1e-5);
+}
+
+static void test_nucleus_holds_what_its_definition_says(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t i = 0; i < 3000; i++) {
+        static const float top_ps[] = {0.1f, 0.5f, 0.9f, 0.999f}, min_ps[] = {0, 0, 1e-4f, 0.3f};
+        struct engine_token token;
+        struct engine_sampling s = neutral();
+        s.seed = i;
+        s.temperature = 0.1f + (float)(i % 30) / 5;
+        s.top_p = top_ps[i % 4];
+        s.min_p = min_ps[i / 4 % 4];
+        make_row(f, i % 50);
+        fill_candidates(f);
+        pick_one(f, &s, &token);
+        assert_true(in_nucleus(f, token.id, (double)s.temperature, (double)s.top_p, (double)s.min_p));
+    }
+}
+
+static void test_weights_are_exponentials(void **state)
+{
+    enum { M = 1000 };
+    static float logits[M], weights[M];
+    double sum = 0;
+    for (int32_t i = 0; i < M; i++)
+        logits[i] = 20 - (float)i * 0.085f;
+    logits[M - 1] = -INFINITY;
+    logits[M - 2] = -1e30f;
+    double total = ranking_weights(logits, M, 20, 1, weights);
+    for (int32_t i = 0; i < M; i++) {
+        double expected = exp((double)logits[i] - 20);
+        assert_true(fabs((double)weights[i] - expected) <= 1e-5 * expected + 1e-37);
+        assert_true(weights[i] == ranking_weight(logits[i], 20, 1));
+        sum += expected;
+    }
+    assert_true(weights[0] == 1 && weights[M - 1] == 0 && weights[M - 2] == 0);
+    assert_true(fabs(total - sum) < 1e-5 * sum);
+}
+
+static void test_best_are_in_order_with_lower_ids_first(void **state)
+{
+    struct fixture *f = *state;
+    struct candidate best[N];
+    for (uint64_t i = 0; i < 50; i++) {
+        make_row(f, i);
+        int32_t k = 1 + (int32_t)(i * 7) % N;
+        ranking_best(f->logits, N, k, best);
+        for (int32_t a = 0; a < k; a++) {
+            int32_t better = 0;
+            for (int32_t b = 0; b < N; b++)
+                better += f->logits[b] > f->logits[best[a].id] || (f->logits[b] == f->logits[best[a].id] && b < best[a].id);
+            assert_int_equal(better, a);
+        }
+    }
+}
+
 static void test_penalties_follow_their_definitions(void **state)
 {
     struct fixture *f = *state;
@@ -332,6 +401,9 @@ int main(void)
         cmocka_unit_test(test_when_whole_rows_are_wanted),
         cmocka_unit_test_setup_teardown(test_draws_follow_the_distribution, setup, teardown),
         cmocka_unit_test_setup_teardown(test_top_p_min_p_and_top_k_cut_where_they_should, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nucleus_holds_what_its_definition_says, setup, teardown),
+        cmocka_unit_test(test_weights_are_exponentials),
+        cmocka_unit_test_setup_teardown(test_best_are_in_order_with_lower_ids_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_penalties_follow_their_definitions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bias_forbids_and_forces, setup, teardown),
         cmocka_unit_test_setup_teardown(test_logprobs_are_the_models_own, setup, teardown),

@@ -97,6 +97,22 @@ static void test_killed_writer_reads_as_down(void **state)
     close(pipes[1]);
 }
 
+static void test_page_of_a_living_writer_is_not_replaced(void **state)
+{
+    struct err e = {0};
+    struct status_page p;
+    struct status_writer *w = status_create(path, &e);
+    assert_non_null(w);
+    assert_null(status_create(path, &e));
+    assert_int_equal(e.code, ERR_CONFLICT);
+    assert_true(status_read(path, &p, &e));
+    assert_int_equal(p.state, ENGINE_LOADING);
+    status_close(&w);
+    w = status_create(path, &e);
+    assert_non_null(w);
+    status_close(&w);
+}
+
 static void test_file_of_another_version_is_refused(void **state)
 {
     struct status_page p;
@@ -169,6 +185,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_file_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(test_page_is_read_as_published, setup, teardown),
         cmocka_unit_test_setup_teardown(test_killed_writer_reads_as_down, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_page_of_a_living_writer_is_not_replaced, setup, teardown),
         cmocka_unit_test_setup_teardown(test_file_of_another_version_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reader_never_sees_a_torn_page, setup, teardown),
         cmocka_unit_test(test_histogram_counts_each_value_once),
