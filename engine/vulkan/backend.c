@@ -62,6 +62,10 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     b->plan = plan;
     b->params = *p;
     sizes_of(plan, p, &b->sizes);
+    b->tuning = (struct tuning){.threads = 256, .linear_rows = 1, .head_rows = 2, .up_rows = 2, .down_rows = 1,
+                                /* Small matrices do not fill the matrix units; few rows are faster one by one. */
+                                .wide_rows = plan->d_model >= 1024 ? 9 : UINT32_MAX,
+                                .wide_m = 64, .wide_n = 64, .wide_buffers = 1};
     b->dense_bytes = dense_bytes(plan);
     if (b->sizes.expert > USED_WORDS * 32) {
         err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert, USED_WORDS * 32);

@@ -23,6 +23,10 @@ struct work { /* device addresses; sizes for max_rows rows; rows are multiples o
     VkDeviceAddress used;    /* [n_layer, USED_WORDS] experts that the step read */
     VkDeviceAddress logits;  /* [STEP_HEAD_ROWS, n_vocab] */
     VkDeviceAddress candidates, candidate_ids, stats; /* first half of top */
+    /* only where products go to the matrix units */
+    VkDeviceAddress xh, xl;  /* [rows, widest] halves of activations, and what rounding lost */
+    VkDeviceAddress parts_down; /* [rows * n_used, d] */
+    VkDeviceAddress sorted, tiles, n_tiles; /* (row, slot) pairs by expert */
     struct heap heap;
 };
 
@@ -37,11 +41,12 @@ struct sizes { /* greatest over the layers, padded to 32 */
 struct step_memory {
     struct gpu_buffer buffer;
     int32_t *n_top;         /* [4] */
-    int32_t (*rows)[4];     /* [max_rows] token, position, table, sequence */
+    int32_t (*rows)[4];     /* [max_rows] token, position, table, 1 for rows of attention tiles */
+    int32_t (*tiles)[4];    /* [tile_cap] first row, count: runs of rows of one sequence */
     int32_t *outs;          /* [max_rows] row of each wanted output */
     int32_t *tables;        /* [table_cap] block ids */
-    VkDeviceAddress at_n_top, at_rows, at_outs, at_tables;
-    int32_t table_cap;
+    VkDeviceAddress at_n_top, at_rows, at_outs, at_tables, at_tiles;
+    int32_t table_cap, tile_cap, tile_rows; /* tile_rows: of a tile at most; 0: no tiles */
 };
 
 struct result_memory { /* written by the device */
@@ -58,6 +63,8 @@ struct result_memory { /* written by the device */
 struct shape { /* what a recorded step depends on */
     int32_t n_rows, n_out;  /* rounded up */
     bool alone;             /* each row is its sequence's only one */
+    int32_t n_tiles;        /* attention tiles, rounded up; 0: none */
+    bool singles;           /* some rows are in no tile */
     bool whole;             /* whole logits are copied out */
 };
 
@@ -68,6 +75,13 @@ struct recorded {
 };
 
 #define MAX_RECORDED 48
+
+struct tuning { /* of the kernels for few rows; measured, see docs/SPEED.md */
+    uint32_t threads; /* of a workgroup */
+    uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
+    uint32_t wide_rows; /* rows of a step from which products go to the matrix units */
+    uint32_t wide_m, wide_n, wide_buffers; /* tile of a matrix product at most, and tiles in shared memory */
+};
 
 struct backend {
     struct gpu gpu;
@@ -87,6 +101,7 @@ struct backend {
     struct backend_counters counters;
     double bandwidth;        /* measured, 0: not yet */
     struct profile *profile; /* NULL in service */
+    struct tuning tuning;
 };
 
 /* --- work.c: work memory, the step's variables, results, KV */

@@ -45,6 +45,7 @@ static bool create_device(struct gpu *g, struct err *e)
     VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                             .bufferDeviceAddress = VK_TRUE,
                                             .timelineSemaphore = VK_TRUE,
+                                            .shaderInt8 = VK_TRUE,
                                             .shaderFloat16 = g->caps.float16,
                                             .vulkanMemoryModel = g->caps.cooperative_matrix,
                                             .vulkanMemoryModelDeviceScope = g->caps.cooperative_matrix};

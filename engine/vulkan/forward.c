@@ -1,5 +1,6 @@
 /* One step of a plan as a list of ops: this file is the model, read from top to bottom. */
 #include "engine/vulkan/record.h"
+#include "engine/vulkan/wide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,14 +24,35 @@ static void after(struct forward *f, const char *what, int layer)
     }
 }
 
-static void projections(struct forward *f, const struct device_layer *l)
+/* A product with norm(x): on the matrix units for many rows, where the caller has recorded record_halves. */
+static void product(struct forward *f, const struct linear_op *op, bool wide, bool split)
+{
+    if (wide) {
+        record_wide_linear(&f->r, op, split);
+    } else {
+        record_linear(&f->r, op);
+    }
+}
+
+/* Halves of norm(x), or of x where norm is 0, for the products that follow. */
+static void halves(struct forward *f, VkDeviceAddress x, VkDeviceAddress norm, uint32_t n, bool split)
+{
+    record_halves(&f->r, &(struct halves_op){.x = x, .norm = norm, .x_stride = n, .n_chunk = n / 32, .n_x = f->r.n_rows,
+                                             .eps = f->r.b->plan->norm_eps, .split = split});
+    record_barrier(&f->r);
+}
+
+static void projections(struct forward *f, const struct device_layer *l, bool wide)
 {
     struct backend *b = f->r.b;
     uint32_t at = 0;
+    if (wide) {
+        halves(f, b->work.x, l->mixer_norm, b->sizes.d, false);
+    }
     for (int i = 0; i < l->n_qkv; i++) {
-        record_linear(&f->r, &(struct linear_op){.label = "qkv", .w = &l->qkv[i], .x = b->work.x, .norm = l->mixer_norm, .y = b->work.qkv + at * 4,
-                                                 .bias = l->b_qkv[i], .x_stride = b->sizes.d, .y_stride = b->sizes.qkv,
-                                                 .n_x = f->r.n_rows, .eps = b->plan->norm_eps});
+        product(f, &(struct linear_op){.label = "qkv", .w = &l->qkv[i], .x = b->work.x, .norm = l->mixer_norm, .y = b->work.qkv + at * 4,
+                                       .bias = l->b_qkv[i], .x_stride = b->sizes.d, .y_stride = b->sizes.qkv,
+                                       .n_x = f->r.n_rows, .eps = b->plan->norm_eps}, wide, false);
         at += l->qkv[i].rows;
     }
     record_barrier(&f->r);
@@ -39,31 +61,46 @@ static void projections(struct forward *f, const struct device_layer *l)
 static void attention(struct forward *f, const struct attention_plan *a, const struct device_layer *l, int layer)
 {
     struct backend *b = f->r.b;
-    projections(f, l);
+    const bool wide = wide_wanted(&f->r);
+    uint32_t width = (uint32_t)(a->n_head * a->d_head);
+    projections(f, l, wide);
     if (!f->shape->alone) {
         record_rope_kv(&f->r, a, l);
         record_barrier(&f->r);
     }
-    record_attention(&f->r, a, l, f->shape->alone);
+    if (f->shape->n_tiles) {
+        record_wide_attention(&f->r, a, l, (uint32_t)f->shape->n_tiles);
+    }
+    if (f->shape->singles) {
+        record_attention(&f->r, a, l, f->shape->alone);
+    }
     record_barrier(&f->r);
-    record_linear(&f->r, &(struct linear_op){.label = "wo", .w = &l->wo, .x = b->work.attn, .y = b->work.x, .bias = l->bo,
-                                             .x_stride = (uint32_t)(a->n_head * a->d_head), .y_stride = b->sizes.d,
-                                             .n_x = f->r.n_rows, .add = true});
+    if (wide) {
+        halves(f, b->work.attn, 0, width, false);
+    }
+    product(f, &(struct linear_op){.label = "wo", .w = &l->wo, .x = b->work.attn, .y = b->work.x, .bias = l->bo, .x_stride = width,
+                                   .y_stride = b->sizes.d, .n_x = f->r.n_rows, .add = true}, wide, false);
     after(f, "after_mixer", layer);
 }
 
+/* The choice of experts goes by logits of f32 precision also on the matrix units. */
 static void router(struct forward *f, const struct moe_plan *p, const struct device_layer *l, int layer, bool in_experts)
 {
     struct backend *b = f->r.b;
-    struct linear_op op = {.label = "router", .w = &l->router, .x = b->work.x, .norm = l->ffn_norm, .y = b->work.router, .bias = l->router_bias,
-                           .x_stride = b->sizes.d, .y_stride = b->sizes.expert, .n_x = f->r.n_rows, .eps = b->plan->norm_eps};
-    record_linear(&f->r, &op);
+    const bool wide = wide_wanted(&f->r);
+    struct linear_op op = {.label = "router", .w = &l->router, .x = b->work.x, .norm = l->ffn_norm, .y = b->work.router,
+                           .bias = l->router_bias, .x_stride = b->sizes.d, .y_stride = b->sizes.expert, .n_x = f->r.n_rows,
+                           .eps = b->plan->norm_eps};
+    if (wide) {
+        halves(f, b->work.x, l->ffn_norm, b->sizes.d, true);
+    }
+    product(f, &op, wide, true);
     if (l->shared_gate.n_matrix) {
         op.w = &l->shared_gate;
         op.y = b->work.shared_gate;
         op.y_stride = 1;
         op.bias = 0;
-        record_linear(&f->r, &op);
+        product(f, &op, wide, true);
     }
     after(f, "router_logits", layer);
     if (!in_experts) {
@@ -82,6 +119,14 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     struct mlp_op shared = {.m = &l->shared, .layer = l, .index = layer, .h = b->work.h_shared, .clamp = clamp,
                             .gate = l->shared_gate.n_matrix ? b->work.shared_gate : 0};
     router(f, &p->moe, l, layer, route);
+    if (wide_wanted(&f->r)) {
+        record_wide_mlp(&f->r, &routed);
+        if (p->moe.has_shared) {
+            record_barrier(&f->r);
+            record_wide_mlp(&f->r, &shared);
+        }
+        return;
+    }
     record_mlp_up(&f->r, &routed);
     if (p->moe.has_shared) {
         record_mlp_up(&f->r, &shared);
@@ -97,6 +142,11 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
 static void feed_forward(struct forward *f, const struct layer_plan *p, const struct device_layer *l, int layer)
 {
     struct mlp_op op = {.m = &l->mlp, .layer = l, .index = layer, .h = f->r.b->work.h, .clamp = p->activation == ACT_SWIGLU_CLAMP};
+    if (wide_wanted(&f->r)) {
+        halves(f, f->r.b->work.x, l->ffn_norm, f->r.b->sizes.d, false);
+        record_wide_mlp(&f->r, &op);
+        return;
+    }
     record_mlp_up(&f->r, &op);
     record_barrier(&f->r);
     record_mlp_down(&f->r, &op);

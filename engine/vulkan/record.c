@@ -1,21 +1,12 @@
 /* Dispatches, op by op. */
-#include "engine/vulkan/record.h"
+#include "engine/vulkan/dispatch.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define THREADS 256u
 
-struct dispatch {
-    const char *shader; /* with the format's suffix, where it has one */
-    const char *format; /* NULL: none */
-    uint32_t spec[GPU_MAX_SPEC];
-    const void *push;
-    uint32_t push_bytes;
-    uint32_t x, y, z;
-};
-
-static void dispatch(struct recorder *r, const struct dispatch *d)
+void dispatch_op(struct recorder *r, const struct dispatch *d)
 {
     char name[64];
     if (!r->ok) {
@@ -43,23 +34,14 @@ void record_barrier(struct recorder *r)
     }
 }
 
-static uint32_t divide_up(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static void spec_format(uint32_t *spec, const struct device_matrix *m)
+void spec_format(uint32_t *spec, const struct device_matrix *m)
 {
     spec[16] = m->layout.bits;
     spec[17] = m->layout.group_chunks;
     spec[18] = m->layout.scale_type;
 }
 
-struct push_planes {
-    uint64_t plane[DEVICE_PLANES];
-};
-
-static struct push_planes planes_of(const struct device_matrix *m)
+struct push_planes planes_of(const struct device_matrix *m)
 {
     return (struct push_planes){{m->plane[0], m->plane[1], m->plane[2]}};
 }
@@ -75,36 +57,36 @@ void record_embed(struct recorder *r)
     struct dispatch d = {.shader = "embed", .format = m->layout.kernel, .spec = {64}, .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(m->layout.n_chunk, 64), .y = r->n_rows, .z = 1};
     spec_format(d.spec, m);
-    dispatch(r, &d);
+    dispatch_op(r, &d);
 }
 
-/* How a subgroup walks over a packed matrix. */
+/* How subgroups share a packed matrix, see shaders/tile.glsl. */
 struct walk {
     uint32_t rows;  /* of W for a subgroup: more share one read of x, fewer fill more of the device */
     uint32_t cols;  /* rows of x */
-    uint32_t steps; /* chunks in flight for a thread, all of a row's where shared memory and registers allow */
-    uint32_t groups; /* workgroups over all rows of W */
+    uint32_t steps; /* chunks of a tile for a thread: all of a row's where shared memory allows */
+    uint32_t threads, groups; /* of a workgroup; workgroups over all rows of W */
 };
 
 #define SHARED_RESERVE 6144u /* of the shaders' other shared variables */
-#define MAX_STEPS 6u
+#define MAX_STEPS 8u
 
 static struct walk walk_of(const struct recorder *r, uint32_t rows, uint32_t n_chunk, uint32_t n_x, uint32_t rows_each)
 {
     const struct gpu_caps *c = &r->b->gpu.caps;
-    struct walk w = {.rows = rows_each, .cols = n_x >= 4 ? 4 : n_x >= 2 ? 2 : 1};
+    struct walk w = {.rows = rows_each, .cols = n_x >= 4 ? 4 : n_x >= 2 ? 2 : 1, .threads = r->b->tuning.threads};
     uint32_t want = divide_up(n_chunk, c->subgroup), room = (c->max_shared - SHARED_RESERVE) / (128 * w.cols);
     w.steps = want < MAX_STEPS ? want : MAX_STEPS;
     while (w.steps > 1 && w.steps * c->subgroup + 1 > room) {
         w.steps--;
     }
-    w.groups = divide_up(rows, w.rows * (THREADS / c->subgroup));
+    w.groups = divide_up(rows, w.rows * (w.threads / c->subgroup));
     return w;
 }
 
 static void spec_walk(const struct recorder *r, uint32_t *spec, const struct walk *w, bool norm)
 {
-    spec[0] = THREADS;
+    spec[0] = w->threads;
     spec[1] = w->rows;
     spec[2] = w->cols;
     spec[3] = w->steps;
@@ -115,7 +97,8 @@ static void spec_walk(const struct recorder *r, uint32_t *spec, const struct wal
 void record_linear(struct recorder *r, const struct linear_op *op)
 {
     const struct device_matrix *m = op->w;
-    uint32_t rows_each = m->rows >= 65536 ? 4 : m->rows >= 1024 ? 2 : 1;
+    const struct tuning *tuning = &r->b->tuning;
+    uint32_t rows_each = m->rows >= 65536 ? tuning->head_rows : m->rows >= 1024 ? tuning->linear_rows : 1;
     struct walk w = walk_of(r, m->rows, m->layout.n_chunk, op->n_x, rows_each);
     struct {
         struct push_planes w;
@@ -132,7 +115,7 @@ void record_linear(struct recorder *r, const struct linear_op *op)
     d.spec[6] = op->bias != 0;
     d.spec[7] = op->gather != 0;
     spec_format(d.spec, m);
-    dispatch(r, &d);
+    dispatch_op(r, &d);
     r->last = op->label;
 }
 
@@ -158,7 +141,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     const struct work *w = &r->b->work;
     const struct device_layer *l = op->layer;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
-    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk, 1, 2);
+    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk, 1, r->b->tuning.up_rows);
     struct {
         struct push_planes w;
         uint64_t x, norm, h, bias, logits, select_bias, rows_at, ids, weights, used;
@@ -177,7 +160,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     d.spec[8] = op->route;
     d.spec[26] = (uint32_t)r->b->plan->d_model;
     spec_format(d.spec, m);
-    dispatch(r, &d);
+    dispatch_op(r, &d);
 }
 
 void record_mlp_down(struct recorder *r, const struct mlp_op *op)
@@ -185,7 +168,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     const struct device_matrix *m = &op->m->down;
     const struct work *w = &r->b->work;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
-    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk * n_used, 1, 1);
+    struct walk walk = walk_of(r, m->rows, m->layout.n_chunk * n_used, 1, r->b->tuning.down_rows);
     struct {
         struct push_planes down;
         uint64_t h, y, bias, weights, ids, token_rows;
@@ -199,7 +182,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     d.spec[6] = op->m->b_down != 0;
     d.spec[7] = op->moe ? 0 : op->gate ? 2 : 1;
     spec_format(d.spec, m);
-    dispatch(r, &d);
+    dispatch_op(r, &d);
 }
 
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l, int layer)
@@ -212,7 +195,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
     } push = {w->router, l->select_bias, r->b->step.at_rows, w->ids, w->weights, used_of(r, layer), r->b->sizes.expert, p->scale};
     struct dispatch d = {.shader = "moe_route", .spec = {128}, .push = &push, .push_bytes = sizeof push, .x = r->n_rows, .y = 1, .z = 1};
     spec_route(d.spec, p);
-    dispatch(r, &d);
+    dispatch_op(r, &d);
 }
 
 static void spec_rope(const struct recorder *r, uint32_t *spec, const struct attention_plan *a)
@@ -236,7 +219,7 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a, const st
     struct dispatch d = {.shader = "rope_kv", .spec = {r->b->gpu.caps.subgroup}, .push = &push, .push_bytes = sizeof push,
                          .x = (uint32_t)(a->n_head + 2 * a->n_kv_head), .y = r->n_rows, .z = 1};
     spec_rope(r, d.spec, a);
-    dispatch(r, &d);
+    dispatch_op(r, &d);
 }
 
 void record_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, bool prep)
@@ -266,7 +249,7 @@ void record_attention(struct recorder *r, const struct attention_plan *a, const 
     d.spec[13] = tokens;
     d.spec[14] = parts;
     spec_rope(r, d.spec, a);
-    dispatch(r, &d);
+    dispatch_op(r, &d);
 }
 
 void record_top(struct recorder *r, uint32_t first, uint32_t n)
@@ -280,7 +263,7 @@ void record_top(struct recorder *r, uint32_t first, uint32_t n)
     } push = {w->logits, 0, w->stats, w->candidates, w->candidate_ids, 0, r->b->step.at_n_top, vocab, slices};
     struct dispatch d = {.shader = "top", .spec = {THREADS, false, THREADS, 2048}, .push = &push, .push_bytes = sizeof push,
                          .x = slices, .y = n, .z = 1};
-    dispatch(r, &d);
+    dispatch_op(r, &d);
     record_barrier(r);
     push.values = w->candidates;
     push.ids = w->candidate_ids;
@@ -289,5 +272,5 @@ void record_top(struct recorder *r, uint32_t first, uint32_t n)
     push.lse = r->b->result.at_lse + first * 4;
     d.spec[1] = true;
     d.x = 1;
-    dispatch(r, &d);
+    dispatch_op(r, &d);
 }

@@ -6,6 +6,8 @@
 
 #include "engine/base/clock.h"
 
+#define TILED_ROWS 8
+
 /* Exact for the batches of decoding, coarser for prefill, so that few shapes are recorded. */
 static int32_t round_rows(int32_t n, int32_t most)
 {
@@ -40,11 +42,19 @@ static struct shape fill(struct backend *b, const struct step *s)
     struct step_memory *m = &b->step;
     struct shape shape = {.alone = true};
     int32_t table = 0;
+    int32_t tile = b->tuning.wide_rows == UINT32_MAX ? 0 : m->tile_rows;
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const struct step_sequence *q = &s->sequences[i];
         int32_t n_blocks = (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
+        /* A short run is not worth a tile: attn splits its context over workgroups. */
+        bool tiled = tile && q->n_tokens >= TILED_ROWS;
+        for (int32_t j = 0; tiled && j < q->n_tokens; j += tile) {
+            int32_t n = q->n_tokens - j < tile ? q->n_tokens - j : tile, run[4] = {shape.n_rows + j, n, 0, 0};
+            memcpy(m->tiles[shape.n_tiles++], run, sizeof run);
+        }
+        shape.singles = shape.singles || !tiled;
         for (int32_t j = 0; j < q->n_tokens; j++) {
-            int32_t row[4] = {q->tokens[j], q->start + j, table, i};
+            int32_t row[4] = {q->tokens[j], q->start + j, table, tiled};
             memcpy(m->rows[shape.n_rows], row, sizeof row);
             if (j >= q->n_tokens - q->n_out) {
                 m->outs[shape.n_out++] = shape.n_rows;
@@ -70,6 +80,10 @@ static struct shape pad(struct backend *b, struct shape exact)
     struct shape shape = exact;
     shape.n_rows = round_rows(exact.n_rows, b->params.max_rows);
     shape.n_out = round_rows(exact.n_out, b->params.max_rows);
+    shape.n_tiles = (exact.n_tiles + 7) / 8 * 8;
+    for (int32_t i = exact.n_tiles; i < shape.n_tiles; i++) {
+        memset(b->step.tiles[i], 0, sizeof b->step.tiles[i]);
+    }
     for (int32_t i = exact.n_rows; i < shape.n_rows; i++) {
         int32_t row[4] = {0, STEP_DEAD, 0, 0};
         memcpy(b->step.rows[i], row, sizeof row);
@@ -82,7 +96,8 @@ static struct shape pad(struct backend *b, struct shape exact)
 
 static bool shape_equal(const struct shape *a, const struct shape *b)
 {
-    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->alone == b->alone && a->whole == b->whole;
+    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles && a->alone == b->alone && a->singles == b->singles &&
+           a->whole == b->whole;
 }
 
 static VkCommandBuffer recorded(struct backend *b, const struct shape *s, struct err *e)

@@ -1,5 +1,6 @@
 /* Memory beside the weights: activations, KV, the step's variables, results. Sizes follow the plan and max_rows. */
 #include "engine/vulkan/backend_state.h"
+#include "engine/vulkan/wide.h"
 
 #include <string.h>
 
@@ -75,13 +76,20 @@ bool work_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->attn, rows * s->attn, e) && plan_clear(h, &w->parts, part_floats(s, rows), e) &&
               plan_clear(h, &w->arrived, rows * s->n_kv_head, e) && plan_clear(h, &w->router, rows * s->expert, e) &&
               plan_clear(h, &w->shared_gate, rows, e) && plan_clear(h, &w->ids, rows * s->n_used, e) &&
-              plan_clear(h, &w->weights, rows * s->n_used, e) && plan_clear(h, &w->h, rows * s->h, e) &&
-              plan_clear(h, &w->h_shared, rows * s->h_shared, e) &&
+              plan_clear(h, &w->weights, rows * s->n_used, e) && plan_clear(h, &w->h, rows * s->h + 64, e) &&
+              plan_clear(h, &w->h_shared, rows * s->h_shared + 64, e) &&
               plan_clear(h, &w->used, (uint64_t)b->plan->n_layer * USED_WORDS, e) &&
               plan_clear(h, &w->logits, heads * (uint64_t)b->plan->n_vocab, e) &&
               plan_clear(h, &w->candidates, heads * slices * BACKEND_MAX_TOP, e) &&
               plan_clear(h, &w->candidate_ids, heads * slices * BACKEND_MAX_TOP, e) &&
               plan_clear(h, &w->stats, heads * slices * 2, e);
+    if (ok && !b->params.exact) {
+        /* 64 floats more: a tile's last loads may reach past its row. */
+        uint64_t widest = s->d > s->attn ? s->d : s->attn, pairs = rows * s->n_used;
+        ok = plan_clear(h, &w->xh, rows * widest / 2 + 64, e) && plan_clear(h, &w->xl, rows * widest / 2 + 64, e) &&
+             plan_clear(h, &w->parts_down, pairs * s->d, e) && plan_clear(h, &w->sorted, pairs, e) &&
+             plan_clear(h, &w->tiles, (s->expert + pairs / 16 + 1) * 4, e) && plan_clear(h, &w->n_tiles, 4, e);
+    }
     for (int i = 0; ok && i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
         if (l->mixer == MIXER_ATTENTION) {
@@ -103,7 +111,9 @@ static bool step_open(struct backend *b, struct err *e)
         per_sequence = b->params.n_blocks;
     }
     s->table_cap = (int32_t)(per_sequence * b->params.max_sequences + 1);
-    uint64_t rows_at = 16, outs_at = rows_at + rows * 16, tables_at = outs_at + rows * 4;
+    s->tile_rows = wide_attention_fits(b) ? 64 / (int32_t)b->sizes.group : 0;
+    s->tile_cap = s->tile_rows ? (int32_t)rows / s->tile_rows + b->params.max_sequences + 8 : 1;
+    uint64_t rows_at = 16, tiles_at = rows_at + rows * 16, outs_at = tiles_at + (uint64_t)s->tile_cap * 16, tables_at = outs_at + rows * 4;
     if (!gpu_buffer_create(&b->gpu, GPU_STEP, tables_at + (uint64_t)s->table_cap * 4, "step", &s->buffer, e)) {
         return false;
     }
@@ -111,10 +121,12 @@ static bool step_open(struct backend *b, struct err *e)
     memset(map, 0, s->buffer.size);
     s->n_top = (int32_t *)(void *)map;
     s->rows = (int32_t(*)[4])(void *)(map + rows_at);
+    s->tiles = (int32_t(*)[4])(void *)(map + tiles_at);
     s->outs = (int32_t *)(void *)(map + outs_at);
     s->tables = (int32_t *)(void *)(map + tables_at);
     s->at_n_top = s->buffer.address;
     s->at_rows = s->buffer.address + rows_at;
+    s->at_tiles = s->buffer.address + tiles_at;
     s->at_outs = s->buffer.address + outs_at;
     s->at_tables = s->buffer.address + tables_at;
     return true;

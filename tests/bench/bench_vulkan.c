@@ -261,7 +261,7 @@ static void statistics(struct gpu *g)
     VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12};
     f.pNext = &f11;
     f.features.shaderInt64 = VK_TRUE;
-    f12.bufferDeviceAddress = f12.timelineSemaphore = f12.shaderFloat16 = f12.vulkanMemoryModel = f12.vulkanMemoryModelDeviceScope = VK_TRUE;
+    f12.bufferDeviceAddress = f12.timelineSemaphore = f12.shaderFloat16 = f12.shaderInt8 = f12.vulkanMemoryModel = f12.vulkanMemoryModelDeviceScope = VK_TRUE;
     f11.storageBuffer16BitAccess = matrix.cooperativeMatrix = control.computeFullSubgroups = VK_TRUE;
     fflush(stdout);
     float priority = 1;
@@ -303,16 +303,32 @@ static void statistics(struct gpu *g)
     }
 }
 
+/* Prefill under other tunings. */
+static void tune(struct bench *t)
+{
+    static const uint32_t tries[][3] = {{64, 64, 1}, {64, 32, 1}, {128, 64, 1}};
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        t->b->tuning.wide_m = tries[i][0];
+        t->b->tuning.wide_n = tries[i][1];
+        t->b->tuning.wide_buffers = tries[i][2];
+        forget_recorded(t->b);
+        printf("wide_m=%u wide_n=%u buffers=%u\n", tries[i][0], tries[i][1], tries[i][2]);
+        prefill(t, 512, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64";
     int32_t n_layer = 48, max_rows = 64;
     struct bench t = {0};
     struct err e = {0};
-    bool with_chain = false, with_stats = false;
+    bool with_chain = false, with_stats = false, with_tune = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--profile")) {
             t.profile = true;
+        } else if (!strcmp(argv[i], "--tune")) {
+            with_tune = true;
         } else if (!strcmp(argv[i], "--stats")) {
             with_stats = true;
         } else if (!strcmp(argv[i], "--chain")) {
@@ -357,6 +373,9 @@ int main(int argc, char **argv)
     }
     for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ',')) {
         prefill(&t, atoi(s), 0);
+    }
+    if (with_tune) {
+        tune(&t);
     }
     if (with_stats) {
         statistics(&t.b->gpu);

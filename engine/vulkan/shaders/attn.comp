@@ -49,18 +49,20 @@ shared uint is_last;
 
 #define heads_at(i) heads4[(i) >> 2][(i) & 3]
 
+/* One subgroup loads one head, four columns a thread. */
 void load_head(uint to, uint from, F32 norm, bool normed)
 {
+    F32x4 source = F32x4(uint64_t(p.qkv) + 4ul * from), weight = F32x4(uint64_t(norm));
     float ssq = 0.0;
-    [[dont_unroll]] for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {
-        float v = p.qkv.at[from + d];
-        ssq += v * v;
-        heads_at(to * D + d) = normed ? v * norm.at[d] : v;
+    for (uint d = gl_SubgroupInvocationID; d < D / 4; d += gl_SubgroupSize) {
+        vec4 v = source.at[d];
+        ssq += dot(v, v);
+        heads4[to * (D / 4) + d] = normed ? v * weight.at[d] : v;
     }
     if (normed) {
         float factor = inversesqrt(subgroupAdd(ssq) / float(D) + p.eps);
-        [[dont_unroll]] for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {
-            heads_at(to * D + d) *= factor;
+        for (uint d = gl_SubgroupInvocationID; d < D / 4; d += gl_SubgroupSize) {
+            heads4[to * (D / 4) + d] *= factor;
         }
     }
 }
@@ -91,11 +93,9 @@ void prepare(ivec4 row, uint t, uint kv_head, bool owns_row)
         turn_load(row.y, p.inv_freq, p.rope_scale);
     }
     [[dont_unroll]] for (uint h = gl_SubgroupID; h < G + (PREP && owns_row ? 1 : 0); h += gl_NumSubgroups) {
-        if (h < G) {
-            load_head(h, base + (kv_head * G + h) * p.q_step, p.q_norm, PREP && HEAD_NORM);
-        } else {
-            load_head(G, k_at, p.k_norm, HEAD_NORM);
-        }
+        bool is_q = h < G;
+        load_head(h, is_q ? base + (kv_head * G + h) * p.q_step : k_at, F32(is_q ? uint64_t(p.q_norm) : uint64_t(p.k_norm)),
+                  PREP && HEAD_NORM);
     }
     if (!PREP) {
         return;
@@ -157,7 +157,7 @@ void weigh(ivec4 row, uint first_token)
         uint token = i % TOKENS, h = i / TOKENS;
         int j = int(first_token + token);
         vec4 sum = vec4(0.0);
-        [[dont_unroll]] for (uint d = 0; d < ROW4; d++) {
+        for (uint d = 0; d < ROW4; d++) {
             vec4 low, high;
             widen(tile[token * PITCH + d], low, high);
             sum = fma(low, heads4[(h * D + d * WIDTH) / 4], sum);
@@ -259,7 +259,7 @@ void main()
 {
     uint split = gl_WorkGroupID.x, kv_head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
     ivec4 row = p.rows.at[t];
-    if (row.y < 0) {
+    if (row.y < 0 || row.w != 0) { /* dead, or attn_wide's */
         return;
     }
     uint last_block = uint(row.y) / BLOCK_TOKENS;
@@ -314,7 +314,7 @@ void main()
                 float c = correction[h];
                 low[k] *= c;
                 high[k] *= c;
-                [[dont_unroll]] for (uint j = 0; j < TOKENS / PARTS; j++) {
+                for (uint j = 0; j < TOKENS / PARTS; j++) {
                     uint token = part * (TOKENS / PARTS) + j;
                     vec4 a, z;
                     widen(tile[token * PITCH + item % ROW4], a, z);

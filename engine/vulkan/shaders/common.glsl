@@ -4,6 +4,7 @@
 #extension GL_EXT_buffer_reference2 : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -15,7 +16,8 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32 { uint a
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32 { int at[]; };
-/* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, sequence. */
+/* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, 1 where
+ * attn_wide takes it. */
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Rows { ivec4 at[]; };
 
 layout(local_size_x_id = 0) in; /* constant 0: threads of a workgroup, a multiple of the subgroup's size */

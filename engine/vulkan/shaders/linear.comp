@@ -2,13 +2,10 @@
 /* y[t, r] (+)= W[r, :] . norm(x[t, :]) + bias[r]
  * W [rows, cols] packed; x [T, cols], y [T, rows] f32; norm, bias absent as the constants say
  * Projections of attention, router, dense parts, the head (which gathers its rows of x).
- * Grid (rows / (ROWS * subgroups), T / COLS); a subgroup owns ROWS rows of W, its threads stride over chunks. The packed
- * words of the next chunk are asked for before this one is used, the first before x is staged. Loops stay loops: code that
- * is run once per dispatch costs more to fetch than to execute. */
+ * Grid (rows / (ROWS * subgroups), T / COLS); see tile.glsl. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "quant.glsl"
-#include "reduce.glsl"
 #include "tile.glsl"
 layout(constant_id = 1) const uint ROWS = 2; /* rows of W of a subgroup */
 layout(constant_id = 5) const bool ADD = false;
@@ -36,13 +33,10 @@ void load_rows(uint row0, uint chunk, out Packed packed[ROWS])
 
 void main()
 {
-    uint row0 = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS, t0 = gl_WorkGroupID.y * COLS;
-    float sum[ROWS * COLS], squares[COLS];
+    uint row0 = (gl_WorkGroupID.x * SUBGROUPS + gl_SubgroupID) * ROWS, t0 = gl_WorkGroupID.y * COLS;
+    float sum[ROWS * COLS];
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) {
         sum[i] = 0.0;
-    }
-    [[unroll]] for (uint i = 0; i < COLS; i++) {
-        squares[i] = 0.0;
     }
     Packed now[ROWS], next[ROWS];
     load_rows(row0, gl_SubgroupInvocationID, now);
@@ -56,30 +50,39 @@ void main()
             if (GATHER) {
                 t = uint(p.gather.at[t]);
             }
-            tile_load(i, F32x4(uint64_t(p.x) + 16ul * t * p.x_stride), p.norm, first, n, squares[i]);
+            tile_load(i, F32x4(uint64_t(p.x) + 16ul * t * p.x_stride), p.norm, first, n);
         }
         barrier();
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
             load_rows(row0, first + c + LANES, next);
+            vec4 x[8];
+            float plain;
+            if (COLS == 1) {
+                tile_read(0, c, x, plain);
+            }
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 vec4 code[8];
                 float scale, offset;
                 packed_decode(now[r], code, scale, offset);
                 [[unroll]] for (uint i = 0; i < COLS; i++) {
-                    sum[r * COLS + i] += tile_dot(i, c, code, scale, offset);
+                    if (COLS > 1) {
+                        tile_read(i, c, x, plain);
+                    }
+                    sum[r * COLS + i] += chunk_dot(x, plain, code, scale, offset);
                 }
-            }
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 now[r] = next[r];
             }
         }
     }
+    [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) {
+        sum[i] = subgroupAdd(sum[i]);
+    }
     [[unroll]] for (uint i = 0; i < COLS; i++) {
-        float factor = NORM ? inversesqrt(workgroup_sum(squares[i]) * p.inverse_cols + p.eps) : 1.0;
+        float factor = NORM ? tile_factor(i, p.inverse_cols, p.eps) : 1.0;
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
-            float v = subgroupAdd(sum[r * COLS + i]) * factor;
-            if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows && t0 + i < p.n_x) {
+            if (gl_SubgroupInvocationID == r % LANES && row0 + r < p.rows && t0 + i < p.n_x) {
                 uint at = (t0 + i) * p.y_stride + row0 + r;
+                float v = sum[r * COLS + i] * factor;
                 if (BIAS) {
                     v += p.bias.at[row0 + r];
                 }

@@ -3,11 +3,10 @@
  * D [n_expert, d, d_ff] packed; h [T, K, d_ff] f32; y [T, d] f32, the residual stream
  * Second half of the experts; of a dense layer with K = 1 (ids NULL: expert 0, weight 1), of a shared expert with
  * weight sigmoid(weights[t]).
- * Grid (d / (ROWS * subgroups), T). The K rows of h are one vector of K d_ff columns to a subgroup's threads. */
+ * Grid (d / (ROWS * subgroups), T); see tile.glsl. The K rows of h are one vector of K d_ff columns to a subgroup. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "quant.glsl"
-#include "reduce.glsl"
 #include "tile.glsl"
 layout(constant_id = 1) const uint ROWS = 2;
 layout(constant_id = 5) const uint K = 4; /* experts of a row */
@@ -38,7 +37,7 @@ void load_rows(uint row0, uint chunk, out Packed packed[ROWS])
 
 void main()
 {
-    uint row0 = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS, t = gl_WorkGroupID.y;
+    uint row0 = (gl_WorkGroupID.x * SUBGROUPS + gl_SubgroupID) * ROWS, t = gl_WorkGroupID.y;
     if (p.token_rows.at[t].y < 0) {
         return;
     }
@@ -50,7 +49,7 @@ void main()
             slot_weight[k] = sigmoid(slot_weight[k]);
         }
     }
-    float sum[ROWS], none = 0.0;
+    float sum[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         sum[r] = 0.0;
     }
@@ -64,18 +63,18 @@ void main()
         if (first > 0) {
             barrier();
         }
-        tile_load(0, h, h, first, n, none);
+        tile_load(0, h, h, first, n);
         barrier();
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
-            float weight = slot_weight[(first + c) / p.n_chunk];
+            float weight = slot_weight[(first + c) / p.n_chunk], plain;
             load_rows(row0, first + c + LANES, next);
+            vec4 v[8];
+            tile_read(0, c, v, plain);
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
                 vec4 code[8];
                 float scale, offset;
                 packed_decode(now[r], code, scale, offset);
-                sum[r] += weight * tile_dot(0, c, code, scale, offset);
-            }
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+                sum[r] += weight * chunk_dot(v, plain, code, scale, offset);
                 now[r] = next[r];
             }
         }

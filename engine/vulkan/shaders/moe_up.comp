@@ -4,11 +4,10 @@
  * First half of the experts; of a dense layer or shared expert with one expert (expert 0). With ROUTE each workgroup makes
  * the choice of experts itself from the router's logits, and the first ones of a row write it down for moe_down: that is
  * cheaper than a dependent dispatch.
- * Grid (d_ff / (ROWS * subgroups), T * K); a subgroup owns ROWS rows of both matrices. */
+ * Grid (d_ff / (ROWS * subgroups), T * K); see tile.glsl. A subgroup owns ROWS gates and their ups. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "quant.glsl"
-#include "reduce.glsl"
 #include "tile.glsl"
 #include "route.glsl"
 layout(constant_id = 1) const uint ROWS = 2;
@@ -18,6 +17,7 @@ layout(constant_id = 7) const bool ROUTED = true;
 layout(constant_id = 8) const bool ROUTE = false;
 
 layout(constant_id = 26) const uint D_MODEL = 512;
+const uint ROW_VALUES = 2 * ROWS; /* gate, up, gate, up ... */
 
 layout(push_constant, std430) uniform Push {
     Planes w;    /* gate of every expert, then up of every expert */
@@ -34,8 +34,6 @@ layout(push_constant, std430) uniform Push {
     float eps, scale;   /* of the norm; of the experts' weights */
 } p;
 
-const uint PACKS = 2 * ROWS; /* of a chunk of gates and ups */
-
 float activate(float g, float u)
 {
     if (CLAMP) {
@@ -46,8 +44,8 @@ float activate(float g, float u)
     return g * sigmoid(g) * u;
 }
 
-/* Gate and up of ROWS rows, the same chunk; past the end the last one, to be thrown away. */
-void load_rows(uint row, uint chunk, out Packed packed[PACKS])
+/* A chunk of ROWS gates and ups; past the end the last one, to be thrown away. */
+void load_rows(uint row, uint chunk, out Packed packed[ROW_VALUES])
 {
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         uint at = min(row + r, p.up_at - 1) * p.n_chunk + min(chunk, p.n_chunk - 1);
@@ -58,7 +56,7 @@ void load_rows(uint row, uint chunk, out Packed packed[PACKS])
 
 void main()
 {
-    uint row0 = (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * ROWS, slot = gl_WorkGroupID.y;
+    uint row0 = (gl_WorkGroupID.x * SUBGROUPS + gl_SubgroupID) * ROWS, slot = gl_WorkGroupID.y;
     uint t = slot / N_USED, k_slot = slot % N_USED;
     int expert = 0;
     if (ROUTE) {
@@ -72,42 +70,41 @@ void main()
     }
     uint matrix = uint(expert) * p.rows;
     F32x4 x = F32x4(uint64_t(p.x) + 128ul * t * p.n_chunk);
-    float g[ROWS], u[ROWS], squares = 0.0;
-    [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        g[r] = 0.0;
-        u[r] = 0.0;
+    float sum[ROW_VALUES];
+    [[unroll]] for (uint i = 0; i < ROW_VALUES; i++) {
+        sum[i] = 0.0;
     }
-    Packed now[PACKS], next[PACKS];
+    Packed now[ROW_VALUES], next[ROW_VALUES];
     load_rows(matrix + min(row0, p.rows - 1), gl_SubgroupInvocationID, now);
     [[dont_unroll]] for (uint first = 0; first < p.n_chunk; first += TILE_CHUNKS) {
         uint n = min(TILE_CHUNKS, p.n_chunk - first);
         if (first > 0) {
             barrier();
         }
-        tile_load(0, x, p.norm, first, n, squares);
+        tile_load(0, x, p.norm, first, n);
         barrier();
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
             load_rows(matrix + min(row0, p.rows - 1), first + c + LANES, next);
-            [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            vec4 v[8];
+            float plain;
+            tile_read(0, c, v, plain);
+            [[unroll]] for (uint i = 0; i < ROW_VALUES; i++) {
                 vec4 code[8];
                 float scale, offset;
-                packed_decode(now[2 * r], code, scale, offset);
-                g[r] += tile_dot(0, c, code, scale, offset);
-                packed_decode(now[2 * r + 1], code, scale, offset);
-                u[r] += tile_dot(0, c, code, scale, offset);
-            }
-            [[unroll]] for (uint r = 0; r < PACKS; r++) {
-                now[r] = next[r];
+                packed_decode(now[i], code, scale, offset);
+                sum[i] += chunk_dot(v, plain, code, scale, offset);
+                now[i] = next[i];
             }
         }
     }
-    float factor = NORM ? inversesqrt(workgroup_sum(squares) / float(D_MODEL) + p.eps) : 1.0;
+    float factor = tile_factor(0, 1.0 / float(D_MODEL), p.eps);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        float a = subgroupAdd(g[r]) * factor, b = subgroupAdd(u[r]) * factor;
+        float a = subgroupAdd(sum[2 * r]) * factor, b = subgroupAdd(sum[2 * r + 1]) * factor;
         if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
+            uint row = matrix + row0 + r;
             if (BIAS) {
-                a += p.bias.at[matrix + row0 + r];
-                b += p.bias.at[p.up_at + matrix + row0 + r];
+                a += p.bias.at[row];
+                b += p.bias.at[p.up_at + row];
             }
             p.h.at[slot * ((p.rows + 31) / 32 * 32) + row0 + r] = activate(a, b);
         }

@@ -42,6 +42,17 @@ Packed packed_load(Planes w, uint index)
 
 void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset)
 {
+    if (BITS == 8) {
+        [[unroll]] for (uint i = 0; i < 8; i++) {
+            code[i] = vec4(unpack8(p.q[i]));
+        }
+    } else if (BITS == 4) {
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            vec4 even = vec4(unpack8(p.q[i] & 0x0f0f0f0fu)), odd = vec4(unpack8((p.q[i] >> 4) & 0x0f0f0f0fu));
+            code[2 * i] = vec4(even.x, odd.x, even.y, odd.y);
+            code[2 * i + 1] = vec4(even.z, odd.z, even.w, odd.w);
+        }
+    } else
     [[unroll]] for (uint i = 0; i < 32; i++) {
         uint bit = i * BITS, word = bit >> 5, shift = bit & 31;
         uint v = p.q[word] >> shift;

@@ -30,3 +30,24 @@ void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset
     scale = uintBitsToFloat(max(p.e << 23, 0x00400000u)) * 16384.0;
     offset = 0.0;
 }
+
+#ifdef WANT_HALVES
+/* Straight to halves: the scale is a power of two, applied exactly in two steps that both fit a half's range. */
+#define HAS_HALVES
+void packed_halves(Packed p, out uvec4 h[4])
+{
+    int e = clamp(int(p.e) - 127 + 14, -24, 29); /* outside it the products leave the halves' range anyway */
+    int e1 = min(e, 15), e2 = e - e1;
+    f16vec2 s1 = f16vec2(exp2(float(e1))), s2 = f16vec2(exp2(float(e2)));
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        uint v[4];
+        [[unroll]] for (uint k = 0; k < 4; k++) {
+            uint n = p.q[i] >> (k * 4);
+            v[k] = packFloat2x16(unpackFloat2x16(((n & 0x00070007u) << 9) | ((n & 0x00080008u) << 12)) * s1 * s2);
+        }
+        /* v[k] holds columns k and k + 4 of a word: pairs of neighbours again. */
+        h[i] = uvec4((v[0] & 0xffffu) | (v[1] << 16), (v[2] & 0xffffu) | (v[3] << 16),
+                     (v[0] >> 16) | (v[1] & 0xffff0000u), (v[2] >> 16) | (v[3] & 0xffff0000u));
+    }
+}
+#endif

@@ -8,23 +8,27 @@ layout(constant_id = 24) const uint N_GROUP = 1;
 layout(constant_id = 25) const uint N_GROUP_USED = 1;
 layout(constant_id = 27) const bool SELECT_BIAS = false;
 
-shared float route_score[N_EXPERT]; /* what the choice goes by */
-shared float route_logit[N_EXPERT];
+const uint EXPERTS4 = (N_EXPERT + 3) / 4;
+shared vec4 route_score4[EXPERTS4]; /* what the choice goes by; past the end: least */
+shared vec4 route_logit4[EXPERTS4];
+#define route_score(e) route_score4[(e) >> 2][(e) & 3]
+#define route_logit(e) route_logit4[(e) >> 2][(e) & 3]
 shared float route_group[N_GROUP];
 shared int chosen_id[N_USED];
 shared float chosen_weight[N_USED]; /* e^(logit - max), or the sigmoid */
 
 const uint GROUP_SIZE = N_EXPERT / N_GROUP;
 
-uint route_rank(uint e, uint first, uint end)
+uint route_rank(uint e)
 {
-    float s = route_score[e];
-    uint rank = 0;
-    [[dont_unroll]] for (uint i = first; i < end; i++) {
-        float o = route_score[i];
-        rank += (o > s || (o == s && i < e)) ? 1 : 0;
+    float s = route_score(e);
+    uvec4 rank = uvec4(0);
+    for (uint i = 0; i < EXPERTS4; i++) {
+        vec4 o = route_score4[i];
+        uvec4 id = i * 4 + uvec4(0, 1, 2, 3);
+        rank += uvec4(greaterThan(o, vec4(s))) + uvec4(equal(o, vec4(s))) * uvec4(lessThan(id, uvec4(e)));
     }
-    return rank;
+    return rank.x + rank.y + rank.z + rank.w;
 }
 
 /* Group score: the sum of its two best; groups outside the best N_GROUP_USED drop out. */
@@ -33,7 +37,7 @@ void route_groups()
     for (uint g = gl_LocalInvocationIndex; g < N_GROUP; g += gl_WorkGroupSize.x) {
         float best = -1.0e30, next = -1.0e30;
         for (uint i = g * GROUP_SIZE; i < (g + 1) * GROUP_SIZE; i++) {
-            float s = route_score[i];
+            float s = route_score(i);
             next = max(next, min(best, s));
             best = max(best, s);
         }
@@ -48,7 +52,7 @@ void route_groups()
             rank += (o > s || (o == s && g < mine)) ? 1 : 0;
         }
         if (rank >= N_GROUP_USED) {
-            route_score[e] = -1.0e30;
+            route_score(e) = -1.0e30;
         }
     }
     barrier();
@@ -62,25 +66,26 @@ float route_choose()
     if (N_GROUP > 1) {
         route_groups();
     }
-    float most = -1.0e30;
-    [[dont_unroll]] for (uint i = 0; i < N_EXPERT; i++) {
-        most = max(most, route_logit[i]);
+    vec4 most4 = vec4(-1.0e30);
+    for (uint i = 0; i < EXPERTS4; i++) {
+        most4 = max(most4, route_logit4[i]);
     }
+    float most = max(max(most4.x, most4.y), max(most4.z, most4.w));
     for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
-        uint rank = route_rank(e, 0, N_EXPERT);
+        uint rank = route_rank(e);
         if (rank < N_USED) {
             chosen_id[rank] = int(e);
-            chosen_weight[rank] = SCORE == 2 ? sigmoid(route_logit[e]) : exp(route_logit[e] - most);
+            chosen_weight[rank] = SCORE == 2 ? sigmoid(route_logit(e)) : exp(route_logit(e) - most);
         }
     }
     barrier();
     float sum = 0.0;
     if (SCORE == 0 && !NORMALIZE) { /* the plain softmax over all experts */
-        [[dont_unroll]] for (uint i = 0; i < N_EXPERT; i++) {
-            sum += exp(route_logit[i] - most);
+        for (uint i = 0; i < N_EXPERT; i++) {
+            sum += exp(route_logit(i) - most);
         }
     } else if (NORMALIZE || SCORE == 1) {
-        [[dont_unroll]] for (uint i = 0; i < N_USED; i++) {
+        for (uint i = 0; i < N_USED; i++) {
             sum += chosen_weight[i];
         }
     } else {
@@ -94,11 +99,15 @@ float route_choose()
 int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, uint t, uint stride, float scale, bool dead,
               bool writes, uint k)
 {
-    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
+    for (uint e = gl_LocalInvocationIndex; e < EXPERTS4 * 4; e += gl_WorkGroupSize.x) {
+        if (e >= N_EXPERT) {
+            route_logit(e) = route_score(e) = -2.0e30;
+            continue;
+        }
         float v = logits.at[t * stride + e];
-        route_logit[e] = v;
+        route_logit(e) = v;
         float s = SCORE == 2 ? sigmoid(v) : v;
-        route_score[e] = SELECT_BIAS ? s + select_bias.at[e] : s;
+        route_score(e) = SELECT_BIAS ? s + select_bias.at[e] : s;
     }
     float factor = route_choose() * scale;
     for (uint i = gl_LocalInvocationIndex; writes && i < N_USED; i += gl_WorkGroupSize.x) {

@@ -1,44 +1,80 @@
-/* Activations in shared memory for dot products with packed rows: COLS rows of x, a tile of STEPS chunks per thread of a
- * subgroup at a time. Inside a tile, float4 number j of chunk c lies at [j][c]: the threads of a subgroup take
- * neighbouring chunks, so that their reads fall into different banks. A thread adds its chunks in ascending order whatever
- * STEPS and COLS are: a row's sum never depends on the batch. */
+/* Dot products of packed rows with rows of x. A subgroup owns ROWS rows of W, its threads stride over chunks of 32
+ * columns; the packed words of the next chunk are asked for before this one is used, the first before x is staged.
+ * x lies in shared memory, COLS rows of it, STEPS chunks for each thread of a subgroup at a time; float4 number j of chunk
+ * c at [j][c], so that neighbouring threads read different banks.
+ * The order of a row's additions depends on the subgroup's size alone, never on the batch. */
 layout(constant_id = 2) const uint COLS = 1;  /* rows of x that a workgroup keeps */
-layout(constant_id = 3) const uint STEPS = 2; /* chunks of a tile for each thread of a subgroup, all in flight at once */
+layout(constant_id = 3) const uint STEPS = 2; /* chunks of a tile for each thread of a subgroup */
 layout(constant_id = 4) const bool NORM = false; /* x is RMS-normalised: its weight in the tile, its factor at the end */
 layout(constant_id = 15) const uint LANES = 32; /* threads of a subgroup */
 
 const uint TILE_CHUNKS = STEPS * LANES;
 const uint TILE_STRIDE = TILE_CHUNKS + 1;
+const uint TILE_LOADS = (TILE_CHUNKS * 8 + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+const uint SUBGROUPS = gl_WorkGroupSize.x / LANES;
 shared vec4 tile[COLS * 8 * TILE_STRIDE];
+shared float tile_squares[COLS * SUBGROUPS];
 
-/* Loads chunks [first, first + n) of row `col` of x (address of its start), times the norm's weight; adds the
- * squares seen by this thread to `squares`. */
-void tile_load(uint col, F32x4 x, F32x4 norm, uint first, uint n, inout float squares)
+/* Loads chunks [first, first + n) of row `col` of x (address of its start), times the norm's weight; all of a thread's
+ * loads are in flight together. Adds its squares to the row's; a barrier comes before any use. */
+void tile_load(uint col, F32x4 x, F32x4 norm, uint first, uint n)
 {
-    [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < n * 8; i += gl_WorkGroupSize.x) {
-        vec4 v = x.at[first * 8 + i];
+    vec4 v[TILE_LOADS], w[TILE_LOADS];
+    float squares = 0.0;
+    [[unroll]] for (uint k = 0; k < TILE_LOADS; k++) {
+        uint at = first * 8 + min(gl_LocalInvocationIndex + k * gl_WorkGroupSize.x, n * 8 - 1);
+        v[k] = x.at[at];
         if (NORM) {
-            squares += dot(v, v);
-            v *= norm.at[first * 8 + i];
+            w[k] = norm.at[at];
         }
-        tile[(col * 8 + (i & 7)) * TILE_STRIDE + (i >> 3)] = v;
+    }
+    [[unroll]] for (uint k = 0; k < TILE_LOADS; k++) {
+        uint i = gl_LocalInvocationIndex + k * gl_WorkGroupSize.x;
+        if (i < n * 8) {
+            if (NORM) {
+                squares += dot(v[k], v[k]);
+                v[k] *= w[k];
+            }
+            tile[(col * 8 + (i & 7)) * TILE_STRIDE + (i >> 3)] = v[k];
+        }
+    }
+    if (NORM) {
+        squares = subgroupAdd(squares);
+        if (gl_SubgroupInvocationID == 0) {
+            uint at = col * SUBGROUPS + gl_SubgroupID;
+            tile_squares[at] = first == 0 ? squares : tile_squares[at] + squares;
+        }
     }
 }
 
-/* Dot product of a decoded chunk with chunk c of row col in the tile. */
-float tile_dot(uint col, uint c, vec4 code[8], float scale, float offset)
+/* 1 / root mean square of row `col`, after all its tiles. */
+float tile_factor(uint col, float inverse_cols, float eps)
 {
-    vec4 sum = vec4(0.0), plain = vec4(0.0);
+    float sum = 0.0;
+    [[unroll]] for (uint i = 0; i < SUBGROUPS; i++) {
+        sum += tile_squares[col * SUBGROUPS + i];
+    }
+    return inversesqrt(sum * inverse_cols + eps);
+}
+
+/* This thread's chunk of row `col`, and its sum where the format has an offset. */
+void tile_read(uint col, uint c, out vec4 x[8], out float plain)
+{
+    vec4 sum = vec4(0.0);
     [[unroll]] for (uint j = 0; j < 8; j++) {
-        vec4 v = tile[(col * 8 + j) * TILE_STRIDE + c];
-        sum = fma(code[j], v, sum);
-        if (HAS_OFFSET == 1) {
-            plain += v;
-        }
+        x[j] = tile[(col * 8 + j) * TILE_STRIDE + c];
+        sum += x[j];
+    }
+    plain = HAS_OFFSET == 1 ? (sum.x + sum.y) + (sum.z + sum.w) : 0.0;
+}
+
+/* A decoded chunk times x. */
+float chunk_dot(vec4 x[8], float plain, vec4 code[8], float scale, float offset)
+{
+    vec4 sum = code[0] * x[0];
+    [[unroll]] for (uint j = 1; j < 8; j++) {
+        sum = fma(code[j], x[j], sum);
     }
     float result = scale * ((sum.x + sum.y) + (sum.z + sum.w));
-    if (HAS_OFFSET == 1) {
-        result += offset * ((plain.x + plain.y) + (plain.z + plain.w));
-    }
-    return result;
+    return HAS_OFFSET == 1 ? result + offset * plain : result;
 }

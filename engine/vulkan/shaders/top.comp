@@ -60,7 +60,7 @@ uint element_id(uint i)
 uint find_threshold(inout uint need)
 {
     uint prefix = 0, mask = 0;
-    for (int shift = 24; shift >= 0; shift -= 8) {
+    [[dont_unroll]] for (int shift = 24; shift >= 0; shift -= 8) {
         for (uint i = gl_LocalInvocationIndex; i < 256; i += THREADS) {
             histogram[i] = 0;
         }

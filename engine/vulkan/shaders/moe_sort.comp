@@ -1,0 +1,60 @@
+#version 460
+/* Groups the (row, slot) pairs of a step by expert, for one matrix product per expert
+ * ids [n] experts, -1 for dead rows; sorted [n] pair numbers, experts together; tiles [.] of (expert, first, count, 0) with
+ * at most TILE_ROWS pairs each; n_tiles
+ * After moe_route, when the rows of a step are many.
+ * Grid (1); one workgroup counts, sums and scatters. */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+layout(constant_id = 1) const uint TILE_ROWS = 32;
+layout(constant_id = 20) const uint N_EXPERT = 24;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
+
+layout(push_constant, std430) uniform Push {
+    I32 ids;
+    U32 sorted;
+    Tiles tiles;
+    U32 n_tiles;
+    uint n;
+} p;
+
+shared uint count[N_EXPERT], start[N_EXPERT], first_tile[N_EXPERT];
+
+void main()
+{
+    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
+        count[e] = 0;
+    }
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < p.n; i += gl_WorkGroupSize.x) {
+        int e = p.ids.at[i];
+        if (e >= 0) {
+            atomicAdd(count[e], 1);
+        }
+    }
+    barrier();
+    for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
+        uint before = 0, tiles = 0;
+        for (uint i = 0; i < e; i++) {
+            before += count[i];
+            tiles += (count[i] + TILE_ROWS - 1) / TILE_ROWS;
+        }
+        start[e] = before;
+        first_tile[e] = tiles;
+        uint n = count[e], mine = (n + TILE_ROWS - 1) / TILE_ROWS;
+        for (uint k = 0; k < mine; k++) {
+            p.tiles.at[tiles + k] = uvec4(e, before + k * TILE_ROWS, min(TILE_ROWS, n - k * TILE_ROWS), 0);
+        }
+        if (e == N_EXPERT - 1) {
+            p.n_tiles.at[0] = tiles + mine;
+        }
+    }
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < p.n; i += gl_WorkGroupSize.x) {
+        int e = p.ids.at[i];
+        if (e >= 0) {
+            p.sorted.at[atomicAdd(start[e], 1)] = i;
+        }
+    }
+}

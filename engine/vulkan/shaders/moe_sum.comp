@@ -1,0 +1,35 @@
+#version 460
+/* y[t, r] += sum_k weights[t, k] (parts[t, k, r] + bias_e[r])
+ * parts [T, K, d] f32, what moe's matrix products left for each slot; y [T, d] the residual stream
+ * After the grouped down product.
+ * Grid (d / threads, T). */
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+layout(constant_id = 5) const uint K = 4;
+layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 7) const uint WEIGHTS = 0; /* as in moe_down */
+
+layout(push_constant, std430) uniform Push {
+    F32 parts, y, bias, weights;
+    I32 ids;
+    Rows token_rows;
+    uint rows, y_stride;
+} p;
+
+void main()
+{
+    uint t = gl_WorkGroupID.y, r = gl_GlobalInvocationID.x;
+    if (r >= p.rows || p.token_rows.at[t].y < 0) {
+        return;
+    }
+    float sum = 0.0;
+    [[dont_unroll]] for (uint k = 0; k < K; k++) {
+        float w = WEIGHTS == 1 ? 1.0 : p.weights.at[t * K + k];
+        float v = p.parts.at[(t * K + k) * p.rows + r];
+        if (BIAS) {
+            v += p.bias.at[(WEIGHTS == 0 ? uint(p.ids.at[t * K + k]) * p.rows : 0) + r];
+        }
+        sum += (WEIGHTS == 2 ? sigmoid(w) : w) * v;
+    }
+    p.y.at[t * p.y_stride + r] += sum;
+}

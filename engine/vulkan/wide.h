@@ -1,0 +1,23 @@
+/* Ops on the matrix units, for steps of many rows: the same maths as record.h's, activations rounded to halves. */
+#pragma once
+#include "engine/vulkan/record.h"
+
+/* Whether this device and these rows take this way. */
+bool wide_wanted(const struct recorder *r);
+/* work.xh = halves of x [n_x, x_stride] (n columns), normalised when norm; split: work.xl = what rounding lost. */
+struct halves_op {
+    VkDeviceAddress x, norm, gather;
+    uint32_t x_stride, n_chunk, n_x; /* x in floats */
+    float eps;
+    bool split;
+};
+void record_halves(struct recorder *r, const struct halves_op *op);
+/* y (+)= W xh + bias; split as above. */
+void record_wide_linear(struct recorder *r, const struct linear_op *op, bool split);
+/* After record_route and record_halves(ffn_norm): sort, up, down, sum; with barriers. Not routed: one expert. */
+void record_wide_mlp(struct recorder *r, const struct mlp_op *op);
+
+/* Whether every attention layer can be done by attn_wide. */
+bool wide_attention_fits(const struct backend *b);
+/* Attention of the step's tiles. */
+void record_wide_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, uint32_t n_tiles);
