@@ -43,8 +43,10 @@ export async function startHub(files, options = {}) {
     if (change.slow) {
       let at = 0;
       const timer = setInterval(() => {
-        if (at >= body.length || res.destroyed) { clearInterval(timer); return res.end(); }
-        res.write(body.subarray(at, at += change.slow));
+        const piece = body.subarray(at, at += change.slow);
+        if (at < body.length && !res.destroyed) return res.write(piece);
+        clearInterval(timer);
+        return res.end(piece);
       }, 20);
       return;
     }
@@ -53,8 +55,13 @@ export async function startHub(files, options = {}) {
   const handler = (host) => (req, res) => {
     const url = new URL(req.url, "http://hub");
     hub.log.push({ host, method: req.method, path: decodeURIComponent(url.pathname), range: req.headers.range || "", token: req.headers.authorization || "" });
-    hub.most = Math.max(hub.most, ++hub.open);
-    res.on("close", () => hub.open--);
+    if (host === "other") { // a redirect's answer may still be closing when the next request runs
+      hub.most = Math.max(hub.most, ++hub.open);
+      let counted = true;
+      const down = () => { if (counted) hub.open--; counted = false; };
+      res.on("finish", down);
+      res.on("close", down);
+    }
     if (host === "other") return send(req, res, hub.files[decodeURIComponent(url.pathname.slice(1))]);
     if (hub.token && req.headers.authorization !== `Bearer ${hub.token}`) return res.writeHead(401).end("who are you");
     if (url.pathname.startsWith("/api/models/")) {

@@ -1,0 +1,153 @@
+// The operator's other commands, against the goldens of tests/data and the demo model.
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "node:test";
+import { sha256 } from "./hub.mjs";
+import { demo, folder, lines, sluice, top } from "./sluice.mjs";
+
+const data = join(top, "tests/data");
+const read = (...path) => readFileSync(join(data, ...path), "utf8");
+const cpu = ["--backend", "cpu"];
+const jsonLines = (cases) => cases.map((c) => JSON.stringify(c)).join("\n") + "\n";
+async function ok(args, options) {
+  const r = await sluice(args, options);
+  assert.equal(r.code, 0, `${args.join(" ")}: ${r.err}`);
+  return r.out;
+}
+
+test("tokenize and detokenize agree with the golden ids", async () => {
+  const cases = JSON.parse(read("demo-golden/tokenizer_cases.json"));
+  const got = lines(await ok(["tokenize", "--model", demo, "--jsonl"], { input: jsonLines(cases.map((c) => ({ text: c.text, special: true }))) }));
+  cases.forEach((c, i) => assert.deepEqual(got[i].ids, c.ids, c.text));
+  const back = lines(await ok(["detokenize", "--model", demo, "--jsonl"], { input: jsonLines(cases.map((c) => ({ ids: c.ids }))) }));
+  cases.forEach((c, i) => assert.equal(back[i].text, c.text.normalize("NFC"))); // the tokenizer composes
+  assert.deepEqual(JSON.parse(await ok(["tokenize", "--model", demo, "--json"], { input: cases[0].text })), { ids: cases[0].ids });
+});
+
+test("template renders the published templates' cases byte for byte", async () => {
+  for (const name of ["qwen3", "gpt-oss", "ling-flash-2.0"]) {
+    const text = read(`templates/${name}.cases.jsonl`), cases = lines(text); // text as it is: numbers keep their literals
+    const got = lines(await ok(["template", "--template", join(data, `templates/${name}.jinja`), "--jsonl"], { input: text }));
+    assert.equal(got.length, cases.length);
+    cases.forEach((c, i) => (c.rendered === undefined ? assert.ok(got[i].error, c.id) : assert.equal(got[i].rendered, c.rendered, c.id)));
+  }
+});
+
+test("parse gives the cases' content, reasoning and calls", async () => {
+  const cases = lines(read("parsing/cases.jsonl"));
+  const got = lines(await ok(["parse", "--jsonl"], { input: jsonLines(cases) }));
+  assert.equal(got.length, cases.length);
+  cases.forEach((c, i) => {
+    assert.equal(got[i].content ?? "", c.expect.content ?? "", c.id);
+    assert.equal(got[i].reasoning_content ?? "", c.expect.reasoning_content ?? "", c.id);
+    assert.equal(got[i].tool_calls?.length ?? 0, c.expect.tool_calls?.length ?? 0, c.id);
+  });
+});
+
+test("info tells the demo model's facts", async () => {
+  const i = JSON.parse(await ok(["info", demo, "--json", ...cpu]));
+  assert.equal(i.family, "qwen3_moe");
+  assert.equal(i.layers, 8);
+  assert.equal(i.vocabulary, 8192);
+  assert.equal(i.tokenizer.tokens, 8192);
+  assert.ok(i.active_parameters < i.parameters);
+  const parts = Object.values(i.parts).reduce((sum, p) => sum + p.bytes, 0);
+  assert.equal(parts, i.weight_bytes);
+  assert.match(await ok(["info", demo, ...cpu]), /qwen3_moe/);
+});
+
+test("generate answers as the reference does", async () => {
+  for (const c of JSON.parse(read("demo-golden/greedy.json")).slice(0, 3)) {
+    const r = JSON.parse(await ok(["generate", "--model", demo, "--ids", c.input_ids.join(","), "--max-tokens", String(c.greedy_ids.length), "--exact", "--json", ...cpu]));
+    assert.deepEqual(r.ids, c.greedy_ids, c.prompt);
+    assert.equal(r.prompt_tokens, c.input_ids.length);
+    assert.equal(r.text, c.greedy_text);
+  }
+});
+
+test("logits are those of the greedy answer, in chunks or whole", async (t) => {
+  const dir = folder(t), [c] = JSON.parse(read("demo-golden/greedy.json"));
+  writeFileSync(join(dir, "ids.json"), JSON.stringify(c.input_ids));
+  const rows = [];
+  for (const chunk of ["0", "3"]) {
+    const out = join(dir, `logits-${chunk}.safetensors`);
+    await ok(["logits", "--model", demo, "--ids-file", join(dir, "ids.json"), "--out", out, "--exact", "--chunk", chunk, ...cpu]);
+    const file = readFileSync(out), head = Number(file.readBigUInt64LE());
+    const table = JSON.parse(file.subarray(8, 8 + head).toString());
+    assert.deepEqual(table.logits.shape, [1, 8192]);
+    const [from, to] = table.logits.data_offsets;
+    const bytes = file.subarray(8 + head + from, 8 + head + to);
+    rows.push(Array.from({ length: 8192 }, (_, i) => bytes.readFloatLE(i * 4)));
+  }
+  assert.equal(rows[0].indexOf(rows[0].reduce((a, b) => Math.max(a, b))), c.greedy_ids[0]);
+  assert.deepEqual(rows[0], rows[1]);
+});
+
+test("perplexity is finite, the same in any chunks, and lower for words than for noise", async (t) => {
+  const dir = folder(t), cases = JSON.parse(read("demo-golden/greedy.json"));
+  const words = cases.slice(0, 3).flatMap((c) => [...c.input_ids, ...c.greedy_ids]);
+  writeFileSync(join(dir, "words.json"), JSON.stringify(words));
+  writeFileSync(join(dir, "noise.json"), JSON.stringify(words.map((_, i) => (i * 2654435761) % 8000)));
+  const measure = async (name, ...more) => JSON.parse(await ok(["perplexity", "--model", demo, "--ids-file", join(dir, name), "--json", "--exact", ...cpu, ...more]));
+  const whole = await measure("words.json"), cut = await measure("words.json", "--chunk", "7"), noise = await measure("noise.json");
+  assert.ok(whole.perplexity > 1 && whole.perplexity < noise.perplexity, `${whole.perplexity} ${noise.perplexity}`);
+  assert.equal(cut.perplexity, whole.perplexity);
+});
+
+test("synth makes a model that loads and runs; the same seed makes the same", async (t) => {
+  const dir = folder(t);
+  const make = (name, seed) => ok(["synth", "--out", join(dir, name), "--shape", "demo", "--format", "q4", "--layers", "2", "--seed", seed]);
+  await make("a", "5"); await make("b", "5"); await make("c", "6");
+  const facts = async (name) => JSON.parse(await ok(["info", join(dir, name), "--json", ...cpu]));
+  const a = await facts("a");
+  assert.equal(a.layers, 2);
+  assert.ok(a.parameters > 0);
+  const r = JSON.parse(await ok(["generate", "--model", join(dir, "a"), "--ids", "1,2,3", "--max-tokens", "8", "--ignore-eos", "--json", ...cpu]));
+  assert.equal(r.ids.length, 8);
+  const weights = (name) => readdirSync(join(dir, name)).filter((f) => f.endsWith(".safetensors")).sort().map((f) => sha256(readFileSync(join(dir, name, f))));
+  assert.ok(weights("a").length > 0);
+  assert.deepEqual(weights("a"), weights("b"));
+  assert.notDeepEqual(weights("a"), weights("c"));
+});
+
+test("bench --json has a row for each measure, with plausible figures", async () => {
+  const r = JSON.parse(await ok(["bench", "--model", demo, "--prompts", "16", "--batches", "1", "--tokens", "4", "--repeats", "1", "--json", ...cpu]));
+  const numbers = [];
+  JSON.stringify(r, (k, v) => (/per_s/.test(k) && typeof v === "number" ? (numbers.push(v), v) : v));
+  assert.ok(numbers.length >= 2, JSON.stringify(r));
+  assert.ok(numbers.every((n) => n > 0 && Number.isFinite(n)));
+});
+
+test("doctor --json lists checks with a verdict", async () => {
+  const r = await sluice(["doctor", "--json"]);
+  assert.ok(r.code === 0 || r.code === 1, r.err);
+  const { checks } = JSON.parse(r.out);
+  assert.ok(checks.length > 3);
+  assert.ok(checks.every((c) => c.check && ["ok", "warning", "error"].includes(c.verdict)), JSON.stringify(checks));
+});
+
+const COMMANDS = ["up", "doctor", "user", "key", "export", "backup", "tokenize", "detokenize", "template", "parse", "pull", "info", "generate", "logits", "perplexity", "bench", "synth"];
+test("help exits with 0, wrong use with 2", async () => {
+  const help = await ok(["help"]);
+  for (const c of COMMANDS) {
+    assert.match(help, new RegExp(`^ {2}${c} `, "m"));
+    assert.match(await ok([c, "--help"]), /usage/i);
+    assert.equal((await sluice([c, "--no-such-option"])).code, 2, c);
+  }
+  assert.match(await ok(["--version"]), /^sluice \d/);
+  assert.equal((await sluice(["nosuch"])).code, 2);
+  assert.equal((await sluice([])).code, 2);
+});
+
+test("an unknown model is said clearly, with 1", async (t) => {
+  const none = join(folder(t), "none"), ids = join(folder(t), "ids.json");
+  writeFileSync(ids, "[1,2,3]");
+  for (const args of [["info", none], ["tokenize", "--model", none], ["detokenize", "--model", none], ["template", "--model", none],
+    ["generate", "--model", none, "--ids", "1"], ["logits", "--model", none, "--ids-file", ids, "--out", `${ids}.out`],
+    ["perplexity", "--model", none, "--ids-file", ids], ["bench", "--model", none]]) {
+    const r = await sluice(args, { input: "" });
+    assert.equal(r.code, 1, args.join(" "));
+    assert.match(r.err, new RegExp(`^sluice ${args[0]}: .*(no such|not found|nothing|none)`, "im"), args.join(" "));
+  }
+});
