@@ -1,11 +1,14 @@
 /* GET /health, /ready, /version: for probes, without a key. GET /api/status: for the page. All from the status page,
  * so they answer at once and truthfully when the engine is down. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "config.h"
 #include "fcgi/facts.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
+#include "fcgi/shared.h"
 #include "fcgi/worker.h"
 
 static bool reply_and_free(struct request *r, int status, cJSON *o)
@@ -15,21 +18,34 @@ static bool reply_and_free(struct request *r, int status, cJSON *o)
     return true;
 }
 
+/* Is there a process that takes streams? A killed master leaves its number behind. */
+static bool streams_are_served(const struct shared *s)
+{
+    const struct shared_pool *p = &s->pool[POOL_STREAM];
+    if (p->master_pid <= 0 || (kill(p->master_pid, 0) != 0 && errno == ESRCH))
+        return false;
+    for (int i = 0; i < SHARED_CHILDREN; i++)
+        if (p->child[i].state == CHILD_IDLE || p->child[i].state == CHILD_BUSY)
+            return true;
+    return false;
+}
+
 /* 200 only when a chat would be served now. */
 static bool health(struct request *r, struct err *e)
 {
     struct status_page page;
-    bool ready = facts_read(r, &page);
-    bool store = r->store != NULL;
+    bool ready = facts_read(r, &page), store = r->store != NULL, streams = streams_are_served(r->worker->shared);
+    bool all = ready && store && streams;
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "status", ready && store ? "ok" : "unavailable");
+    cJSON_AddStringToObject(o, "status", all ? "ok" : "unavailable");
     cJSON_AddStringToObject(o, "engine", engine_state_name(page.state));
     cJSON_AddStringToObject(o, "database", store ? "ok" : "unavailable");
+    cJSON_AddStringToObject(o, "workers", streams ? "ok" : "unavailable");
     if (!ready && page.error[0])
         cJSON_AddStringToObject(o, "error", page.error);
-    if (!ready)
+    if (!all)
         reply_header(r, "Retry-After", "3");
-    return reply_and_free(r, ready && store ? 200 : 503, o);
+    return reply_and_free(r, all ? 200 : 503, o);
 }
 
 static bool version(struct request *r, struct err *e)

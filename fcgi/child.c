@@ -13,6 +13,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "fcgi/guard.h"
 #include "fcgi/request.h"
 #include "sql/store.h"
 
@@ -128,12 +129,14 @@ static void *serve(void *argument)
         log_error("a thread could not start: no descriptors or no memory");
         return NULL;
     }
+    r.slot = alone ? p->slot : NULL;
     keep_store(p->worker, &store, &next_try);
     set_state(p->slot, CHILD_IDLE);
     while (wait_connection(epoll)) {
         if (FCGX_Accept_r(&fcgx) < 0)
             continue;
         if (alone) {
+            guard_hand_over(p->guard_fd, p->slot_index, fcgx.ipcFd, fcgx.requestId);
             set_state(p->slot, CHILD_BUSY);
             ssize_t n = write(p->wake_fd, &one, sizeof one);
             (void)n;

@@ -2,7 +2,7 @@
 
 noinst_LIBRARIES += libsluice-fcgi.a
 libsluice_fcgi_a_SOURCES = \
-	%D%/pool.c %D%/pool.h %D%/child.c %D%/child.h %D%/listen.c %D%/listen.h \
+	%D%/pool.c %D%/pool.h %D%/child.c %D%/child.h %D%/listen.c %D%/listen.h %D%/guard.c %D%/guard.h \
 	%D%/shared.c %D%/shared.h %D%/state.h %D%/worker.h \
 	%D%/route.c %D%/route.h %D%/http_method.c %D%/request.c %D%/request.h %D%/reply.c %D%/reply.h %D%/reply_head.h \
 	%D%/sse.c %D%/sse.h %D%/auth.c %D%/auth.h %D%/watch.c %D%/watch.h \

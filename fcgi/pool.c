@@ -17,6 +17,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "fcgi/child.h"
+#include "fcgi/guard.h"
 #include "fcgi/shared.h"
 
 #define TICK_MS 500
@@ -27,6 +28,7 @@
 struct pool {
     const struct pool_params *p;
     struct shared_pool *board;
+    struct guard guard;
     int64_t born_ms[SHARED_CHILDREN];
     int signal_fd, wake_fd;
     sigset_t old_mask;
@@ -62,14 +64,15 @@ _Noreturn static void run_child(struct pool *pool, int slot)
     if (getppid() != master || !child_signals())
         _exit(1);
     close(pool->signal_fd);
+    guard_forget(&pool->guard);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     if (p->child_main) {
         pool->board->child[slot].state = CHILD_IDLE;
         exit(p->child_main(p->worker));
     }
-    exit(child_run(&(struct child_params){.worker = p->worker, .slot = &pool->board->child[slot],
-                                          .listen_fd = p->listen_fd, .wake_fd = pool->wake_fd,
-                                          .n_threads = p->n_threads}));
+    exit(child_run(&(struct child_params){.worker = p->worker, .slot = &pool->board->child[slot], .slot_index = slot,
+                                          .guard_fd = pool->guard.child_fd, .listen_fd = p->listen_fd,
+                                          .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
 }
 
 static bool spawn(struct pool *pool)
@@ -83,6 +86,7 @@ static bool spawn(struct pool *pool)
     c->state = CHILD_STARTING;
     c->since_ms = clock_wall_ms();
     c->requests = 0;
+    c->stream = STREAM_NONE;
     pid_t pid = fork();
     if (pid == 0)
         run_child(pool, slot);
@@ -102,6 +106,8 @@ static void note_death(struct pool *pool, int slot, int status)
 {
     struct shared_child *c = &pool->board->child[slot];
     bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    guard_collect(&pool->guard); /* it may have accepted only just now */
+    guard_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE);
     int64_t age = now_ms() - pool->born_ms[slot];
     if (failed) {
         pool->board->crashed++;
@@ -254,18 +260,21 @@ static void clear_board(struct shared_pool *board)
 bool pool_run(const struct pool_params *p, struct err *e)
 {
     struct pool pool = {.p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
-    if (!open_loop(&pool, e))
+    if (!guard_init(&pool.guard, e) || !open_loop(&pool, e))
         return false;
     clear_board(pool.board);
     int64_t next_retire = now_ms();
     while (!pool.drain_since || !drained(&pool)) {
         fill(&pool);
-        struct pollfd fds[2] = {{.fd = pool.signal_fd, .events = POLLIN}, {.fd = pool.wake_fd, .events = POLLIN}};
+        struct pollfd fds[3] = {{.fd = pool.signal_fd, .events = POLLIN},
+                                {.fd = pool.wake_fd, .events = POLLIN},
+                                {.fd = pool.guard.master_fd, .events = POLLIN}};
         int wait = pool.drain_since || now_ms() < pool.not_before ? 50 : TICK_MS;
-        poll(fds, 2, wait);
+        poll(fds, 3, wait);
         uint64_t count;
         ssize_t n = read(pool.wake_fd, &count, sizeof count);
         (void)n;
+        guard_collect(&pool.guard);
         take_signals(&pool);
         if (p->idle_ms && !pool.drain_since && now_ms() >= next_retire) {
             next_retire = now_ms() + TICK_MS;
@@ -274,6 +283,7 @@ bool pool_run(const struct pool_params *p, struct err *e)
         }
     }
     pool.board->master_pid = 0;
+    guard_fini(&pool.guard);
     close(pool.signal_fd);
     close(pool.wake_fd);
     return true;

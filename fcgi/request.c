@@ -63,7 +63,7 @@ static bool split_uri(struct request *r, struct err *e)
 
 bool request_begin(struct request *r, struct store *store, struct err *e)
 {
-    struct request fresh = {.arena = r->arena, .worker = r->worker, .fcgx = r->fcgx, .headers = r->headers,
+    struct request fresh = {.arena = r->arena, .worker = r->worker, .fcgx = r->fcgx, .slot = r->slot, .headers = r->headers,
                             .store = store, .begin_ns = clock_ns(), .route_index = -1};
     *r = fresh;
     buf_clear(&r->headers);

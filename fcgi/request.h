@@ -14,6 +14,7 @@
 #include "fcgi/route.h"
 
 struct FCGX_Request;
+struct shared_child;
 struct store;
 struct worker;
 
@@ -30,6 +31,7 @@ struct request {
     const struct worker *worker; /* this process: paths, text model, counters */
     struct store *store;         /* this thread's connection to SQLite */
     struct FCGX_Request *fcgx;
+    struct shared_child *slot;   /* this process's row when it serves one request at a time; else NULL */
     char id[REQUEST_ID_SIZE];    /* "req_..." */
 
     enum http_method method;

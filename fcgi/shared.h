@@ -23,11 +23,18 @@ struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), 
 
 enum child_state { CHILD_NONE, CHILD_STARTING, CHILD_IDLE, CHILD_BUSY, CHILD_LEAVING };
 
+enum stream_state {
+    STREAM_NONE,
+    STREAM_OPEN,    /* OpenAI's stream is open on the connection, at the end of an event */
+    STREAM_WRITING, /* and an event may be half written */
+};
+
 struct shared_child {
     _Atomic int32_t pid;
     _Atomic int32_t state;      /* enum child_state; a threaded child stays IDLE */
     _Atomic int64_t since_ms;   /* Unix time of the last change */
     _Atomic uint64_t requests;
+    _Atomic int32_t stream; /* enum stream_state: see guard.h */
 };
 
 struct shared_pool {

@@ -3,12 +3,14 @@
 
 #include <fcgiapp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "engine/base/clock.h"
 #include "fcgi/reply.h"
 #include "fcgi/reply_head.h"
 #include "fcgi/request.h"
+#include "fcgi/shared.h"
 
 bool sse_start(struct sse *s, struct request *r)
 {
@@ -19,6 +21,19 @@ bool sse_start(struct sse *s, struct request *r)
         r->client_gone = true;
     r->first_byte_ns = clock_ns();
     return !r->client_gone;
+}
+
+/* What the master finds when this process dies. */
+static void mark(struct sse *s, enum stream_state state)
+{
+    if (s->guarded && s->r->slot)
+        atomic_store(&s->r->slot->stream, (int32_t)state);
+}
+
+void sse_guard(struct sse *s)
+{
+    s->guarded = true;
+    mark(s, STREAM_OPEN);
 }
 
 void sse_event(struct sse *s, const char *event, const char *data, size_t len)
@@ -49,8 +64,10 @@ bool sse_flush(struct sse *s)
         r->client_gone = true; /* no memory: better an ended stream than one with a hole */
     if (!r->client_gone && s->out.len) {
         int n = (int)s->out.len;
+        mark(s, STREAM_WRITING);
         if (FCGX_PutStr(s->out.data, n, r->fcgx->out) != n || FCGX_FFlush(r->fcgx->out) != 0)
             r->client_gone = true;
+        mark(s, STREAM_OPEN);
         r->bytes_out += s->out.len;
         s->last_ns = clock_ns();
     }
@@ -67,5 +84,6 @@ int sse_idle_ms(const struct sse *s)
 void sse_end(struct sse *s)
 {
     sse_flush(s);
+    mark(s, STREAM_NONE);
     buf_fini(&s->out);
 }

@@ -16,10 +16,13 @@ struct sse {
     struct request *r;
     struct buf out; /* events not yet flushed */
     uint64_t last_ns;
+    bool guarded; /* see sse_guard */
 };
 
 /* Sends the headers (200, text/event-stream, no-cache, no-transform, X-Accel-Buffering: no). */
 bool sse_start(struct sse *s, struct request *r);
+/* From here on the stream is OpenAI's: if this process dies, its master ends the stream with an error and [DONE]. */
+void sse_guard(struct sse *s);
 /* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued: sse_flush sends it. */
 void sse_event(struct sse *s, const char *event, const char *data, size_t len);
 void sse_comment(struct sse *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

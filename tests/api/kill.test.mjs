@@ -13,6 +13,11 @@ function alive(pid) {
   try { return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; }
 }
 
+// The log does not say before the end which process is busy: the one with most sockets is.
+const sockets = (pid) => readdirSync(`/proc/${pid}/fd`).filter((f) => {
+  try { return readlinkSync(`/proc/${pid}/fd/${f}`).startsWith('socket:'); } catch { return false; }
+}).length;
+
 const text = 'one two three four five six seven eight nine ten '.repeat(6).trim();
 const ask = { messages: order({ text, token_ms: 20 }) };
 
@@ -68,23 +73,34 @@ test('a killed stream worker takes its own stream and no other', async () => {
   const { whole: first } = await startStream();
   const { whole: second } = await startStream();
   const crashes = await s.metric('worker_crashes_total', 'pool="stream"');
-  // which of the children are busy, the log does not say before the end: kill the one with an engine connection first
-  const sockets = (pid) => readdirSync(`/proc/${pid}/fd`).filter((f) => {
-    try { return readlinkSync(`/proc/${pid}/fd/${f}`).startsWith('socket:'); } catch { return false; }
-  }).length;
   const victim = children().sort((a, b) => sockets(b) - sockets(a))[0];
   process.kill(victim, 'SIGKILL');
   const results = await Promise.all([first, second]);
-  const good = results.filter((r) => r.done && joined(r.chunks).content === text);
+  const good = results.filter((r) => !r.chunks.at(-1).error && joined(r.chunks).content === text);
   assert.equal(good.length, 1, 'the other stream is whole');
+  const killed = results.find((r) => r !== good[0]);
+  assert.equal(killed.chunks.at(-1).error.code, 'worker_lost', 'its master says so in its place');
+  assert.ok(killed.done && text.startsWith(joined(killed.chunks.slice(0, -1)).content));
   await sleep(200);
   assert.equal(await s.metric('worker_crashes_total', 'pool="stream"'), crashes + 1);
   assert.ok((await s.metric('worker_processes', 'pool="stream",state="idle"')) >= 4);
   await backWithin(2000 * slow);
 });
 
+test('a worker that is killed before its answer began: 503', async () => {
+  const asked = s.chat({ messages: order({ prefill_ms: 5000 }) });
+  await sleep(500);
+  const victim = s.childrenOf(s.pid('workers-stream')).sort((a, b) => sockets(b) - sockets(a))[0];
+  process.kill(victim, 'SIGKILL');
+  const r = await asked;
+  assert.equal(r.status, 503);
+  assert.equal(r.body.error.code, 'unavailable');
+});
+
 test('a killed pool master comes back', async () => {
   process.kill(s.pid('workers-stream'), 'SIGKILL');
+  const r = await s.json('GET', '/health');
+  if (r.status !== 200) assert.equal(r.body.workers, 'unavailable'); // else it is back already
   await backWithin(5000 * slow);
   process.kill(s.pid('workers-short'), 'SIGKILL');
   await s.ready(5000 * slow);

@@ -1,0 +1,129 @@
+/* fcgi/guard.c: the master ends the stream of a process that died, and nobody else's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "fcgi/guard.h"
+
+static struct guard guard;
+static int nginx_end; /* the other end of the connection that a child accepted */
+
+/* A child accepts for the slot, hands over, and dies: its own descriptor closes. */
+static void accept_and_die(int slot, int request)
+{
+    int fd[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    guard_hand_over(guard.child_fd, slot, fd[0], request);
+    close(fd[0]);
+    nginx_end = fd[1];
+}
+
+static int set_up(void **state)
+{
+    struct err e = {0};
+    return guard_init(&guard, &e) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    guard_fini(&guard);
+    close(nginx_end);
+    return 0;
+}
+
+/* Reads one record; the content is cut to `size` - 1 and ended with a NUL. Returns the type, 0 at the end. */
+static int read_record(int request, char *content, size_t size)
+{
+    unsigned char head[8], body[1024];
+    ssize_t n = recv(nginx_end, head, sizeof head, MSG_WAITALL);
+    if (n == 0)
+        return 0;
+    assert_int_equal(n, 8);
+    assert_int_equal(head[0], 1);
+    assert_int_equal(head[2] << 8 | head[3], request);
+    size_t len = (size_t)(head[4] << 8 | head[5]);
+    assert_true(len < sizeof body && len < size);
+    assert_int_equal(len ? recv(nginx_end, body, len, MSG_WAITALL) : 0, len);
+    memcpy(content, body, len);
+    content[len] = '\0';
+    return head[1];
+}
+
+static void test_an_open_stream_gets_its_last_words(void **state)
+{
+    char text[1024];
+    accept_and_die(7, 300);
+    guard_collect(&guard);
+    guard_end(&guard, 7, STREAM_OPEN);
+    assert_int_equal(read_record(300, text, sizeof text), 6);
+    assert_memory_equal(text, "data: {\"error\":", 15);
+    assert_non_null(strstr(text, "\n\ndata: [DONE]\n\n"));
+    assert_int_equal(read_record(300, text, sizeof text), 6);
+    assert_string_equal(text, "");
+    assert_int_equal(read_record(300, text, sizeof text), 3);
+    assert_int_equal(read_record(300, text, sizeof text), 0);
+}
+
+static void test_a_half_written_event_is_ended_first(void **state)
+{
+    char text[1024];
+    accept_and_die(0, 1);
+    guard_collect(&guard);
+    guard_end(&guard, 0, STREAM_WRITING);
+    assert_int_equal(read_record(1, text, sizeof text), 6);
+    assert_string_equal(text, "\n\n");
+    assert_int_equal(read_record(1, text, sizeof text), 6);
+    assert_memory_equal(text, "data: ", 6);
+}
+
+static void test_without_a_stream_the_connection_just_closes(void **state)
+{
+    char text[1024];
+    accept_and_die(5, 1);
+    guard_collect(&guard);
+    guard_end(&guard, 5, STREAM_NONE);
+    assert_int_equal(read_record(1, text, sizeof text), 0);
+    guard_end(&guard, 5, STREAM_OPEN); /* nothing is there any more */
+}
+
+static void test_the_next_connection_replaces_the_last(void **state)
+{
+    char text[1024];
+    accept_and_die(5, 1);
+    int first = nginx_end;
+    accept_and_die(5, 2);
+    guard_collect(&guard);
+    char byte;
+    assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), 0); /* closed without a word */
+    close(first);
+    guard_end(&guard, 5, STREAM_OPEN);
+    assert_int_equal(read_record(2, text, sizeof text), 6);
+}
+
+static void test_nonsense_is_thrown_away(void **state)
+{
+    assert_int_equal(send(guard.child_fd, "xyz", 3, 0), 3);
+    assert_int_equal(send(guard.child_fd, "12345678", 8, 0), 8); /* no descriptor */
+    guard_hand_over(guard.child_fd, SHARED_CHILDREN, 0, 1);
+    guard_hand_over(guard.child_fd, -1, 0, 1);
+    guard_collect(&guard);
+    accept_and_die(1, 1);
+    guard_collect(&guard);
+    assert_true(guard.streams[1].fd >= 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_an_open_stream_gets_its_last_words, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_half_written_event_is_ended_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_a_stream_the_connection_just_closes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_next_connection_replaces_the_last, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nonsense_is_thrown_away, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
