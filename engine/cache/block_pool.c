@@ -1,3 +1,4 @@
+/* The pool of KV blocks: a stack of free ones, a list of idle ones by age. */
 #include "engine/cache/block_pool.h"
 
 #include <assert.h>

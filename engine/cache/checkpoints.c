@@ -1,3 +1,4 @@
+/* Which recurrent states are copies, and of which block. */
 #include "engine/cache/checkpoints.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* A hash table from a chain of token blocks to the KV blocks that hold them. */
 #include "engine/cache/prefix_index.h"
 
 #include <stdlib.h>

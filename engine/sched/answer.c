@@ -1,3 +1,4 @@
+/* Tokens to text that may be shown. */
 #include "engine/sched/answer.h"
 
 bool answer_init(struct answer *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,

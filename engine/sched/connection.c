@@ -1,3 +1,4 @@
+/* One client: receiving, sending from the log of its job, who it is. */
 #include "engine/sched/connection.h"
 
 #include <errno.h>

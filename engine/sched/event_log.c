@@ -1,3 +1,4 @@
+/* A job's events between the two threads. */
 #include "engine/sched/event_log.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Waiting jobs by user, and who comes next. */
 #include "engine/sched/fair_queue.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The hand-over from the I/O thread to the loop thread. */
 #include "engine/sched/inbox.h"
 
 #include <time.h>

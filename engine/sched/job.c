@@ -1,3 +1,4 @@
+/* A job: made, shared, freed. */
 #include "engine/sched/job.h"
 
 #include <stdlib.h>

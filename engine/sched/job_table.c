@@ -1,3 +1,4 @@
+/* The jobs that can be named, and for how long. */
 #include "engine/sched/job_table.h"
 
 #include <stdlib.h>

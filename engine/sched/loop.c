@@ -1,3 +1,4 @@
+/* The loop thread: load, announce, step, give up. */
 #include "engine/sched/loop.h"
 
 #include <pthread.h>

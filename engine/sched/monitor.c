@@ -1,3 +1,4 @@
+/* Heartbeat and memory, in a thread of its own. */
 #include "engine/sched/monitor.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* READY and STOPPING for the service manager. */
 #include "engine/sched/notify.h"
 
 #include <stddef.h>

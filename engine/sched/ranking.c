@@ -1,3 +1,4 @@
+/* Order and weights of a row of logits. */
 #include "engine/sched/ranking.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* One token from one row. */
 #include "engine/sched/sampler.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* The life of a job: added, cancelled, finished, counted. Slots and blocks are in admission.c, steps in batch.c. */
 #include "engine/sched/scheduler.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The I/O thread: accepts, reads requests, sends events, stops. */
 #include "engine/sched/server.h"
 
 #include <errno.h>

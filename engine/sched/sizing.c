@@ -1,3 +1,4 @@
+/* How large context, KV pool and steps are. */
 #include "engine/sched/sizing.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Stop strings over a stream. */
 #include "engine/sched/stop.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* What was done, for the status page. */
 #include "engine/sched/tally.h"
 
 #include <string.h>

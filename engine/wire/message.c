@@ -1,3 +1,4 @@
+/* Submissions and keys as frames: the first half of message.h; events are in event.c. */
 #include "engine/wire/message.h"
 
 #include <math.h>
