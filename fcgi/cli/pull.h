@@ -17,6 +17,7 @@
 
 enum {
     PULL_FILES_MAX = 10000,
+    PULL_SEGMENTS_MAX = 1 << 16, /* about, of all files: --segment grows with them */
     PULL_NAME_MAX = 512,
     PULL_LIST_MAX = 64 << 20, /* bytes of the hub's answer */
     PULL_TRIES = 6,           /* failures of one range in a row, without a byte between them */

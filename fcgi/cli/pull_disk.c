@@ -136,7 +136,9 @@ static bool is_whole(const cJSON *row)
 
 static bool make_segments(struct pull *p, struct pull_file *f, struct err *e)
 {
-    int64_t step = f->whole ? f->size : p->segment_bytes;
+    /* a hub may claim any size: what we keep of it stays small */
+    int64_t least = f->size / PULL_SEGMENTS_MAX + 1;
+    int64_t step = f->whole ? f->size : p->segment_bytes > least ? p->segment_bytes : least;
     size_t n = f->size ? (size_t)((f->size + step - 1) / step) : 0;
     free(f->segments);
     f->n_segments = 0;
@@ -226,7 +228,12 @@ bool pull_disk_plan(struct pull *p, int64_t *missing, struct err *e)
 {
     cJSON *there = read_manifest(p->out), *staged = NULL;
     bool ok = true, all = true;
+    int64_t total = 0; /* at most PULL_FILES_MAX * PULL_SIZE_MAX, below 2^58 */
     *missing = 0;
+    for (size_t i = 0; i < p->n_files; i++)
+        total += p->files[i].size;
+    if (p->segment_bytes < total / PULL_SEGMENTS_MAX)
+        p->segment_bytes = total / PULL_SEGMENTS_MAX;
     for (size_t i = 0; i < p->n_files; i++) {
         if (is_kept(p, &p->files[i], there, e))
             p->files[i].state = PULL_KEPT;
