@@ -291,14 +291,14 @@ static void test_text_is_not_held_back_longer_than_needed(void **state)
     cJSON_Delete(tools);
 }
 
-/* A long answer in many small pieces costs no more than its length. Sixteen times as long takes some forty
- * times as long (fresh pages cost, too), not two hundred and fifty-six. The best of three counts. */
 /* Processor time, which a busy machine does not change. */
 static double cpu_ms(void)
 {
     return (double)clock() * 1000.0 / CLOCKS_PER_SEC;
 }
 
+/* A long answer in many small pieces costs no more than its length. Sixteen times as long takes some forty
+ * times as long (fresh pages cost, too), not two hundred and fifty-six. The best of three counts. */
 static double time_of(const char *format, const char *head, const char *piece, const char *tail, int n)
 {
     struct buf b = {0};
