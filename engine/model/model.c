@@ -69,6 +69,7 @@ static bool build(struct model *m, struct err *e)
     if (!family_build(family, &m->source.config, &b, &m->plan, e) || !plan_check_values(&m->plan, e))
         return false;
     facts_from_plan(&m->facts, &m->plan);
+    m->facts.copied_bytes = b.copied_bytes;
     m->facts.n_files = m->source.n_maps;
     m->facts.file_bytes = m->source.file_bytes;
     m->facts.n_tensors = m->source.tensors.n;

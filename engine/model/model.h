@@ -27,6 +27,8 @@ struct model_facts { /* counted from the tensor table */
     int32_t n_files, n_tensors, n_unused_tensors;
     uint64_t kv_bytes_per_token; /* at 2 bytes a value */
     uint64_t state_bytes;        /* recurrent state of one sequence, f32 */
+    uint64_t copied_bytes;       /* of weight_bytes: not mapped but laid out anew in memory (gpt-oss's transposed
+                                    bf16 experts); 0 for every other layout */
 };
 const struct model_facts *model_facts(const struct model *m);
 /* Names of tensors and files that were passed over, for `sluice info` and the log; NULL after the last. */

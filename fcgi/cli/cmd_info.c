@@ -101,6 +101,10 @@ static void print_parts(const struct info *n)
     printf("  in %d file%s of %.2f GB\n", f->n_files, f->n_files == 1 ? "" : "s", (double)f->file_bytes / 1e9);
     print_size("read for one token", f->active_bytes);
     putchar('\n');
+    if (f->copied_bytes) {
+        print_size("copied, not mapped", f->copied_bytes);
+        puts("  (stored transposed)");
+    }
 }
 
 static const char *yes(bool b)
@@ -207,6 +211,7 @@ static void json_model(const struct info *n, struct buf *b)
     put_u64(b, "weight_bytes", f->weight_bytes);
     put_u64(b, "expert_bytes", f->expert_bytes);
     put_u64(b, "active_bytes", f->active_bytes);
+    put_u64(b, "copied_bytes", f->copied_bytes);
     put_u64(b, "kv_bytes_per_token", f->kv_bytes_per_token);
     put_u64(b, "state_bytes", f->state_bytes);
     buf_printf(b, "\"files\": %d, \"tensors\": %d, \"unused_tensors\": %d,\n \"parts\": {", f->n_files, f->n_tensors,
