@@ -186,7 +186,7 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
            "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}", ERR_UNSUPPORTED, "unknown");
     refuse("[]", ERR_FORMAT, "object");
     refuse("{\"model\":{\"type\":\"BPE\"", ERR_FORMAT, "/tmp/");
-    refuse("GGUF", ERR_UNSUPPORTED, "GGUF");
+    refuse("GGUF", ERR_FORMAT, "ends inside the header");
 }
 
 static void test_patterns_that_mean_something_else_are_refused(void **state)
