@@ -13,3 +13,4 @@ include tests/unit/vulkan.mk
 include tests/golden/golden.mk
 endif
 include tests/api/local.mk
+include tests/bench/local.mk
