@@ -86,6 +86,7 @@ struct engine_event {
     int32_t done, total, cached;       /* PROGRESS */
     const struct engine_token *tokens; /* TOKENS; valid until the next call on this job */
     int32_t n_tokens;
+    double decode_ms; /* TOKENS: engine time from the job's first token to this one, the same in every replay */
     const char *text; /* whole UTF-8, not NUL-terminated */
     size_t text_len;
     enum engine_finish finish; /* DONE */

@@ -1,6 +1,5 @@
 /* An answer as a stream of events: start, progress, delta, done or error. The text comes from the engine's job, which
  * gives it from its first token to everyone who attaches; the last event shows the row as the recorder wrote it. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +18,6 @@
 /* A row that runs but whose job can't be reached: the recorder gives it up after 15 s (recorder_answer.c). */
 #define UNREACHED_MS 20000.0
 #define ATTACH_RETRY_MS 150
-#define REPLAY_PAUSE_MS 1.5 /* the engine sends what it holds without such pauses */
 
 struct follow {
     struct request *r;
@@ -29,11 +27,6 @@ struct follow {
     struct buf reasoning, content; /* of the delta to be sent */
     struct buf json;
     int64_t user_message_id, message_id;
-    /* A stream taken up later gets at once what was generated before: that is no rate. It is told from the first
-     * real wait on. */
-    bool replay;
-    int live_tokens;
-    double live_ms;
     bool left; /* the client or this worker is going: end without a last event, the page comes back */
 };
 
@@ -57,15 +50,6 @@ static void put_member(struct buf *out, const char *name, struct buf *text)
     buf_clear(text);
 }
 
-/* Tokens per second; NAN, so null, while it can't be known. */
-static double rate(const struct follow *f)
-{
-    int n = f->g.n_tokens - f->live_tokens;
-    if (f->replay || (f->live_ms > 0 && (n < 2 || f->g.last_ms <= f->live_ms)))
-        return NAN;
-    return f->live_ms > 0 ? n * 1000.0 / (f->g.last_ms - f->live_ms) : generation_rate(&f->g);
-}
-
 /* All that came since the last event, as one. */
 static void send_delta(struct follow *f)
 {
@@ -76,7 +60,7 @@ static void send_delta(struct follow *f)
     put_member(&f->json, "reasoning", &f->reasoning);
     put_member(&f->json, "content", &f->content);
     buf_printf(&f->json, "\"n\":%d,\"tokens_per_second\":", f->g.n_tokens);
-    buf_json_number(&f->json, rate(f));
+    buf_json_number(&f->json, generation_rate(&f->g));
     buf_putc(&f->json, '}');
     sse_event(&f->sse, "delta", f->json.data, f->json.len);
 }
@@ -216,22 +200,9 @@ static bool read_events(struct follow *f, struct engine_job *job)
     }
 }
 
-/* As watch_jobs; notes when what comes is new. */
-static enum watch_result watch(struct follow *f, struct engine_job *job)
-{
-    int which = 0;
-    double began = clock_ms();
-    enum watch_result w = watch_jobs(f->r, &job, 1, sse_idle_ms(&f->sse), &which);
-    if (f->replay && clock_ms() - began > REPLAY_PAUSE_MS) {
-        f->replay = false;
-        f->live_ms = clock_ms();
-        f->live_tokens = f->g.n_tokens;
-    }
-    return w;
-}
-
 static void follow_job(struct follow *f, struct engine_job *job)
 {
+    int which = 0;
     bool more = read_events(f, job);
     for (;;) {
         send_delta(f);
@@ -239,7 +210,7 @@ static void follow_job(struct follow *f, struct engine_job *job)
             f->left = true;
         if (!more || f->left)
             break;
-        switch (watch(f, job)) {
+        switch (watch_jobs(f->r, &job, 1, sse_idle_ms(&f->sse), &which)) {
         case WATCH_EVENT:
             more = read_events(f, job);
             break;
@@ -319,7 +290,7 @@ bool conversation_follow(struct request *r, int64_t user_message_id, int64_t mes
 
 bool conversation_stream(struct request *r, struct err *e)
 {
-    struct follow f = {.r = r, .replay = true};
+    struct follow f = {.r = r};
     struct store_message m;
     struct engine_job *job = NULL;
     if (!conversation_path_id(r, &f.message_id, e) ||

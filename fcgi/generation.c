@@ -83,6 +83,7 @@ static bool push_text(struct generation *g, const char *text, size_t len, struct
 static bool take_tokens(struct generation *g, const struct engine_event *ev, struct err *e)
 {
     if (ev->n_tokens) {
+        g->decode_ms = ev->decode_ms;
         g->last_ms = clock_ms();
         if (!g->n_tokens)
             g->first_ms = g->last_ms;
@@ -158,7 +159,7 @@ void generation_fini(struct generation *g)
 
 double generation_rate(const struct generation *g)
 {
-    return g->n_tokens > 1 && g->last_ms > g->first_ms ? (g->n_tokens - 1) * 1000.0 / (g->last_ms - g->first_ms) : 0;
+    return g->n_tokens > 1 && g->decode_ms > 0 ? (g->n_tokens - 1) * 1000.0 / g->decode_ms : 0;
 }
 
 const char *generation_finish_reason(const struct generation *g)

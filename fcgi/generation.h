@@ -46,6 +46,7 @@ struct generation {
     int n_tokens;             /* generated so far */
     int n_reasoning;          /* of these, until the reasoning ended */
     bool reasons;             /* inside the reasoning block */
+    double decode_ms;         /* the engine's time from the first token to the newest */
     double first_ms, last_ms; /* clock_ms of the first and the newest token; 0: none */
     enum engine_finish finish;  /* DONE */
     struct engine_usage usage;  /* DONE */
@@ -59,7 +60,7 @@ bool generation_event(struct generation *g, const struct engine_event *ev, struc
 void generation_break(struct generation *g, const struct err *why);
 void generation_fini(struct generation *g);
 
-double generation_rate(const struct generation *g); /* tokens/s over the answer so far; 0 before two tokens */
+double generation_rate(const struct generation *g); /* tokens/s over the answer so far, by the engine's clock; 0 before two tokens */
 /* "stop", "length", "tool_calls"; NULL while it runs or when it failed. */
 const char *generation_finish_reason(const struct generation *g);
 /* The calls as OpenAI's array [{id, type, function:{name, arguments}}]; NULL when there are none. Caller owns it. */

@@ -153,6 +153,7 @@ static void take_token(struct scheduler *s, struct job *j, const struct engine_t
     int32_t met = -1;
     buf_clear(&s->text);
     note_token(s, j, now);
+    ev.decode_ms = now - j->times.first_token;
     bool full = j->n_generated >= j->params.max_tokens;
     if (eos)
         ev.n_tokens = 0;

@@ -142,7 +142,8 @@ void scheduler_add(struct scheduler *s, struct job *j)
 
 static void cancel(struct scheduler *s, struct job *j)
 {
-    struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id};
+    struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id,
+                              .decode_ms = j->times.last_token - j->times.first_token};
     buf_clear(&s->text);
     if (j->sampler) { /* text that might have become a stop string was generated and stays */
         answer_flush(&j->answer, &s->text);

@@ -25,6 +25,7 @@ static void put_tokens(struct buf *b, const struct engine_event *ev)
             frame_put_f32(b, t->top[k].logprob);
         }
     }
+    frame_put_f64(b, ev->decode_ms);
     frame_put_bytes(b, ev->text, (uint32_t)ev->text_len);
 }
 
@@ -106,6 +107,7 @@ static bool get_tokens(struct frame_reader *r, struct engine_event *ev, struct e
         }
     }
     uint32_t len;
+    ev->decode_ms = frame_get_f64(r);
     ev->text = frame_get_bytes(r, MAX_EVENT_TEXT, &len);
     ev->text_len = len;
     ev->tokens = box->tokens;

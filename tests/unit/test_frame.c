@@ -135,7 +135,8 @@ static void test_events_read_back_as_written(void **state)
 {
     struct engine_token tokens[2] = {{.id = 3, .logprob = -0.25f, .n_top = 1, .top = {{9, -1.5f}}},
                                      {.id = 4, .logprob = -9999, .n_top = 0}};
-    struct engine_event in = {.type = ENGINE_TOKENS, .job = 5, .tokens = tokens, .n_tokens = 2, .text = "h\xc3\xa9", .text_len = 3};
+    struct engine_event in = {.type = ENGINE_TOKENS, .job = 5, .tokens = tokens, .n_tokens = 2, .decode_ms = 12.5,
+                              .text = "h\xc3\xa9", .text_len = 3};
     struct engine_event out;
     struct event_box box = {0};
     struct buf b = {0};
@@ -147,6 +148,7 @@ static void test_events_read_back_as_written(void **state)
     assert_int_equal(out.n_tokens, 2);
     assert_int_equal(out.tokens[0].top[0].id, 9);
     assert_true(out.tokens[1].logprob == -9999);
+    assert_true(out.decode_ms == 12.5);
     assert_int_equal(out.text_len, 3);
     assert_memory_equal(out.text, "h\xc3\xa9", 3);
 
