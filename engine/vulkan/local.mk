@@ -22,6 +22,8 @@ EXTRA_DIST += $(VULKAN_SHADERS)
 %D%/shaders.spv.h: $(VULKAN_SHADERS)
 	$(AM_V_GEN)$(MKDIR_P) %D% && sh $(top_srcdir)/%D%/shaders/build.sh "$(GLSLANG)" $(top_srcdir)/%D%/shaders $@
 
+%D%/shader.$(OBJEXT): %D%/shaders.spv.h
+
 clean-local: clean-shaders
 clean-shaders:
 	rm -rf %D%/shaders.spv.h.d

@@ -44,78 +44,12 @@ const uint OUTS = (ITEMS * PARTS + THREADS - 1) / THREADS; /* of a thread */
 shared vec4 heads4[(G + 1) * D / 4]; /* G heads of q; then k of this position (PREP) */
 shared float score[G * TOKENS];
 shared float top[G], denominator[G], correction[G];
-shared uvec4 tile[TOKENS * PITCH]; /* K, then V */
+shared uvec4 tile[TOKENS * PITCH > THREADS ? TOKENS * PITCH : THREADS]; /* K, then V; then sums of the parts */
 shared uint is_last;
 
 #define heads_at(i) heads4[(i) >> 2][(i) & 3]
 
-/* One subgroup loads one head, four columns a thread. */
-void load_head(uint to, uint from, F32 norm, bool normed)
-{
-    F32x4 source = F32x4(uint64_t(p.qkv) + 4ul * from), weight = F32x4(uint64_t(norm));
-    float ssq = 0.0;
-    for (uint d = gl_SubgroupInvocationID; d < D / 4; d += gl_SubgroupSize) {
-        vec4 v = source.at[d];
-        ssq += dot(v, v);
-        heads4[to * (D / 4) + d] = normed ? v * weight.at[d] : v;
-    }
-    if (normed) {
-        float factor = inversesqrt(subgroupAdd(ssq) / float(D) + p.eps);
-        for (uint d = gl_SubgroupInvocationID; d < D / 4; d += gl_SubgroupSize) {
-            heads4[to * (D / 4) + d] *= factor;
-        }
-    }
-}
-
-void store_kv(ivec4 row, uint kv_head, uint v_at)
-{
-    uint block = uint(p.tables.at[row.z + row.y / int(BLOCK_TOKENS)]), token = uint(row.y) % BLOCK_TOKENS;
-    uint k_word = kv_word(block, 0, p.n_kv_head, kv_head, token, D);
-    uint v_word = kv_word(block, 1, p.n_kv_head, kv_head, token, D);
-    if (KV_F32) {
-        [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; d < D; d += THREADS) {
-            p.kv.at[k_word + d] = floatBitsToUint(heads_at(G * D + d));
-            p.kv.at[v_word + d] = floatBitsToUint(p.qkv.at[v_at + d]);
-        }
-    } else {
-        [[dont_unroll]] for (uint d = gl_LocalInvocationIndex; d < D / 2; d += THREADS) {
-            p.kv.at[k_word + d] = packHalf2x16(vec2(heads_at(G * D + 2 * d), heads_at(G * D + 2 * d + 1)));
-            p.kv.at[v_word + d] = packHalf2x16(vec2(p.qkv.at[v_at + 2 * d], p.qkv.at[v_at + 2 * d + 1]));
-        }
-    }
-}
-
-/* Query heads into shared memory; with PREP normalised and turned, and this position's K, V into the cache. */
-void prepare(ivec4 row, uint t, uint kv_head, bool owns_row)
-{
-    uint base = t * p.stride, k_at = base + p.n_head * p.q_step + kv_head * D;
-    if (PREP) {
-        turn_load(row.y, p.inv_freq, p.rope_scale);
-    }
-    [[dont_unroll]] for (uint h = gl_SubgroupID; h < G + (PREP && owns_row ? 1 : 0); h += gl_NumSubgroups) {
-        bool is_q = h < G;
-        load_head(h, is_q ? base + (kv_head * G + h) * p.q_step : k_at, F32(is_q ? uint64_t(p.q_norm) : uint64_t(p.k_norm)),
-                  PREP && HEAD_NORM);
-    }
-    if (!PREP) {
-        return;
-    }
-    barrier();
-    uint n = (G + (owns_row ? 1 : 0)) * N_PAIRS;
-    [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < n; i += THREADS) {
-        uint h = i / N_PAIRS, pair = i % N_PAIRS;
-        vec2 cs = turn[pair];
-        uint lo = h * D + (INTERLEAVED ? 2 * pair : pair), hi = INTERLEAVED ? lo + 1 : lo + N_PAIRS;
-        float a = heads_at(lo), b = heads_at(hi);
-        heads_at(lo) = a * cs.x - b * cs.y;
-        heads_at(hi) = b * cs.x + a * cs.y;
-    }
-    if (owns_row) {
-        barrier();
-        store_kv(row, kv_head, k_at + p.n_kv_head * D);
-        memoryBarrierBuffer();
-    }
-}
+#include "attn_prepare.glsl"
 
 /* 16 bytes as values: f16 pairs in x, y, z, w or f32. */
 void widen(uvec4 v, out vec4 low, out vec4 high)
@@ -191,69 +125,7 @@ void weigh(ivec4 row, uint first_token)
     }
 }
 
-void finish(uint t, uint kv_head, uint item, vec4 low, vec4 high)
-{
-    uint h = item / ROW4, head = kv_head * G + h;
-    float l = denominator[h];
-    if (SINKS) {
-        l += exp(p.sinks.at[head] - top[h]);
-    }
-    float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    [[unroll]] for (uint i = 0; i < WIDTH; i++) {
-        uint d = (item % ROW4) * WIDTH + i;
-        float v = values[i] / l;
-        if (GATE) {
-            v *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + d]);
-        }
-        p.outs.at[(t * p.n_head + head) * D + d] = v;
-    }
-}
-
-void merge(uint t, uint kv_head, uint n_splits)
-{
-    uint base = ((t * p.n_kv_head + kv_head) * MAX_SPLITS) * G * (D + 2);
-    barrier();
-    if (gl_LocalInvocationIndex < G) {
-        uint h = gl_LocalInvocationIndex;
-        float most = -1.0e30, sum = 0.0;
-        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
-            most = max(most, p.parts.at[base + (s * G + h) * (D + 2) + D]);
-        }
-        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
-            uint at = base + (s * G + h) * (D + 2) + D;
-            sum += p.parts.at[at + 1] * exp(p.parts.at[at] - most);
-        }
-        top[h] = most;
-        denominator[h] = sum;
-    }
-    barrier();
-    [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < ITEMS; item += THREADS) {
-        uint h = item / ROW4, d = (item % ROW4) * WIDTH;
-        vec4 low = vec4(0.0), high = vec4(0.0);
-        [[dont_unroll]] for (uint s = 0; s < n_splits; s++) {
-            uint at = base + (s * G + h) * (D + 2);
-            float f = exp(p.parts.at[at + D] - top[h]);
-            low += f * vec4(p.parts.at[at + d], p.parts.at[at + d + 1], p.parts.at[at + d + 2], p.parts.at[at + d + 3]);
-            if (!KV_F32) {
-                high += f * vec4(p.parts.at[at + d + 4], p.parts.at[at + d + 5], p.parts.at[at + d + 6], p.parts.at[at + d + 7]);
-            }
-        }
-        finish(t, kv_head, item, low, high);
-    }
-}
-
-/* This split's sums to memory. */
-void hand_over(uint t, uint kv_head, uint split, uint item, vec4 low, vec4 high)
-{
-    uint base = ((t * p.n_kv_head + kv_head) * MAX_SPLITS + split) * G * (D + 2);
-    uint at = base + (item / ROW4) * (D + 2) + (item % ROW4) * WIDTH;
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        p.parts.at[at + i] = low[i];
-        if (!KV_F32) {
-            p.parts.at[at + 4 + i] = high[i];
-        }
-    }
-}
+#include "attn_finish.glsl"
 
 void main()
 {
@@ -349,26 +221,7 @@ void main()
             }
         }
     }
-    if (n_splits == 1) {
-        return;
-    }
-    if (gl_LocalInvocationIndex < G) {
-        uint at = (((t * p.n_kv_head + kv_head) * MAX_SPLITS + split) * G + gl_LocalInvocationIndex) * (D + 2) + D;
-        p.parts.at[at] = top[gl_LocalInvocationIndex];
-        p.parts.at[at + 1] = denominator[gl_LocalInvocationIndex];
-    }
-    memoryBarrierBuffer();
-    barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        uint n = atomicAdd(p.arrived.at[t * p.n_kv_head + kv_head], 1);
-        is_last = n == n_splits - 1 ? 1 : 0;
-    }
-    barrier();
-    if (is_last == 1) {
-        memoryBarrierBuffer();
-        merge(t, kv_head, n_splits);
-        if (gl_LocalInvocationIndex == 0) {
-            p.arrived.at[t * p.n_kv_head + kv_head] = 0;
-        }
+    if (n_splits > 1) {
+        hand_in(t, kv_head, split, n_splits);
     }
 }

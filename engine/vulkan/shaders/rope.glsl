@@ -25,31 +25,3 @@ void turn_load(int position, F32 inv_freq, float rope_scale)
         turn[i] = cos_sin(float(position) * inv_freq.at[i]) * rope_scale;
     }
 }
-
-/* One subgroup loads one head; needs a barrier before head_rotate. */
-#define HEAD_LOAD(shared_row, source, at0, norm, eps)                                             \
-    {                                                                                             \
-        float ssq = 0.0;                                                                          \
-        for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {                     \
-            float v = source.at[(at0) + d];                                                       \
-            ssq += v * v;                                                                         \
-            heads[(shared_row) * D + d] = HEAD_NORM ? v * norm.at[d] : v;                         \
-        }                                                                                         \
-        if (HEAD_NORM) {                                                                          \
-            float factor = inversesqrt(subgroupAdd(ssq) / float(D) + eps);                        \
-            for (uint d = gl_SubgroupInvocationID; d < D; d += gl_SubgroupSize) {                 \
-                heads[(shared_row) * D + d] *= factor;                                            \
-            }                                                                                     \
-        }                                                                                         \
-    }
-
-/* Rotates pair i of a head. */
-#define HEAD_ROTATE(shared_row, i)                                                                \
-    {                                                                                             \
-        vec2 cs = turn[i];                                                                        \
-        uint lo = (shared_row) * D + (INTERLEAVED ? 2 * (i) : (i));                               \
-        uint hi = INTERLEAVED ? lo + 1 : lo + N_PAIRS;                                            \
-        float a = heads[lo], b = heads[hi];                                                       \
-        heads[lo] = a * cs.x - b * cs.y;                                                          \
-        heads[hi] = b * cs.x + a * cs.y;                                                          \
-    }

@@ -52,14 +52,24 @@ void main()
         return;
     }
     turn_load(row.y, p.inv_freq, p.rope_scale);
-    if (is_q) {
-        HEAD_LOAD(0, p.qkv, at, p.q_norm, p.eps)
-    } else {
-        HEAD_LOAD(0, p.qkv, at, p.k_norm, p.eps)
+    F32 norm = F32(is_q ? uint64_t(p.q_norm) : uint64_t(p.k_norm));
+    float squares = 0.0;
+    for (uint d = gl_LocalInvocationIndex; d < D; d += gl_WorkGroupSize.x) {
+        float v = p.qkv.at[at + d];
+        squares += v * v;
+        heads[d] = HEAD_NORM ? v * norm.at[d] : v;
+    }
+    float factor = HEAD_NORM ? inversesqrt(subgroupAdd(squares) / float(D) + p.eps) : 1.0;
+    for (uint d = gl_LocalInvocationIndex; d < D; d += gl_WorkGroupSize.x) {
+        heads[d] *= factor;
     }
     barrier();
     for (uint i = gl_LocalInvocationIndex; i < N_PAIRS; i += gl_WorkGroupSize.x) {
-        HEAD_ROTATE(0, i)
+        vec2 cs = turn[i];
+        uint lo = INTERLEAVED ? 2 * i : i, hi = INTERLEAVED ? lo + 1 : lo + N_PAIRS;
+        float a = heads[lo], b = heads[hi];
+        heads[lo] = a * cs.x - b * cs.y;
+        heads[hi] = b * cs.x + a * cs.y;
     }
     barrier();
     if (is_k) {
