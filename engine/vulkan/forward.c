@@ -308,7 +308,11 @@ static void on_intermediate(void *context, const char *what, int layer)
         give_stream(d, what, what[6] == 'm' ? "mixer" : "ffn", layer);
     } else if (!strcmp(what, "router_logits")) {
         uint32_t n = (uint32_t)b->plan->layers[layer].moe.n_expert;
+        const float *bias = b->plan->layers[layer].moe.router_bias.at;
         if (fetch(d, b->work.router, n, b->sizes.expert, d->now)) {
+            for (size_t i = 0; bias && i < (size_t)n * d->f->r.n_rows; i++) {
+                d->now[i] -= bias[i % n]; /* the reference shows them before the bias */
+            }
             give(d, what, layer, d->now, n, false);
         }
     } else {
