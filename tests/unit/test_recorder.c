@@ -324,7 +324,7 @@ static void test_wal_stays_small_while_the_recorder_lives(void **state)
         char key[48];
         struct store_posted out;
         fake_engine_key(key, "w", 1, 0, 's');
-        snprintf(key + strlen(key), 8, ".%d", i);
+        snprintf(key + strlen(key), sizeof key - strlen(key), ".%d", i);
         ASSERT_OK(store_message_post(f->store,
                                      &(struct store_post){.user_id = f->user, .conversation_id = c, .content = text,
                                                           .job_key = key}, &out, &e));
