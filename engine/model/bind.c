@@ -127,7 +127,8 @@ void bind_missing(struct binder *b, struct names n)
  * are those whose last part says so. */
 static void note(struct binder *b, struct names n, struct outline_item item)
 {
-    static const char *const bare[] = {".bias", ".sinks", ".A_log", ".dt_bias", ".expert_bias"};
+    static const char *const bare[] = {".bias", ".sinks", ".A_log", ".dt_bias", ".expert_bias",
+                                       ".e_score_correction_bias"};
     char path[PATH_SIZE];
     const char *name = b->gguf ? n.gguf : n.hf;
     if (!name)

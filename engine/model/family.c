@@ -9,11 +9,11 @@
 #include "engine/model/gguf.h"
 
 extern const struct family family_qwen3_moe, family_qwen3_5_moe, family_bailing_moe, family_gpt_oss, family_qwen3,
-    family_llama;
+    family_llama, family_qwen2_moe, family_glm4_moe;
 
 static const struct family *const families[] = {
     &family_qwen3_moe, &family_qwen3_5_moe, &family_bailing_moe, &family_gpt_oss, &family_qwen3, &family_llama,
-    NULL,
+    &family_qwen2_moe, &family_glm4_moe, NULL,
 };
 
 const struct family *family_at(int i)
@@ -211,4 +211,23 @@ void family_read_moe(struct config *c, struct moe_plan *m)
     m->n_used = config_int(c, key_needed("num_experts_per_tok", "expert_used_count", 1, m->n_expert));
     m->d_ff = config_int(c, key_needed("moe_intermediate_size", "expert_feed_forward_length", 1, 1 << 20));
     m->scale = 1;
+}
+
+void family_gated_shared_expert(struct config *c, struct binder *b, struct moe_plan *m, int32_t d_model)
+{
+    static const char *const hf = "shared_expert_intermediate_size", *const gguf = "expert_shared_feed_forward_length";
+    int32_t width = config_int(c, key_or(hf, gguf, 0, 1 << 20, 0));
+    m->has_shared = width > 0;
+    if (!m->has_shared)
+        return;
+    bind_mlp(b, &m->shared, (struct names){"mlp.shared_expert", "_shexp"}, width, d_model);
+    bind_matrix(b, &m->shared_gate, (struct names){"mlp.shared_expert_gate", "ffn_gate_inp_shexp"}, 1, d_model);
+}
+
+void family_check_groups(struct config *c, const struct moe_plan *m)
+{
+    if (m->n_group > 1 && (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_group_used > m->n_group ||
+                           m->n_used > m->n_expert / m->n_group * m->n_group_used))
+        config_fail(c, ERR_FORMAT, "%d experts in %d groups, %d of them used, for %d experts a token", m->n_expert,
+                    m->n_group, m->n_group_used, m->n_used);
 }

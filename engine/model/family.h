@@ -54,3 +54,7 @@ void family_qk_norms(struct binder *b, struct attention_plan *a);
 int32_t family_dense_width(struct config *c);
 /* n_expert, n_used, d_ff by their usual names. */
 void family_read_moe(struct config *c, struct moe_plan *m);
+/* The shared expert behind a sigmoid gate (Qwen2 MoE, Qwen3.5), where the configuration gives it a width. */
+void family_gated_shared_expert(struct config *c, struct binder *b, struct moe_plan *m, int32_t d_model);
+/* Refuses groups that can't hold the experts or the choice. */
+void family_check_groups(struct config *c, const struct moe_plan *m);

@@ -59,10 +59,7 @@ static void moe(struct config *c, struct binder *b, struct moe_plan *m, int32_t 
     m->scale = (float)config_number(c, key_or("routed_scaling_factor", "expert_weights_scale", 0, 1000, 1));
     m->n_group = config_int(c, key_or("n_group", "expert_group_count", 0, m->n_expert, 1));
     m->n_group_used = config_int(c, key_or("topk_group", "expert_group_used_count", 0, m->n_group, 1));
-    if (m->n_group > 1 && (m->n_expert % m->n_group || m->n_group_used < 1 ||
-                           m->n_used > m->n_expert / m->n_group * m->n_group_used))
-        config_fail(c, ERR_FORMAT, "%d experts in %d groups, %d of them used, for %d experts a token", m->n_expert,
-                    m->n_group, m->n_group_used, m->n_used);
+    family_check_groups(c, m);
     bind_matrix(b, &m->router, (struct names){"mlp.gate|mlp.gate.gate_proj", "ffn_gate_inp"}, m->n_expert, d_model);
     bind_vector(b, &m->select_bias, (struct names){"mlp.gate.expert_bias", "exp_probs_b.bias|exp_probs_b"}, m->n_expert);
     bind_experts(b, m, d_model);

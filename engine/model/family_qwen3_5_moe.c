@@ -61,18 +61,12 @@ static void delta_net(struct config *c, struct binder *b, struct delta_net_plan 
 
 static void moe(struct config *c, struct binder *b, struct moe_plan *m, int32_t d_model)
 {
-    static const char *const key = "shared_expert_intermediate_size";
     family_read_moe(c, m);
     m->score = ROUTER_SOFTMAX;
     m->normalize = true;
     bind_matrix(b, &m->router, (struct names){"mlp.gate", "ffn_gate_inp"}, m->n_expert, d_model);
     bind_experts(b, m, d_model);
-    int32_t shared = config_int(c, key_or(key, "expert_shared_feed_forward_length", 0, 1 << 20, 0));
-    m->has_shared = shared > 0;
-    if (!m->has_shared)
-        return;
-    bind_mlp(b, &m->shared, (struct names){"mlp.shared_expert", "_shexp"}, shared, d_model);
-    bind_matrix(b, &m->shared_gate, (struct names){"mlp.shared_expert_gate", "ffn_gate_inp_shexp"}, 1, d_model);
+    family_gated_shared_expert(c, b, m, d_model);
 }
 
 static void layer(struct config *c, struct binder *b, struct model_plan *p, int32_t i)

@@ -21,4 +21,4 @@ GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
 %C%_test_families_vulkan_SOURCES = %D%/test_families.c $(GOLDEN_SOURCES)
 %C%_test_families_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
 %C%_test_families_vulkan_LDADD = $(GOLDEN_LIBS)
-EXTRA_DIST += %D%/reference_dense.py
+EXTRA_DIST += %D%/make_moe.py %D%/reference_dense.py

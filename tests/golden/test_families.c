@@ -273,6 +273,8 @@ static void test_intermediates_equal_reference(void **state)
     struct trace t = {.c = c, .l = &l};
     for (int i = 0; i < 3; i++) {
         struct run r;
+        if (!json_member(json_member(l.json, "prompts"), prompts[i]))
+            continue;
         struct run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true,
                                .dump = compare_trace, .dump_context = &t};
         open_or_skip(&r, &p, c, &l);
