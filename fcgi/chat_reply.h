@@ -1,6 +1,7 @@
 /* How a chat completion is shown: as one JSON object, or as a stream of chunks. Both listen to an inference. */
 #pragma once
 #include "engine/base/buf.h"
+#include "fcgi/chat_job.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/inference.h"
 #include "fcgi/openai.h"
@@ -11,10 +12,11 @@ struct request;
 struct chat_whole {
     struct request *r;
     const struct chat_request *c;
+    const struct inference *x;
     struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items of each choice */
 };
-struct inference_listener chat_whole_listener(struct chat_whole *w);
-void chat_whole_reply(struct chat_whole *w, const struct inference *x);
+struct chat_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
+                                 const struct inference *x);
 void chat_whole_fini(struct chat_whole *w);
 
 struct chat_stream {
@@ -26,9 +28,6 @@ struct chat_stream {
     struct buf line;
     struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items not sent yet: they go with the next chunk */
 };
-struct inference_listener chat_stream_listener(struct chat_stream *s, struct request *r, const struct chat_request *c,
-                                               const struct inference *x);
-void chat_stream_begin(struct chat_stream *s); /* headers, and the role of each choice */
-/* The usage chunk, or the error; then [DONE]. */
-void chat_stream_end(struct chat_stream *s, const struct err *broken);
+struct chat_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
+                                  const struct inference *x);
 void chat_stream_fini(struct chat_stream *s);

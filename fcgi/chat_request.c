@@ -183,7 +183,7 @@ static bool read_thinking(struct chat_request *c, struct request *r, const cJSON
 
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
 {
-    *c = (struct chat_request){.n = 1, .salt = ""};
+    *c = (struct chat_request){.source = "messages", .n = 1, .salt = ""};
     cJSON *body = request_json(r, e);
     int64_t n = 1;
     if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))

@@ -10,6 +10,7 @@
 struct request;
 
 struct chat_request { /* pointers lie in the request's body tree or arena */
+    const char *source; /* the field that holds the conversation, for errors: "messages", "input" */
     cJSON *messages;
     const cJSON *tools; /* NULL: none, or tool_choice "none" */
     cJSON *kwargs;      /* the template's variables or NULL; owned: chat_request_fini */

@@ -119,17 +119,9 @@ static void keep_alive(void *context)
     say_progress(context);
 }
 
-struct inference_listener chat_stream_listener(struct chat_stream *s, struct request *r, const struct chat_request *c,
-                                               const struct inference *x)
+static void begin(void *context)
 {
-    *s = (struct chat_stream){.r = r, .c = c, .x = x};
-    return (struct inference_listener){.context = s, .tokens = take_tokens, .delta = take_delta,
-                                       .progress = take_progress, .done = take_done, .pause = pause_stream,
-                                       .idle_ms = idle_ms, .idle = keep_alive};
-}
-
-void chat_stream_begin(struct chat_stream *s)
-{
+    struct chat_stream *s = context;
     char id[OPENAI_ID_SIZE];
     openai_id(id, "chatcmpl-", s->r);
     openai_head(&s->head, id, "chat.completion.chunk", s->r);
@@ -159,8 +151,10 @@ static void send_usage(struct chat_stream *s)
     sse_event(&s->sse, NULL, s->line.data, s->line.len);
 }
 
-void chat_stream_end(struct chat_stream *s, const struct err *broken)
+/* The usage chunk, or the error; then [DONE]. */
+static void end(void *context, const struct err *broken)
 {
+    struct chat_stream *s = context;
     if (broken) {
         buf_clear(&s->line);
         reply_error_object(&s->line, s->r, broken);
@@ -170,6 +164,18 @@ void chat_stream_end(struct chat_stream *s, const struct err *broken)
     }
     sse_event(&s->sse, NULL, "[DONE]", 6);
     sse_flush(&s->sse);
+}
+
+struct chat_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
+                                  const struct inference *x)
+{
+    *s = (struct chat_stream){.r = r, .c = c, .x = x};
+    return (struct chat_view){
+        .listener = {.context = s, .tokens = take_tokens, .delta = take_delta, .progress = take_progress,
+                     .done = take_done, .pause = pause_stream, .idle_ms = idle_ms, .idle = keep_alive},
+        .begin = begin,
+        .end = end,
+    };
 }
 
 void chat_stream_fini(struct chat_stream *s)

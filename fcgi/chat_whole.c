@@ -13,11 +13,6 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
         openai_logprobs(&w->logprobs[choice], w->r->worker->text->vocab, ev->tokens, ev->n_tokens);
 }
 
-struct inference_listener chat_whole_listener(struct chat_whole *w)
-{
-    return (struct inference_listener){.context = w, .tokens = take_tokens};
-}
-
 static void put_text(struct buf *b, const struct buf *text)
 {
     buf_json_string(b, text->data ? text->data : "", text->len);
@@ -62,8 +57,11 @@ static void put_choice(struct buf *b, const struct chat_whole *w, const struct g
         b->failed = true;
 }
 
-void chat_whole_reply(struct chat_whole *w, const struct inference *x)
+static void send_reply(void *context, const struct err *broken)
 {
+    struct chat_whole *w = context;
+    const struct inference *x = w->x;
+    (void)broken;
     struct buf b = {0};
     char id[OPENAI_ID_SIZE];
     struct engine_usage usage = inference_usage(x);
@@ -82,6 +80,13 @@ void chat_whole_reply(struct chat_whole *w, const struct inference *x)
     buf_putc(&b, '}');
     reply_json_buf(w->r, 200, &b);
     buf_fini(&b);
+}
+
+struct chat_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
+                                 const struct inference *x)
+{
+    *w = (struct chat_whole){.r = r, .c = c, .x = x};
+    return (struct chat_view){.listener = {.context = w, .tokens = take_tokens}, .end = send_reply};
 }
 
 void chat_whole_fini(struct chat_whole *w)

@@ -33,6 +33,7 @@ struct inference_params {
     struct generation_params generation; /* on_delta and context are the inference's own */
     int n;
     bool one_call; /* end a choice after its first tool call */
+    const char *source; /* the request's field that holds the prompt, for errors; NULL: "prompt" */
     struct inference_listener listener;
 };
 
