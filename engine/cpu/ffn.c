@@ -197,17 +197,21 @@ static void make_lists(struct worker *w, const struct moe_plan *m, const struct 
 }
 
 /* Few rows: every thread chooses for itself. Many: in shares, then all read all. */
-static const struct router_choice *choose(struct worker *w, const struct moe_plan *m)
+static const struct router_choice *choose(struct worker *w, const struct moe_plan *m, int32_t layer)
 {
     struct backend *b = w->backend;
+    const struct backend_params *p = &b->params;
     int32_t n = b->rows.n, from = 0, to = n;
     bool own = n <= PRIVATE_ROWS;
     struct router_choice *c = own ? &w->choice : &b->choice;
     if (!own)
         worker_share(w, n, &from, &to);
-    for (int32_t t = from; t < to; t++)
+    for (int32_t t = from; t < to; t++) {
         router_choose(m, b->router + (size_t)t * (size_t)m->n_expert, c->ids + t * m->n_used,
                       c->weights + t * m->n_used, w->row);
+        if (p->route)
+            p->route(p->route_context, layer, b->rows.sequence[t], b->rows.position[t], c->ids + t * m->n_used);
+    }
     if (!own)
         worker_barrier(w);
     return c;
@@ -236,7 +240,7 @@ static void route(struct worker *w, const struct layer_plan *layer, int32_t inde
     worker_barrier(w);
     worker_dump(w, index, "router_logits", b->router, b->rows.n, m->n_expert, false);
     sigmoid_gate(w, m); /* read after the barrier that follows gate_up */
-    const struct router_choice *c = choose(w, m);
+    const struct router_choice *c = choose(w, m, index);
     worker_dump(w, index, "expert_ids", c->ids, b->rows.n, m->n_used, true);
     worker_dump(w, index, "expert_weights", c->weights, b->rows.n, m->n_used, false);
     make_lists(w, m, c);

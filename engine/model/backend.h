@@ -32,6 +32,12 @@ struct backend_params {
      * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
     void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);
     void *dump_context;
+    /* Measurements and tests only: names the experts of one row in place of the router's choice, whose weights stay,
+     * by rank. ids: [n_used] distinct, each below n_expert. sequence: index in the step. Called by any thread,
+     * perhaps several times for one row, with the same answer each time. NULL in service.
+     * Backends that choose on the device refuse it. */
+    void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
+    void *route_context;
 };
 
 struct step_sequence {

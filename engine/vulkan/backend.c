@@ -83,6 +83,10 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     if (!b) {
         return NULL;
     }
+    if (p->route) {
+        err_set(e, ERR_UNSUPPORTED, "the Vulkan backend chooses experts on the device: routing can't be replaced");
+        goto fail;
+    }
     if (!gpu_open(&b->gpu, p->cache_dir, e)) {
         goto fail;
     }
