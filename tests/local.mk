@@ -5,6 +5,7 @@ include tests/unit/base.mk
 include tests/unit/chat.mk
 include tests/unit/cpu.mk
 include tests/unit/engine.mk
+include tests/unit/experts.mk
 include tests/unit/fcgi.mk
 include tests/unit/model.mk
 include tests/unit/store.mk

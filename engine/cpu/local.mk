@@ -24,4 +24,4 @@ libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(CPU_AVX512) -mavx512vnni
 # they use the plain C library as well as it them
 CPU_LIBS += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a libsluice-cpu.a
 endif
-CPU_LIBS += -lm
+CPU_LIBS += $(EXPERTS_LIBS) -lm

@@ -128,3 +128,8 @@ bool model_mapping(const struct model *m, int i, const void **start, size_t *len
     *len = m->source.maps[i].size;
     return true;
 }
+
+const char *model_file(const struct model *m, int i)
+{
+    return i >= 0 && i < m->source.n_maps ? m->source.paths[i] : NULL;
+}

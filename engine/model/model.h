@@ -35,3 +35,5 @@ const struct model_facts *model_facts(const struct model *m);
 const char *model_unused(const struct model *m, int i);
 /* The mapped byte ranges, for residency counting and prefetch; false after the last. */
 bool model_mapping(const struct model *m, int i, const void **start, size_t *len);
+/* Path of the file that mapping i shows, as it was opened; NULL after the last. */
+const char *model_file(const struct model *m, int i);

@@ -57,6 +57,7 @@ static bool read_shards(struct source *s, const char *folder, struct err *e)
         filter.file = i;
         ok = file_join(path, sizeof path, folder, name, e) && file_map(path, map, e);
         if (ok) {
+            s->paths[s->n_maps] = arena_strdup(s->arena, path);
             s->names[s->n_maps++] = name;
             s->file_bytes += map->size;
             ok = safetensors_read(map->data, map->size, i, wanted, &filter, &s->tensors, e);
@@ -74,7 +75,8 @@ static bool open_folder(struct source *s, const char *folder, const char *config
         return false;
     s->maps = calloc((size_t)s->files.n, sizeof *s->maps);
     s->names = arena_alloc(s->arena, (size_t)s->files.n * sizeof *s->names);
-    if (!s->maps || !s->names)
+    s->paths = arena_alloc(s->arena, (size_t)s->files.n * sizeof *s->paths);
+    if (!s->maps || !s->names || !s->paths)
         return err_set(e, ERR_NOMEM, "no memory for %d files", s->files.n);
     return read_shards(s, folder, e);
 }

@@ -16,6 +16,7 @@ struct source {
     struct arena *arena; /* names; not owned */
     struct file_map *maps;
     const char **names; /* of the files, for messages */
+    const char **paths; /* as they were opened */
     int n_maps;
     uint64_t file_bytes;
     struct tensor_table tensors;

@@ -17,6 +17,7 @@ static bool add_file(struct source *s, const char *path, struct err *e)
     if (!file_map(path, map, e))
         return err_prefix(e, "%s", name);
     s->names[s->n_maps] = arena_strdup(s->arena, name);
+    s->paths[s->n_maps] = arena_strdup(s->arena, path);
     s->n_maps++;
     s->file_bytes += map->size;
     if (!gguf_is(map->data, map->size))
@@ -63,7 +64,8 @@ bool source_open_gguf(struct source *s, const char *path, struct err *e)
     s->maps = calloc((size_t)n, sizeof *s->maps);
     s->ggufs = calloc((size_t)n, sizeof *s->ggufs);
     s->names = arena_alloc(s->arena, (size_t)n * sizeof *s->names);
-    if (!s->maps || !s->ggufs || !s->names)
+    s->paths = arena_alloc(s->arena, (size_t)n * sizeof *s->paths);
+    if (!s->maps || !s->ggufs || !s->names || !s->paths)
         return err_set(e, ERR_NOMEM, "no memory for %d files", n);
     return (total ? open_split(s, path, total, e) : add_file(s, path, e)) &&
            config_open_gguf(&s->config, &s->ggufs[0], e);

@@ -1,0 +1,82 @@
+/* Where the bytes of each routed expert lie on disk, and where they come to lie in memory.
+ *
+ * An expert's record is what a store holds for one (layer, expert): the planes of gate, up and down. It is read by
+ * its parts: runs of a file, each aligned to EXPERT_ALIGN at both ends so that O_DIRECT can put it straight in its
+ * place. What alignment reads beside the wanted bytes stays in the record unused. Two sources make layouts:
+ *
+ *   the model's own files   up to nine parts, neighbours merged (expert_layout.c)
+ *   a packed sidecar        one part with a checksum (`sluice pack`)
+ *
+ * Made once, by the thread that opens the model; immutable afterwards, thread-safe. The model must stay open. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/model/model.h"
+
+#define EXPERT_ALIGN 4096u
+#define EXPERT_MAX_PARTS 9
+#define EXPERT_NO_PLANE UINT32_MAX
+
+enum expert_matrix { EXPERT_GATE, EXPERT_UP, EXPERT_DOWN, EXPERT_MATRIX__N };
+enum expert_plane { EXPERT_DATA, EXPERT_SCALES, EXPERT_BIASES, EXPERT_PLANE__N };
+
+struct expert_file { /* and what it was when the layout was made: another identity later is a changed file */
+    const char *path;
+    uint64_t size, device, inode;
+    int64_t mtime_ns;
+};
+
+struct expert_part {
+    uint64_t offset; /* in the file; multiple of EXPERT_ALIGN */
+    uint32_t length; /* multiple of EXPERT_ALIGN; may reach past the end of the file, where nothing is read */
+    uint32_t at;     /* in the record; multiple of EXPERT_ALIGN */
+    int32_t file;
+};
+
+struct expert_record {
+    struct expert_part parts[EXPERT_MAX_PARTS]; /* by file, then offset */
+    int32_t n_parts;
+    uint32_t planes[EXPERT_MATRIX__N][EXPERT_PLANE__N]; /* where each begins in the record, at any address;
+                                                           EXPERT_NO_PLANE: the format has none */
+    uint64_t checksum; /* expert_checksum of the record; 0: not known yet */
+};
+
+struct expert_layer {
+    int32_t layer;         /* in the plan */
+    int32_t n_expert;
+    uint32_t record_bytes; /* of the largest record; multiple of EXPERT_ALIGN */
+    /* The plan's views with the strides that rows have in a record; data, scales, biases and table are NULL. */
+    struct weight weights[EXPERT_MATRIX__N];
+    struct expert_record *records; /* [n_expert] */
+};
+
+struct expert_layout {
+    struct arena *arena;
+    struct expert_file *files;
+    int32_t n_files;
+    struct expert_layer *layers; /* [n_layers] the plan's MoE layers, in order */
+    int32_t n_layers;
+    uint64_t record_bytes_max;   /* of any layer */
+    uint64_t expert_bytes;       /* packed bytes of all experts, without alignment */
+    uint64_t read_bytes;         /* bytes of all parts: what reading everything once asks of the disk */
+    bool packed;                 /* from a sidecar */
+};
+
+/* From the model's own files. ERR_UNSUPPORTED: no routed experts, or experts that the model had to lay out anew in
+ * memory. */
+bool expert_layout_open(struct expert_layout *l, const struct model *m, struct err *e);
+void expert_layout_close(struct expert_layout *l); /* accepts a zeroed struct */
+/* Fills size, device, inode and mtime_ns from the file at f->path. */
+bool expert_file_identify(struct expert_file *f, struct err *e);
+/* The layer's packed bytes of one expert, without gaps. */
+uint64_t expert_packed_bytes(const struct expert_layer *layer);
+/* Addresses of one matrix in a record that lies at `memory`. */
+struct weight_planes expert_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory);
+/* Of the packed bytes alone, row by row in the order gate, up, down and data, scales, biases: the same for every way
+ * to store them. Never 0. `weights` say rows and strides; where[] the addresses. */
+uint64_t expert_checksum(const struct weight weights[EXPERT_MATRIX__N],
+                         const struct weight_planes where[EXPERT_MATRIX__N]);

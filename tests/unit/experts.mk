@@ -1,0 +1,9 @@
+# tests of engine/experts
+EXPERTS_TESTS = %D%/test_expert_layout
+check_PROGRAMS += $(EXPERTS_TESTS)
+TESTS += $(EXPERTS_TESTS)
+EXPERTS_TEST_LIBS = $(EXPERTS_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+expert_models = %D%/expert_models.c %D%/expert_models.h %D%/tiny_model.c %D%/tiny_model.h
+
+%C%_test_expert_layout_SOURCES = %D%/test_expert_layout.c $(expert_models)
+%C%_test_expert_layout_LDADD = $(EXPERTS_TEST_LIBS)
