@@ -117,83 +117,29 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
     return true;
 }
 
-static bool set_variable(struct chat_request *c, const char *name, cJSON *v, struct err *e)
+bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
 {
-    if (!c->kwargs)
-        c->kwargs = cJSON_CreateObject();
-    cJSON_DeleteItemFromObjectCaseSensitive(c->kwargs, name);
-    if (v && cJSON_AddItemToObject(c->kwargs, name, v))
-        return true;
-    cJSON_Delete(v);
-    return err_set(e, ERR_NOMEM, "no memory for the template's variables");
+    return read_tools(c, r, body, e) && read_response_format(body, e);
 }
 
-static bool read_template_kwargs(struct chat_request *c, const cJSON *body, struct err *e)
+void chat_request_init(struct chat_request *c, const struct request *r, const char *source)
 {
-    static const char *const own[] = {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token", NULL};
-    const cJSON *o = NULL;
-    if (!json_get_object(body, "chat_template_kwargs", &o, e))
-        return false;
-    for (int i = 0; own[i]; i++)
-        if (json_member(o, own[i]))
-            return err_field(e, ERR_INPUT, "chat_template_kwargs", "'%s' is the server's own", own[i]);
-    if (o && !(c->kwargs = cJSON_Duplicate(o, true)))
-        return err_set(e, ERR_NOMEM, "no memory for the template's variables");
-    return true;
-}
-
-static bool read_effort(struct chat_request *c, const struct chat_traits *t, const cJSON *body, struct err *e)
-{
-    static const char *const levels[] = {"none", "minimal", "low", "medium", "high", "xhigh", NULL};
-    const char *effort = NULL;
-    int i = 0;
-    if (!json_get_string(body, "reasoning_effort", &effort, e))
-        return false;
-    if (!effort)
-        return true;
-    while (levels[i] && strcmp(levels[i], effort))
-        i++;
-    if (!levels[i])
-        return err_field(e, ERR_INPUT, "reasoning_effort", "must be none, minimal, low, medium, high or xhigh");
-    if (t->effort)
-        return set_variable(c, "reasoning_effort", cJSON_CreateString(effort), e);
-    if (i == 0 && t->thinking_switch)
-        return set_variable(c, "enable_thinking", cJSON_CreateFalse(), e);
-    if (i == 0 && !t->thinking)
-        return true;
-    return err_field(e, ERR_UNSUPPORTED, "reasoning_effort", "the model's chat template does not obey '%s'", effort);
-}
-
-static bool read_thinking(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
-{
-    static const struct chat_traits none;
-    const struct chat_template *template = r->worker->text->chat_template;
-    const struct chat_traits *t = template ? chat_template_traits(template) : &none;
-    const cJSON *v = json_member(body, "enable_thinking");
-    bool on = false;
-    if (!read_template_kwargs(c, body, e) || !read_effort(c, t, body, e) ||
-        !json_get_bool(body, "enable_thinking", &on, e))
-        return false;
-    if (!v || (!t->thinking_switch && on == t->thinking))
-        return true;
-    if (!t->thinking_switch)
-        return err_field(e, ERR_UNSUPPORTED, "enable_thinking", "the model's chat template has no such switch");
-    return set_variable(c, "enable_thinking", cJSON_CreateBool(on), e);
+    *c = (struct chat_request){.source = source, .n = 1, .top_logprobs = -1, .salt = ""};
+    settings_default(&c->settings, r->worker->text);
 }
 
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
 {
-    *c = (struct chat_request){.source = "messages", .n = 1, .salt = ""};
     cJSON *body = request_json(r, e);
     int64_t n = 1;
+    chat_request_init(c, r, "messages");
     if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))
         return false;
     c->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
-    settings_default(&c->settings, r->worker->text);
     if (!chat_check_messages(c->messages, e) || !field_stream(body, &c->stream, &c->include_usage, e) ||
         !settings_read(&c->settings, body, r->worker->text, r->arena, e) || !read_logprobs(c, body, e) ||
-        !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) || !read_tools(c, r, body, e) ||
-        !read_response_format(body, e) || !read_modalities(body, e) || !read_thinking(c, r, body, e) ||
+        !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) || !chat_read_output(c, r, body, e) ||
+        !read_modalities(body, e) || !chat_read_thinking(c, r, body, e) ||
         !json_get_bool(body, "ignore_eos", &c->ignore_eos, e) || !json_get_string(body, "cache_salt", &c->salt, e))
         return false;
     c->n = (int)n;
@@ -203,5 +149,6 @@ bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
 void chat_request_fini(struct chat_request *c)
 {
     cJSON_Delete(c->kwargs);
-    c->kwargs = NULL;
+    cJSON_Delete(c->owned);
+    c->kwargs = c->owned = NULL;
 }

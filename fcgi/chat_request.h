@@ -14,6 +14,7 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     cJSON *messages;
     const cJSON *tools; /* NULL: none, or tool_choice "none" */
     cJSON *kwargs;      /* the template's variables or NULL; owned: chat_request_fini */
+    cJSON *owned;       /* what another endpoint's body was turned into, or NULL; owned */
     struct settings settings;
     bool stream, include_usage, one_call, ignore_eos;
     int n;            /* choices */
@@ -21,8 +22,19 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     const char *salt; /* cache_salt, "" for none */
 };
 
+/* The defaults of an endpoint whose conversation is in the field `source`. */
+void chat_request_init(struct chat_request *c, const struct request *r, const char *source);
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e);
 void chat_request_fini(struct chat_request *c);
+
+/* tools, tool_choice, parallel_tool_calls and response_format of a body in this endpoint's form. */
+bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
+/* chat_template_kwargs, reasoning_effort and enable_thinking. */
+bool chat_read_thinking(struct chat_request *c, const struct request *r, const cJSON *body, struct err *e);
+/* Each tells the template, or is refused under the name `field` where the template does not obey. */
+bool chat_set_effort(struct chat_request *c, const struct request *r, const char *effort, const char *field,
+                     struct err *e);
+bool chat_set_thinking(struct chat_request *c, const struct request *r, bool on, const char *field, struct err *e);
 
 /* The shapes of messages and tools; errors name the part, such as "messages[2].content[0].type". */
 bool chat_check_messages(const cJSON *messages, struct err *e);

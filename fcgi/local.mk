@@ -8,7 +8,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/sse.c %D%/sse.h %D%/auth.c %D%/auth.h %D%/watch.c %D%/watch.h \
 	%D%/prompt.c %D%/prompt.h %D%/settings.c %D%/settings.h %D%/generation.c %D%/generation.h \
 	%D%/inference.c %D%/inference.h %D%/openai.c %D%/openai.h %D%/usage.c %D%/usage.h \
-	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/fields.c \
+	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/chat_thinking.c %D%/fields.c \
 	%D%/chat_job.c %D%/chat_job.h %D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
 	%D%/completions.h %D%/completions_request.c %D%/completions_view.c %D%/api_completions.c \
 	%D%/facts.c %D%/facts.h %D%/users.h \
