@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/vulkan/device_block.h"
+
 static uint32_t scale_bytes(enum scale_type t)
 {
     return t == SCALE_F32 ? 4 : t == SCALE_E8M0 ? 1 : 2;
@@ -11,6 +13,7 @@ static uint32_t scale_bytes(enum scale_type t)
 bool device_layout_of(const struct weight *w, struct device_layout *l, struct err *e)
 {
     char text[64];
+    struct device_block_format f;
     uint32_t n = (uint32_t)(w->cols + 31) / 32;
     *l = (struct device_layout){.n_chunk = n, .bits = 4, .group_chunks = 1};
     switch (w->type) {
@@ -36,7 +39,20 @@ bool device_layout_of(const struct weight *w, struct device_layout *l, struct er
         l->row_bytes[0] = n * 4 * l->bits;
         l->row_bytes[1] = n / l->group_chunks * 2 * scale_bytes(w->scale_type);
         return true;
+    case WEIGHT_MXFP4_BLOCK:
+        l->kernel = "mxfp4";
+        l->row_bytes[0] = n * 16;
+        l->row_bytes[1] = n;
+        return true;
     default:
+        if (device_block_format_of(w->type, &f)) {
+            l->kernel = "block";
+            l->block = f.block;
+            for (int i = 0; i < BLOCK_PLANES; i++) {
+                l->row_bytes[i] = (uint32_t)w->cols / f.cols * f.bytes[i];
+            }
+            return true;
+        }
         return err_set(e, ERR_UNSUPPORTED, "%s: no Vulkan kernel reads %s yet", w->name ? w->name : "a weight",
                        weight_type_text(w, text, sizeof text));
     }
@@ -45,7 +61,7 @@ bool device_layout_of(const struct weight *w, struct device_layout *l, struct er
 bool device_layout_equal(const struct device_layout *a, const struct device_layout *b)
 {
     return a->kernel == b->kernel && a->bits == b->bits && a->group_chunks == b->group_chunks &&
-           a->scale_type == b->scale_type && a->n_chunk == b->n_chunk;
+           a->scale_type == b->scale_type && a->block == b->block && a->n_chunk == b->n_chunk;
 }
 
 /* scale, bias, scale, bias ... */
@@ -65,6 +81,7 @@ static void copy_padded(uint8_t *out, uint32_t out_bytes, const uint8_t *from, s
 
 void device_layout_rows(const struct weight *w, const struct device_layout *l, int plane, int64_t first, int64_t n, uint8_t *out)
 {
+    struct device_block_format f;
     for (int64_t i = first; i < first + n; i++, out += l->row_bytes[plane]) {
         int64_t matrix = i / w->rows, row = i % w->rows;
         struct weight_planes planes = weight_planes(w, (int32_t)matrix);
@@ -87,8 +104,16 @@ void device_layout_rows(const struct weight *w, const struct device_layout *l, i
                            l->row_bytes[1] / (2 * size), size);
             }
             break;
-        default: /* mxfp4: as in the file */
+        case WEIGHT_MXFP4: /* as in the file */
             memcpy(out, plane == 0 ? data : (const uint8_t *)planes.scales + at, l->row_bytes[plane]);
+            break;
+        case WEIGHT_MXFP4_BLOCK:
+            device_block_mxfp4_row(plane, data, l->n_chunk, out);
+            break;
+        default:
+            if (device_block_format_of(w->type, &f)) {
+                device_block_row(&f, plane, data, (uint32_t)w->cols / f.cols, out);
+            }
             break;
         }
     }

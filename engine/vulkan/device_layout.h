@@ -4,6 +4,7 @@
  *   f32, f16, bf16  data: the values
  *   mxfp4           data: 16 bytes of codes per 32 columns, in column order; scales: one byte per 32 columns
  *   affine          data: `bits` words per 32 columns; scales: scale and bias side by side per group
+ *   GGUF's blocks   codes' low bits, records of scales, codes' high bits: device_block.h; its MXFP4 becomes mxfp4 as above
  *
  * Rows of n_matrix stacked matrices, and of several matrices laid one below the other, follow each other without gaps.
  * Columns are padded with zeros to a multiple of 32. Pure functions; any thread. */
@@ -18,7 +19,7 @@
 
 struct device_layout {
     const char *kernel;  /* suffix of the shaders: "mxfp4" */
-    uint32_t bits, group_chunks, scale_type; /* constants 16, 17, 18 */
+    uint32_t bits, group_chunks, scale_type, block; /* constants 16, 17, 18, 19 */
     uint32_t n_chunk;    /* of 32 columns, in a row */
     uint32_t row_bytes[DEVICE_PLANES]; /* 0: no such plane */
 };

@@ -39,6 +39,7 @@ void spec_format(uint32_t *spec, const struct device_matrix *m)
     spec[16] = m->layout.bits;
     spec[17] = m->layout.group_chunks;
     spec[18] = m->layout.scale_type;
+    spec[19] = m->layout.block;
 }
 
 struct push_planes planes_of(const struct device_matrix *m)

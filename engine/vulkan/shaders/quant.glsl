@@ -3,7 +3,7 @@
  *   Packed packed_load(Planes, index)  index = row * chunks per row + chunk
  *   void packed_decode(Packed, out vec4 code[8], out float scale, out float offset)
  *                                      w = scale * code + offset, columns in order
- *   HAS_OFFSET                         0: offset is 0 */
+ *   HAS_OFFSET                         0: offset is 0; a constant, perhaps a specialized one */
 struct Planes {
     uint64_t data, scales, biases;
 };
@@ -21,4 +21,6 @@ layout(constant_id = 18) const uint SCALE_TYPE = 0;  /* affine: 0 bf16, 1 f16, 2
 #include "quant_mxfp4.glsl"
 #elif defined(W_AFFINE)
 #include "quant_affine.glsl"
+#elif defined(W_BLOCK)
+#include "quant_block.glsl"
 #endif
