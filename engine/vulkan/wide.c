@@ -44,7 +44,7 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
         uint32_t rows, n_chunk, y_stride, n_x, up_at, pad;
     } push = {planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
               m->y_stride, m->n_x, m->up_at, 0};
-    const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS;
+    const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS && !m->max_tiles; /* experts would load x too often */
     uint32_t tile_m = few ? TILE_M_FEW : r->b->tuning.wide_m, split = few ? FEW_SPLIT : 1, tile_rows = m->mode == 1 ? tile_m / 2 : tile_m;
     uint32_t words = (tile_m + m->tile_n) * (m->split ? 2 : 1) * 9, buffers = few ? 1 : r->b->tuning.wide_buffers;
     if (words * 16 * buffers + 2048 > r->b->gpu.caps.max_shared) {
