@@ -52,6 +52,19 @@ static void add_defaults(cJSON *o, const struct text_model *m)
     add_float(d, "repetition_penalty", m->repetition_penalty);
 }
 
+static void add_parts(cJSON *o, const struct status_page *page)
+{
+    cJSON *parts = cJSON_AddObjectToObject(o, "parts");
+    for (int i = 0; i < STATUS_PARTS && page->parts[i].name[0]; i++) {
+        const struct status_part *p = &page->parts[i];
+        cJSON *part = cJSON_AddObjectToObject(parts, p->name);
+        cJSON_AddNumberToObject(part, "bytes", (double)p->bytes);
+        cJSON *formats = cJSON_AddObjectToObject(part, "formats");
+        for (int k = 0; k < STATUS_PART_FORMATS && p->formats[k].text[0]; k++)
+            cJSON_AddNumberToObject(formats, p->formats[k].text, (double)p->formats[k].bytes);
+    }
+}
+
 cJSON *facts_model(const struct request *r, const struct status_page *page)
 {
     const struct worker *w = r->worker;
@@ -76,13 +89,20 @@ cJSON *facts_model(const struct request *r, const struct status_page *page)
     cJSON_AddStringToObject(s, "strategy", page->strategy);
     cJSON_AddNumberToObject(s, "context", page->n_ctx);
     cJSON_AddNumberToObject(s, "layers", page->n_layer);
+    cJSON_AddNumberToObject(s, "attention_layers", page->n_attention);
+    cJSON_AddNumberToObject(s, "recurrent_layers", page->n_recurrent);
     cJSON_AddNumberToObject(s, "vocabulary", page->n_vocab);
     cJSON_AddNumberToObject(s, "slots", page->n_slots);
     cJSON_AddNumberToObject(s, "parameters", (double)page->parameters);
     cJSON_AddNumberToObject(s, "active_parameters", (double)page->active_parameters);
     cJSON_AddNumberToObject(s, "file_bytes", (double)page->file_bytes);
     cJSON_AddNumberToObject(s, "weight_bytes", (double)page->weight_bytes);
+    cJSON_AddNumberToObject(s, "expert_bytes", (double)page->expert_bytes);
     cJSON_AddNumberToObject(s, "active_bytes", (double)page->active_bytes);
+    add_parts(s, page);
+    cJSON_AddNumberToObject(s, "unused_tensors", page->n_unused_tensors);
+    cJSON_AddNumberToObject(s, "kv_bytes_per_token", (double)page->kv_bytes_per_token);
+    cJSON_AddNumberToObject(s, "state_bytes", (double)page->state_bytes_per_sequence);
     cJSON_AddNumberToObject(s, "kv_bytes", (double)page->kv_bytes);
     return o;
 }

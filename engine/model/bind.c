@@ -128,7 +128,7 @@ void bind_missing(struct binder *b, struct names n)
 static void note(struct binder *b, struct names n, struct outline_item item)
 {
     static const char *const bare[] = {".bias", ".sinks", ".A_log", ".dt_bias", ".expert_bias",
-                                       ".e_score_correction_bias"};
+                                       ".e_score_correction_bias", ".ssm_a"};
     char path[PATH_SIZE];
     const char *name = b->gguf ? n.gguf : n.hf;
     if (!name)

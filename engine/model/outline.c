@@ -33,7 +33,7 @@ bool outline_add(struct outline *o, const struct outline_item *item)
     return o->items[o->n++].path != NULL;
 }
 
-static bool build(struct outline *o, struct config *c, struct err *e)
+static bool build(struct outline *o, struct config *c, bool gguf, struct err *e)
 {
     struct tensor_table none = {0};
     struct model_plan plan = {0};
@@ -43,6 +43,7 @@ static bool build(struct outline *o, struct config *c, struct err *e)
         return false;
     bind_init(&b, &none, c, o->arena);
     b.outline = o;
+    b.gguf = gguf;
     if (!family_build(f, c, &b, &plan, e))
         return false;
     o->family = f->name;
@@ -51,7 +52,7 @@ static bool build(struct outline *o, struct config *c, struct err *e)
     return true;
 }
 
-bool outline_open(struct outline *o, const char *config, struct err *e)
+bool outline_open(struct outline *o, const char *config, bool gguf, struct err *e)
 {
     *o = (struct outline){.arena = arena_create(0)};
     if (!o->arena)
@@ -59,7 +60,7 @@ bool outline_open(struct outline *o, const char *config, struct err *e)
     struct config c;
     bool ok = config_open(&c, config, e);
     if (ok) {
-        ok = build(o, &c, e);
+        ok = build(o, &c, gguf, e);
         config_close(&c);
     }
     if (!ok)

@@ -23,8 +23,8 @@ struct outline {
     int32_t n_vocab, n_layer;
 };
 
-/* config: path of a config.json. */
-bool outline_open(struct outline *o, const char *config, struct err *e);
+/* config: path of a config.json. gguf: names as GGUF files have them ("blk.0.attn_q"). */
+bool outline_open(struct outline *o, const char *config, bool gguf, struct err *e);
 void outline_close(struct outline *o);
 /* Used by the binder. False when memory ran out. */
 bool outline_add(struct outline *o, const struct outline_item *item);

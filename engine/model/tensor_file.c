@@ -84,8 +84,7 @@ static bool write_header(struct tensor_writer *w, const struct tensor_entry *ent
     return ok;
 }
 
-bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_entry *entries, size_t n,
-                         const char *metadata, struct err *e)
+static bool create(struct tensor_writer *w, const char *path, struct err *e)
 {
     *w = (struct tensor_writer){0};
     if (strlen(path) >= sizeof w->path)
@@ -93,12 +92,27 @@ bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct
     strcpy(w->path, path);
     snprintf(w->part, sizeof w->part, "%s.part", path);
     w->out = fopen(w->part, "wb");
-    if (!w->out)
-        return err_errno(e, "creating %s", w->part);
-    if (write_header(w, entries, n, metadata, e))
+    return w->out || err_errno(e, "creating %s", w->part);
+}
+
+bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_entry *entries, size_t n,
+                         const char *metadata, struct err *e)
+{
+    if (create(w, path, e) && write_header(w, entries, n, metadata, e))
         return true;
     tensor_writer_abort(w);
     return false;
+}
+
+bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const void *header, size_t len, uint64_t bytes,
+                             struct err *e)
+{
+    bool ok = create(w, path, e) &&
+              (fwrite(header, 1, len, w->out) == len || err_errno(e, "writing %s", w->path));
+    w->expected = bytes;
+    if (!ok)
+        tensor_writer_abort(w);
+    return ok;
 }
 
 bool tensor_writer_put(struct tensor_writer *w, const void *data, size_t len, struct err *e)

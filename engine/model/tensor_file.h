@@ -42,6 +42,9 @@ uint64_t tensor_entry_bytes(const struct tensor_entry *t);
  * order of the entries. Data begin at a multiple of 64. */
 bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_entry *entries, size_t n,
                          const char *metadata, struct err *e);
+/* The same over any header, for files of another kind; `bytes` of data follow. */
+bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const void *header, size_t len, uint64_t bytes,
+                             struct err *e);
 bool tensor_writer_put(struct tensor_writer *w, const void *data, size_t len, struct err *e);
 /* Gives the file its name, when all promised bytes were written. */
 bool tensor_writer_end(struct tensor_writer *w, struct err *e);

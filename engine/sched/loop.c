@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
+#include "engine/model/plan_parts.h"
 #include "engine/sched/notify.h"
 #include "engine/sched/scheduler.h"
 #include "engine/sched/sizing.h"
@@ -36,6 +37,26 @@ struct loop {
     double load_ms;
 };
 
+static void describe_parts(const struct model_plan *plan, struct status_page *page)
+{
+    struct plan_parts parts;
+    struct status_part *to = page->parts;
+    _Static_assert(STATUS_PARTS >= PART__N && STATUS_PART_FORMATS <= PART_MAX_FORMATS, "room for all parts");
+    parts_of(&parts, plan);
+    memset(page->parts, 0, sizeof page->parts);
+    for (int i = 0; i < PART__N; i++) {
+        if (!parts.bytes[i])
+            continue;
+        snprintf(to->name, sizeof to->name, "%s", part_name((enum plan_part)i));
+        to->bytes = parts.bytes[i];
+        for (int k = 0; k < STATUS_PART_FORMATS; k++) {
+            snprintf(to->formats[k].text, sizeof to->formats[k].text, "%s", parts.formats[i][k].text);
+            to->formats[k].bytes = parts.formats[i][k].bytes;
+        }
+        to++;
+    }
+}
+
 static void describe_model(const struct loop *l, struct status_page *page)
 {
     const struct model_plan *plan = model_plan(l->model);
@@ -45,6 +66,12 @@ static void describe_model(const struct loop *l, struct status_page *page)
     page->n_layer = plan->n_layer;
     page->n_vocab = plan->n_vocab;
     page->model_fingerprint = plan->fingerprint;
+    page->n_attention = plan->n_attention;
+    page->n_recurrent = plan->n_recurrent;
+    page->n_unused_tensors = facts->n_unused_tensors;
+    page->kv_bytes_per_token = facts->kv_bytes_per_token;
+    page->state_bytes_per_sequence = facts->state_bytes;
+    describe_parts(plan, page);
     page->file_bytes = facts->file_bytes;
     page->weight_bytes = facts->weight_bytes;
     page->dense_bytes = facts->dense_bytes;

@@ -12,9 +12,11 @@
 #include "engine/base/err.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 1
+#define STATUS_VERSION 2
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
+#define STATUS_PARTS 5
+#define STATUS_PART_FORMATS 4
 
 enum engine_state { ENGINE_DOWN, ENGINE_LOADING, ENGINE_READY, ENGINE_LOST_DEVICE, ENGINE_STOPPING };
 
@@ -33,6 +35,15 @@ struct status_job {
     char request_id[48];
 };
 
+struct status_part { /* of the model's weights: "experts", "attention", ...; "" after the last */
+    char name[24];
+    uint64_t bytes;
+    struct {
+        char text[24]; /* "mxfp4", "affine 8-bit g64"; "" after the last */
+        uint64_t bytes;
+    } formats[STATUS_PART_FORMATS]; /* the greatest */
+};
+
 struct status_page { /* only fixed-size fields; sizes in bytes, rates per second, times in seconds unless named */
     uint32_t magic, version;
     uint64_t size;
@@ -45,6 +56,9 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     char model_path[512], model_name[128], family[32], backend[16], device[128], strategy[32];
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows, n_threads;
     uint64_t model_fingerprint;
+    int32_t n_attention, n_recurrent, n_unused_tensors; /* layers of each kind; tensors passed over */
+    uint64_t kv_bytes_per_token, state_bytes_per_sequence;
+    struct status_part parts[STATUS_PARTS];
     uint64_t file_bytes, weight_bytes, dense_bytes, expert_bytes, active_bytes, parameters, active_parameters;
     uint64_t kv_bytes, state_bytes, work_bytes, device_bytes, host_bytes;
     uint64_t resident_bytes, resident_weight_bytes; /* from /proc/self/smaps_rollup and mincore, refreshed every few seconds */

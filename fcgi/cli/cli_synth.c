@@ -2,7 +2,9 @@
 #include "fcgi/cli/cli_synth.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "engine/model/weight_bits.h"
 
@@ -50,6 +52,24 @@ void synth_bytes(struct synth_random *r, void *out, size_t len)
 double synth_uniform(struct synth_random *r)
 {
     return (double)(next(r) >> 11) * 0x1p-53;
+}
+
+bool synth_space(const char *path, uint64_t bytes, struct err *e)
+{
+    char folder[4096];
+    struct statvfs v;
+    snprintf(folder, sizeof folder, "%s", path);
+    if (statvfs(folder, &v)) {
+        char *slash = strrchr(folder, '/');
+        snprintf(slash ? slash + 1 : folder, 2, ".");
+        if (statvfs(folder, &v))
+            return err_errno(e, "%s", path);
+    }
+    uint64_t there = (uint64_t)v.f_bavail * v.f_frsize;
+    if (bytes + (64u << 20) <= there)
+        return true;
+    return err_set(e, ERR_LIMIT, "the model has %.1f GB, the disk has room for %.1f", (double)bytes / 1e9,
+                   (double)there / 1e9);
 }
 
 /* Nearest is not needed for random numbers: cut. Values here are far from f16's limits. */

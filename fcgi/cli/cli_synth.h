@@ -15,6 +15,8 @@ struct synth_random {
 
 void synth_seed(struct synth_random *r, uint64_t seed);
 void synth_bytes(struct synth_random *r, void *out, size_t len);
+/* ERR_LIMIT unless the disk that holds `path` (a file to be made, or a folder) has room for that many bytes and some. */
+bool synth_space(const char *path, uint64_t bytes, struct err *e);
 /* In [0, 1). */
 double synth_uniform(struct synth_random *r);
 

@@ -10,7 +10,7 @@
 #include "engine/model/model.h"
 #include "engine/text/text_model.h"
 #include "fcgi/cli/cli_options.h"
-#include "fcgi/cli/cli_parts.h"
+#include "engine/model/plan_parts.h"
 
 extern const struct command cmd_info;
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "engine/base/clock.h"
@@ -14,6 +14,7 @@
 #include "engine/model/outline.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/cli_synth.h"
+#include "fcgi/cli/cli_synth_gguf.h"
 #include "fcgi/cli/cli_synth_shape.h"
 
 extern const struct command cmd_synth;
@@ -33,8 +34,9 @@ static const struct option options[] = {
     {"out", OPTION_STRING, AT(out), NULL, 0, 0, NULL, "DIR", "folder to make"},
     {"shape", OPTION_CHOICE, AT(preset), "qwen3-30b-a3b", 0, 0, SYNTH_PRESETS, NULL, "start from a published model's numbers"},
     {"family", OPTION_CHOICE, AT(own.family), NULL, 0, 0, SYNTH_FAMILIES, NULL, "architecture"},
-    {"format", OPTION_CHOICE, AT(format), "mxfp4", 0, 0, "mxfp4|mxfp4-q8|q2|q3|q4|q5|q6|q8|bf16|f16|f32", NULL,
-     "of the matrices; mxfp4-q8: experts mxfp4, the rest 8-bit"},
+    {"format", OPTION_CHOICE, AT(format), "mxfp4", 0, 0, "mxfp4|mxfp4-q8|q2|q3|q4|q5|q6|q8|bf16|f16|f32|"
+     SYNTH_GGUF_FORMATS, NULL,
+     "of the matrices; mxfp4-q8: experts mxfp4, the rest 8-bit; gguf-...: one GGUF file, without a tokenizer"},
     {"group", OPTION_INT, AT(group), "64", 32, 128, NULL, "N", "columns per scale of q2 to q8: 32, 64 or 128"},
     SIZE("layers", layers, "layers"),
     SIZE("hidden", hidden, "width"),
@@ -224,18 +226,6 @@ static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_ra
            (f.type == SYNTH_MXFP4 || synth_biases(w, &f, values, deviation, e));
 }
 
-static bool check_space(const struct synth *s, uint64_t bytes, struct err *e)
-{
-    struct statvfs v;
-    if (statvfs(s->out, &v))
-        return err_errno(e, "%s", s->out);
-    uint64_t there = (uint64_t)v.f_bavail * v.f_frsize;
-    if (bytes + (64u << 20) <= there)
-        return true;
-    return err_set(e, ERR_LIMIT, "the model has %.1f GB, the disk has room for %.1f", (double)bytes / 1e9,
-                   (double)there / 1e9);
-}
-
 static bool write_tensors(struct synth *s, struct err *e)
 {
     const struct outline *o = &s->outline;
@@ -253,7 +243,7 @@ static bool write_tensors(struct synth *s, struct err *e)
             bytes += tensor_entry_bytes(&entries[n++]);
     }
     synth_seed(&r, (uint64_t)s->seed);
-    ok = ok && check_space(s, bytes, e) && file_join(path, sizeof path, s->out, "model.safetensors", e) &&
+    ok = ok && synth_space(s->out, bytes, e) && file_join(path, sizeof path, s->out, "model.safetensors", e) &&
          tensor_writer_begin(&w, path, entries, n, "sluice synth: random weights", e);
     for (int32_t i = 0; ok && i < o->n; i++)
         ok = write_item(s, &w, &r, &o->items[i], e);
@@ -294,6 +284,25 @@ static int64_t tokenizer_eos(const struct synth *s)
     return ok && vocab <= s->shape.vocab ? eos : -1;
 }
 
+/* config.json only tells which tensors there are; the file itself says everything. */
+static bool make_gguf(struct synth *s, struct err *e)
+{
+    char config[4096];
+    uint64_t bytes = 0;
+    int32_t n = 0;
+    double begin = clock_ms();
+    s->eos = -1;
+    bool ok = file_mkdirs(s->out, 0755, e) && write_config(s, false, e) &&
+              file_join(config, sizeof config, s->out, "config.json", e);
+    if (!ok)
+        return false;
+    ok = synth_gguf(&s->shape, s->format, config, s->out, (uint64_t)s->seed, &bytes, &n, e);
+    unlink(config);
+    if (ok)
+        printf("%.2f GB in %d tensors, %.1f s; no tokenizer\n", (double)bytes / 1e9, n, (clock_ms() - begin) / 1000);
+    return ok;
+}
+
 static bool synth(struct synth *s, struct err *e)
 {
     char path[4096];
@@ -301,10 +310,12 @@ static bool synth(struct synth *s, struct err *e)
         return err_set(e, ERR_INPUT, "--out is needed");
     s->shape = *synth_preset(s->preset);
     synth_override(&s->shape, &s->own);
+    if (!strncmp(s->format, "gguf-", 5))
+        return make_gguf(s, e);
     s->eos = tokenizer_eos(s);
     double begin = clock_ms();
     bool ok = read_format(s, e) && file_mkdirs(s->out, 0755, e) && write_config(s, false, e) &&
-              file_join(path, sizeof path, s->out, "config.json", e) && outline_open(&s->outline, path, e) &&
+              file_join(path, sizeof path, s->out, "config.json", e) && outline_open(&s->outline, path, false, e) &&
               write_config(s, true, e) && write_tensors(s, e);
     static const char *const texts[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
                                         "generation_config.json"};

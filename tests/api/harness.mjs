@@ -23,7 +23,7 @@ export async function load(name) {
   return import(pathToFileURL(require.resolve(name)).href);
 }
 
-function program(name) {
+export function program(name) {
   const places = bin
     ? [path.join(bin, name)]
     : [path.join(prefix, 'bin', name), path.join(prefix, 'libexec/sluice', name),

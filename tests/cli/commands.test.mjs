@@ -111,6 +111,23 @@ test("synth makes a model that loads and runs; the same seed makes the same", as
   assert.notDeepEqual(weights("a"), weights("c"));
 });
 
+test("synth makes GGUF files of every family that load and run", async (t) => {
+  const dir = folder(t), small = ["--layers", "4", "--hidden", "512", "--vocab", "500", "--experts", "16", "--inter", "256", "--seed", "3"];
+  const shapes = [["demo", "qwen3_moe"], ["qwen3.6-35b-a3b", "qwen3_5_moe"], ["ling-mini-2.0", "bailing_moe"], ["gpt-oss-20b", "gpt_oss"]];
+  for (const [i, [shape, family]] of shapes.entries()) {
+    const out = join(dir, shape), format = ["gguf-q4_k_m", "gguf-iq4_xs", "gguf-q3_k", "gguf-mxfp4"][i];
+    await ok(["synth", "--out", out, "--shape", shape, "--format", format, ...small]);
+    assert.deepEqual(readdirSync(out), ["model.gguf"]);
+    const facts = JSON.parse(await ok(["info", join(out, "model.gguf"), "--json", ...cpu]));
+    assert.equal(facts.family, family);
+    assert.equal(facts.unused_tensors, 0);
+    const types = Object.keys(facts.parts.experts.formats);
+    assert.ok(types.includes(format === "gguf-q4_k_m" ? "q4_k" : format.slice(5)), `${format}: ${types}`);
+    const r = JSON.parse(await ok(["generate", "--model", join(out, "model.gguf"), "--ids", "1,2,3", "--max-tokens", "4", "--ignore-eos", "--json", ...cpu]));
+    assert.equal(r.ids.length, 4);
+  }
+});
+
 test("bench --json has a row for each measure, with plausible figures", async () => {
   const r = JSON.parse(await ok(["bench", "--model", demo, "--prompts", "16", "--batches", "1", "--tokens", "4", "--repeats", "1", "--json", ...cpu]));
   const numbers = [];

@@ -113,7 +113,7 @@ static void list_tensors(const struct tiny *t, struct list *l)
     struct err e = {0};
     struct outline o;
     assert_true(file_join(path, sizeof path, t->dir, "config.json", &e));
-    if (!outline_open(&o, path, &e))
+    if (!outline_open(&o, path, false, &e))
         fail_msg("%s", e.text);
     for (int32_t i = 0; i < o.n; i++)
         push_item(t, l, &o.items[i]);

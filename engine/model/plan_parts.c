@@ -1,5 +1,5 @@
-/* See cli_parts.h. */
-#include "fcgi/cli/cli_parts.h"
+/* See plan_parts.h. */
+#include "engine/model/plan_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

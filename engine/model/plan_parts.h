@@ -1,4 +1,4 @@
-/* A plan's bytes by part and by format, for `sluice info`. */
+/* A plan's bytes by part and by format: what `sluice info` and the status page show. */
 #pragma once
 #include <stdint.h>
 
