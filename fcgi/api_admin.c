@@ -174,6 +174,7 @@ static bool admin_status(struct request *r, struct err *e)
 }
 
 const struct route api_admin_routes[] = {
-    {HTTP_GET, "/api/admin/status", ROUTE_ADMIN, POOL_SHORT, 0, admin_status},
+    {HTTP_GET, "/api/admin/status", ROUTE_ADMIN, POOL_SHORT, 0, admin_status, SCOPE_ADMIN,
+     {.summary = "Everything that the server knows of itself", .reply = "AdminStatus", .statuses = "200"}},
     {0},
 };

@@ -220,9 +220,14 @@ static bool change_password(struct request *r, struct err *e)
 #define SMALL_BODY ((size_t)16 << 10)
 
 const struct route api_auth_routes[] = {
-    {HTTP_POST, "/api/login", ROUTE_OPEN, POOL_SHORT, SMALL_BODY, login},
-    {HTTP_POST, "/api/logout", ROUTE_USER, POOL_SHORT, 0, logout},
-    {HTTP_GET, "/api/session", ROUTE_USER, POOL_SHORT, 0, show_session},
-    {HTTP_POST, "/api/password", ROUTE_USER, POOL_SHORT, SMALL_BODY, change_password},
+    {HTTP_POST, "/api/login", ROUTE_OPEN, POOL_SHORT, SMALL_BODY, login, SCOPE_ANY,
+     {.summary = "Log in: sets the session cookie", .body = "Login", .reply = "Session",
+      .statuses = "200 401 429 503"}},
+    {HTTP_POST, "/api/logout", ROUTE_USER, POOL_SHORT, 0, logout, SCOPE_ANY,
+     {.summary = "End the session", .statuses = "204"}},
+    {HTTP_GET, "/api/session", ROUTE_USER, POOL_SHORT, 0, show_session, SCOPE_ANY,
+     {.summary = "Who am I?", .reply = "Session", .statuses = "200"}},
+    {HTTP_POST, "/api/password", ROUTE_USER, POOL_SHORT, SMALL_BODY, change_password, SCOPE_ADMIN,
+     {.summary = "Change the own password; ends the other sessions", .body = "PasswordChange", .statuses = "204 429"}},
     {0},
 };

@@ -40,6 +40,8 @@ static bool complete_chat(struct request *r, struct err *e)
 }
 
 const struct route api_chat_routes[] = {
-    {HTTP_POST, "/v1/chat/completions", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, complete_chat},
+    {HTTP_POST, "/v1/chat/completions", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, complete_chat, SCOPE_INFERENCE,
+     {.summary = "Answer a chat", .body = "ChatRequest", .reply = "ChatCompletion", .statuses = "200",
+      .streams = true}},
     {0},
 };

@@ -95,10 +95,15 @@ static bool status(struct request *r, struct err *e)
 }
 
 const struct route api_health_routes[] = {
-    {HTTP_GET, "/health", ROUTE_OPEN, POOL_SHORT, 0, health},
-    {HTTP_GET, "/v1/health", ROUTE_OPEN, POOL_SHORT, 0, health},
-    {HTTP_GET, "/ready", ROUTE_OPEN, POOL_SHORT, 0, health},
-    {HTTP_GET, "/version", ROUTE_OPEN, POOL_SHORT, 0, version},
-    {HTTP_GET, "/api/status", ROUTE_USER, POOL_SHORT, 0, status},
+    {HTTP_GET, "/health", ROUTE_OPEN, POOL_SHORT, 0, health, SCOPE_ANY,
+     {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {HTTP_GET, "/v1/health", ROUTE_OPEN, POOL_SHORT, 0, health, SCOPE_ANY,
+     {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {HTTP_GET, "/ready", ROUTE_OPEN, POOL_SHORT, 0, health, SCOPE_ANY,
+     {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {HTTP_GET, "/version", ROUTE_OPEN, POOL_SHORT, 0, version, SCOPE_ANY,
+     {.summary = "Name and version of the server", .reply = "Version", .statuses = "200"}},
+    {HTTP_GET, "/api/status", ROUTE_USER, POOL_SHORT, 0, status, SCOPE_ANY,
+     {.summary = "Engine, model and load, for the page", .reply = "Status", .statuses = "200"}},
     {0},
 };

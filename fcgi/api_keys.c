@@ -94,8 +94,11 @@ static bool remove_key(struct request *r, struct err *e)
 #define SMALL_BODY ((size_t)16 << 10)
 
 const struct route api_keys_routes[] = {
-    {HTTP_GET, "/api/keys", ROUTE_USER, POOL_SHORT, 0, list_keys},
-    {HTTP_POST, "/api/keys", ROUTE_USER, POOL_SHORT, SMALL_BODY, make_key},
-    {HTTP_DELETE, "/api/keys/{id}", ROUTE_USER, POOL_SHORT, 0, remove_key},
+    {HTTP_GET, "/api/keys", ROUTE_USER, POOL_SHORT, 0, list_keys, SCOPE_ADMIN,
+     {.summary = "List the own keys", .reply = "KeyList", .statuses = "200"}},
+    {HTTP_POST, "/api/keys", ROUTE_USER, POOL_SHORT, SMALL_BODY, make_key, SCOPE_ADMIN,
+     {.summary = "Make a key; it is shown this once", .body = "KeyRequest", .reply = "NewKey", .statuses = "201"}},
+    {HTTP_DELETE, "/api/keys/{id}", ROUTE_USER, POOL_SHORT, 0, remove_key, SCOPE_ADMIN,
+     {.summary = "Revoke a key at once", .statuses = "204"}},
     {0},
 };

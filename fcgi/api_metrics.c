@@ -213,6 +213,7 @@ static bool metrics(struct request *r, struct err *e)
 }
 
 const struct route api_metrics_routes[] = {
-    {HTTP_GET, "/metrics", ROUTE_OPEN, POOL_SHORT, 0, metrics},
+    {HTTP_GET, "/metrics", ROUTE_OPEN, POOL_SHORT, 0, metrics, SCOPE_ANY,
+     {.summary = "Figures for Prometheus", .media = "text/plain", .statuses = "200"}},
     {0},
 };

@@ -65,8 +65,11 @@ static bool remove_user(struct request *r, struct err *e)
 #define SMALL_BODY ((size_t)16 << 10)
 
 const struct route api_users_routes[] = {
-    {HTTP_GET, "/api/users", ROUTE_ADMIN, POOL_SHORT, 0, list_users},
-    {HTTP_POST, "/api/users", ROUTE_ADMIN, POOL_SHORT, SMALL_BODY, add_user},
-    {HTTP_DELETE, "/api/users/{id}", ROUTE_ADMIN, POOL_SHORT, 0, remove_user},
+    {HTTP_GET, "/api/users", ROUTE_ADMIN, POOL_SHORT, 0, list_users, SCOPE_ADMIN,
+     {.summary = "List the users", .reply = "UserList", .statuses = "200"}},
+    {HTTP_POST, "/api/users", ROUTE_ADMIN, POOL_SHORT, SMALL_BODY, add_user, SCOPE_ADMIN,
+     {.summary = "Add a user", .body = "UserRequest", .reply = "User", .statuses = "201 409"}},
+    {HTTP_DELETE, "/api/users/{id}", ROUTE_ADMIN, POOL_SHORT, 0, remove_user, SCOPE_ADMIN,
+     {.summary = "Remove a user and all that is theirs", .statuses = "204 409"}},
     {0},
 };

@@ -18,8 +18,18 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
 	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c \
 	%D%/api_conversations.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
+libsluice_fcgi_a_SOURCES += %D%/openapi.c %D%/openapi.h %D%/api_openapi.c
+nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
+OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/models.json \
+	%D%/openapi/text.json %D%/openapi/state.json %D%/openapi/account.json %D%/openapi/conversations.json
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker
 sluice_worker_SOURCES = %D%/worker_main.c
 sluice_worker_LDADD = $(FCGI_ROOM_LIBS)
+
+# $^ is the prerequisites where VPATH found them.
+%D%/openapi_schemas.gen.c: $(OPENAPI_SCHEMAS) %D%/openapi/embed.awk
+	$(AM_V_GEN)$(MKDIR_P) %D% && $(AWK) -f $(srcdir)/%D%/openapi/embed.awk $(filter %.json,$^) > $@.tmp && mv $@.tmp $@
+CLEANFILES += %D%/openapi_schemas.gen.c
+EXTRA_DIST += $(OPENAPI_SCHEMAS) %D%/openapi/embed.awk

@@ -27,6 +27,7 @@
     X(auth)                                                                                                            \
     X(keys)                                                                                                            \
     X(users)                                                                                                           \
+    X(openapi)                                                                                                         \
     X(admin)                                                                                                           \
     X(conversations)
 

@@ -25,6 +25,28 @@ enum route_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
  * object, unless a reply was begun already. */
 typedef bool (*route_handler)(struct request *r, struct err *e);
 
+/* What an API key must be allowed to do; a session may do all that its user may. Bits. */
+enum key_scope {
+    SCOPE_ANY = 0,       /* any valid key */
+    SCOPE_INFERENCE = 1, /* run the model, tokenize */
+    SCOPE_HISTORY = 2,   /* the user's conversations */
+    SCOPE_ADMIN = 4,     /* the user's keys and password; for admins the server */
+    SCOPE_ALL = 7,
+};
+
+/* What /openapi.json says of the route (openapi.c). Schemas are members of fcgi/openapi/<noun>.json. */
+struct route_doc {
+    const char *summary;  /* one line: "Answer a chat" */
+    const char *body;     /* schema of the body; NULL: no body */
+    const char *query;    /* schema whose properties are the query's parameters; NULL: none */
+    const char *reply;    /* schema of the good reply; NULL: no JSON */
+    const char *media;    /* its type where it is neither JSON nor nothing: "text/plain" */
+    const char *error;    /* schema of the errors; NULL: "Error", OpenAI's */
+    const char *statuses; /* "201 409": the good one first, then what is particular to this route; 400, 401, 403, 404, 411,
+                             413, 415, 429 and 503 come by themselves where the row's other members bring them */
+    bool streams;         /* text/event-stream when the body says "stream": true, or always when reply is NULL */
+};
+
 struct route {
     enum http_method method;
     const char *path; /* "/api/conversations/{id}/messages": a {name} takes one segment; request_param gives it */
@@ -32,6 +54,8 @@ struct route {
     enum route_pool pool;
     size_t body_limit; /* bytes; 0: a body is not read */
     route_handler handler;
+    enum key_scope scope;
+    struct route_doc doc;
 };
 
 #define ROUTE_JSON_BODY ((size_t)256 << 10) /* a small JSON object */
