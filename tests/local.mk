@@ -3,6 +3,7 @@
 if HAVE_CMOCKA
 include tests/unit/base.mk
 include tests/unit/chat.mk
+include tests/unit/cli.mk
 include tests/unit/cpu.mk
 include tests/unit/engine.mk
 include tests/unit/experts.mk
