@@ -6,6 +6,7 @@
  * then an RMS norm gated by silu(z). Tokens of a sequence are taken one after the other, so a prefill in any
  * chunks gives the same bits. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/cpu/matmul.h"
@@ -173,6 +174,33 @@ static void recur_all(struct worker *w, const struct layer_plan *layer)
     }
 }
 
+/* Test hook: the states after the step, one sequence after the other, as their files would hold them: heads in the published
+ * order, conv [channels, n_conv - 1], recurrent [n_v_head, d_k, d_v]. */
+static void dump_states(struct worker *w, const struct layer_plan *layer, int32_t index)
+{
+    struct backend *b = w->backend;
+    const struct delta_net_plan *p = &layer->delta_net;
+    int32_t taps = p->n_conv - 1, channels = channel_count(p), first_v = 2 * p->n_k_head * p->d_k;
+    int32_t each = p->n_v_head / p->n_k_head, values = p->d_k * p->d_v;
+    for (int32_t i = 0; b->params.dump && i < b->step->n_sequences; i++) {
+        const float *state = layer_state(b, layer, &b->step->sequences[i]);
+        float *shown = w->index ? NULL : malloc(delta_net_state_values(p) * sizeof *shown);
+        float *recurrent = shown ? shown + channels * taps : NULL;
+        if (shown)
+            memcpy(shown, state, (size_t)(first_v * taps) * sizeof *shown);
+        for (int32_t h = 0; shown && h < p->n_v_head; h++) {
+            int32_t at = p->tiled_heads ? h % each * p->n_k_head + h / each : h;
+            memcpy(shown + (first_v + h * p->d_v) * taps, state + (first_v + at * p->d_v) * taps,
+                   (size_t)(p->d_v * taps) * sizeof *shown);
+            memcpy(recurrent + h * values, state + channels * taps + at * values, (size_t)values * sizeof *shown);
+        }
+        /* All threads meet in the dump; what thread 0 passes counts. */
+        worker_dump(w, index, "conv", shown, shown ? channels : 0, taps, false);
+        worker_dump(w, index, "recurrent", recurrent, shown ? p->n_v_head * p->d_k : 0, p->d_v, false);
+        free(shown);
+    }
+}
+
 void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t index)
 {
     struct backend *b = w->backend;
@@ -184,6 +212,7 @@ void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t ind
     worker_barrier(w);
     recur_all(w, layer);
     worker_barrier(w);
+    dump_states(w, layer, index);
     struct panel panel =
         matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->mixed, .stride = (size_t)width, .n = n,
                                       .cols = width, .kinds = matmul_kind(w, &p->w_out)});

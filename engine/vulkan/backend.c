@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/vulkan/bandwidth.h"
+#include "engine/vulkan/delta_net.h"
 #include "engine/vulkan/step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
@@ -22,8 +23,12 @@ static uint64_t dense_bytes(const struct model_plan *p)
     for (int i = 0; i < p->n_layer; i++) {
         const struct layer_plan *l = &p->layers[i];
         const struct attention_plan *a = &l->attention;
+        const struct delta_net_plan *r = &l->delta_net;
         if (l->mixer == MIXER_ATTENTION) {
             sum += weight_matrix_bytes(&a->wq) + weight_matrix_bytes(&a->wk) + weight_matrix_bytes(&a->wv) + weight_matrix_bytes(&a->wo);
+        } else {
+            sum += weight_matrix_bytes(&r->w_qkv) + weight_matrix_bytes(&r->w_z) + weight_matrix_bytes(&r->w_a) +
+                   weight_matrix_bytes(&r->w_b) + weight_matrix_bytes(&r->w_out);
         }
         sum += l->ffn == FFN_DENSE ? mlp_bytes(&l->dense)
                                    : weight_matrix_bytes(&l->moe.router) + (l->moe.has_shared ? mlp_bytes(&l->moe.shared) : 0);
@@ -45,6 +50,7 @@ static void backend_close(struct backend **b)
     }
     heap_fini(&(*b)->work.heap, &(*b)->gpu);
     heap_fini(&(*b)->kv_heap, &(*b)->gpu);
+    heap_fini(&(*b)->state_heap, &(*b)->gpu);
     device_model_fini(&(*b)->model, &(*b)->gpu);
     gpu_close(&(*b)->gpu);
     free(*b);
@@ -90,7 +96,8 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     if (!gpu_open(&b->gpu, p->cache_dir, e)) {
         goto fail;
     }
-    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->work.heap) + heap_planned_bytes(&b->kv_heap);
+    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->work.heap) + heap_planned_bytes(&b->kv_heap) +
+                    heap_planned_bytes(&b->state_heap);
     gpu_memory_free(&b->gpu, &available, &total);
     if (need > available) {
         err_set(e, ERR_NOMEM, "%s: %.1f GiB are needed, %.1f of %.1f GiB are free", b->gpu.caps.name, (double)need / (1u << 30),
@@ -100,8 +107,9 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     if (!heap_commit(&b->model.heap, &b->gpu, "weights", e) || !work_open(b, e)) {
         goto fail;
     }
-    log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
-             (double)b->kv_heap.bytes / 1e6, (double)b->work.heap.bytes / 1e6, (double)(clock_ns() - start) / 1e6);
+    log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f state_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
+             (double)b->kv_heap.bytes / 1e6, (double)b->state_heap.bytes / 1e6, (double)b->work.heap.bytes / 1e6,
+             (double)(clock_ns() - start) / 1e6);
     return b;
 fail:
     backend_close(&b);
@@ -136,7 +144,29 @@ static bool backend_copy_blocks(struct backend *b, const int32_t (*pairs)[2], in
 
 static bool backend_copy_state(struct backend *b, int32_t from, int32_t to, struct err *e)
 {
-    return b->plan->n_recurrent == 0 || err_set(e, ERR_UNSUPPORTED, "recurrent layers have no Vulkan kernel yet");
+    struct gpu *g = &b->gpu;
+    if (from < 0 || to < 0 || from >= b->params.n_states || to >= b->params.n_states) {
+        return err_set(e, ERR_INTERNAL, "copy_state: %d to %d of %d", from, to, b->params.n_states);
+    }
+    if (from == to) {
+        return true;
+    }
+    VkCommandBuffer c = gpu_command_begin(g, false, e);
+    if (!c) {
+        return false;
+    }
+    for (int i = 0; i < b->plan->n_layer; i++) {
+        VkBuffer buffer;
+        uint64_t at, bytes = delta_net_state_bytes(&b->plan->layers[i].delta_net);
+        if (b->model.layers[i].state && heap_locate(&b->state_heap, b->model.layers[i].state, &buffer, &at)) {
+            vkCmdCopyBuffer(c, buffer, buffer, 1,
+                            &(VkBufferCopy){.srcOffset = at + (uint64_t)from * bytes, .dstOffset = at + (uint64_t)to * bytes, .size = bytes});
+        }
+    }
+    gpu_barrier(c);
+    bool ok = gpu_command_end(g, c, e) && gpu_run(g, c, e);
+    gpu_command_free(g, &c);
+    return ok;
 }
 
 static void memory_of(const struct backend *b, bool planned, struct backend_memory *m)
@@ -144,8 +174,9 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
     *m = (struct backend_memory){0};
     m->weights = planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes;
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
+    m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
     m->work = planned ? heap_planned_bytes(&b->work.heap) : b->work.heap.bytes;
-    m->device = m->weights + m->kv + m->work;
+    m->device = m->weights + m->kv + m->state + m->work;
     m->host = b->step.buffer.size + b->result.buffer.size + b->result.whole.size;
     m->work += m->host;
 }

@@ -12,7 +12,9 @@
 struct work { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats, padding zero */
     VkDeviceAddress x;       /* [rows, d] residual stream */
     VkDeviceAddress qkv;     /* [rows, qkv_stride] */
-    VkDeviceAddress attn;    /* [rows, n_head * d_head] */
+    VkDeviceAddress attn;    /* [rows, n_head * d_head]; DeltaNet: [rows, n_v_head * d_v] */
+    VkDeviceAddress convolved; /* [rows, channels] DeltaNet's q, k, v after the convolution */
+    VkDeviceAddress gates;   /* [rows, n_v_head, 2] its decay and strength */
     VkDeviceAddress parts;   /* attention's splits */
     VkDeviceAddress arrived; /* [rows, n_kv_head], zero between ops */
     VkDeviceAddress router;  /* [rows, n_expert] logits; [rows] of the shared expert's gate */
@@ -31,7 +33,7 @@ struct work { /* device addresses; sizes for max_rows rows; rows are multiples o
 };
 
 struct sizes { /* greatest over the layers, padded to 32 */
-    uint32_t d, qkv, attn, n_kv_head, d_head, group, expert, n_used, h, h_shared;
+    uint32_t d, qkv, attn, channels, gates, n_kv_head, d_head, group, expert, n_used, h, h_shared;
     uint32_t n_slices;      /* of the vocabulary */
     uint32_t max_splits;    /* of attention, for rows of a decode step */
     uint32_t decode_rows;   /* rows of a step at most that attention splits over workgroups */
@@ -44,8 +46,10 @@ struct step_memory {
     int32_t (*rows)[4];     /* [max_rows] token, position, table, 1 for rows of attention tiles */
     int32_t (*tiles)[4];    /* [tile_cap] first row, count: runs of rows of one sequence */
     int32_t *outs;          /* [max_rows] row of each wanted output */
+    int32_t (*runs)[2];     /* [max_rows] recurrent state, rows before of the same sequence in this step */
+    int32_t (*sequences)[4]; /* [max_sequences] first row, rows, recurrent state, position of the first row */
     int32_t *tables;        /* [table_cap] block ids */
-    VkDeviceAddress at_n_top, at_rows, at_outs, at_tables, at_tiles;
+    VkDeviceAddress at_n_top, at_rows, at_outs, at_tables, at_tiles, at_runs, at_sequences;
     int32_t table_cap, tile_cap, tile_rows; /* tile_rows: of a tile at most; 0: no tiles */
 };
 
@@ -64,6 +68,7 @@ struct shape { /* what a recorded step depends on */
     int32_t n_rows, n_out;  /* rounded up */
     bool alone;             /* each row is its sequence's only one */
     int32_t n_tiles;        /* attention tiles, rounded up; 0: none */
+    int32_t n_sequences;    /* rounded up; 0 where no op asks: delta_step, or no recurrent layers */
     bool singles;           /* some rows are in no tile */
     bool whole;             /* whole logits are copied out */
 };
@@ -90,7 +95,7 @@ struct backend {
     struct device_model model;
     struct work work;
     struct sizes sizes;
-    struct heap kv_heap;
+    struct heap kv_heap, state_heap;
     uint64_t kv_block_bytes; /* of one layer */
     struct step_memory step;
     struct result_memory result;
@@ -102,11 +107,12 @@ struct backend {
     double bandwidth;        /* measured, 0: not yet */
     struct profile *profile; /* NULL in service */
     struct tuning tuning;
+    bool delta_steps; /* DeltaNet has a kernel of its own for decode: its workgroups fit the device */
 };
 
-/* --- work.c: work memory, the step's variables, results, KV */
+/* --- work.c: work memory, the step's variables, results, KV, states */
 void sizes_of(const struct model_plan *plan, const struct backend_params *p, struct sizes *s);
-bool work_plan(struct backend *b, struct err *e); /* notes work and KV in their heaps; no device is touched */
+bool work_plan(struct backend *b, struct err *e); /* notes work, KV and states in their heaps; no device is touched */
 bool work_open(struct backend *b, struct err *e);
 bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e);
 void work_close(struct backend *b);

@@ -133,6 +133,31 @@ static bool plan_attention(struct heap *h, const struct attention_plan *a, struc
            plan_matrix(h, &a->wo, &l->wo, e) && heap_plan(h, &freq, e);
 }
 
+static bool plan_delta_net(struct heap *h, const struct delta_net_plan *p, struct device_layer *l, struct err *e)
+{
+    const struct weight *w[4] = {&p->w_qkv, &p->w_z, &p->w_a, &p->w_b};
+    struct device_delta_net *d = &l->delta_net;
+    if (p->d_k % 32 || p->d_v % 32 || p->d_k > 256 || p->d_v > 256 || p->n_conv < 2 || p->n_v_head % p->n_k_head) {
+        return err_set(e, ERR_UNSUPPORTED, "DeltaNet with %d key heads of %d and %d value heads of %d has no Vulkan kernel", p->n_k_head,
+                       p->d_k, p->n_v_head, p->d_v);
+    }
+    d->n_in = 0;
+    for (int i = 0, n; i < 4; i += n) {
+        struct device_layout first, other;
+        if (!device_layout_of(w[i], &first, e)) {
+            return false;
+        }
+        for (n = 1; i + n < 4 && device_layout_of(w[i + n], &other, e) && device_layout_equal(&first, &other); n++) {
+        }
+        if (!plan_stack(h, w + i, n, &d->in[d->n_in++], e)) {
+            return false;
+        }
+    }
+    return plan_vector(h, &p->conv, &d->conv, e) && plan_vector(h, &p->a_log, &d->a_log, e) &&
+           plan_vector(h, &p->dt_bias, &d->dt_bias, e) && plan_vector(h, &p->norm, &d->norm, e) &&
+           plan_matrix(h, &p->w_out, &l->wo, e);
+}
+
 /* Gates and ups in one stack, so that one address reaches both. */
 static bool plan_gate_up(struct heap *h, const struct weight *gate, const struct weight *up, const struct vector *b_gate,
                          const struct vector *b_up, struct device_mlp *m, struct err *e)
@@ -172,11 +197,8 @@ static bool plan_moe(struct heap *h, const struct moe_plan *p, struct device_lay
 
 static bool plan_layer(struct heap *h, const struct layer_plan *p, struct device_layer *l, struct err *e)
 {
-    if (p->mixer != MIXER_ATTENTION) {
-        return err_set(e, ERR_UNSUPPORTED, "recurrent layers have no Vulkan kernel yet");
-    }
     if (!plan_vector(h, &p->mixer_norm, &l->mixer_norm, e) || !plan_vector(h, &p->ffn_norm, &l->ffn_norm, e) ||
-        !plan_attention(h, &p->attention, l, e)) {
+        !(p->mixer == MIXER_ATTENTION ? plan_attention(h, &p->attention, l, e) : plan_delta_net(h, &p->delta_net, l, e))) {
         return false;
     }
     return p->ffn == FFN_MOE ? plan_moe(h, &p->moe, l, e) : plan_mlp(h, &p->dense, &l->mlp, e);

@@ -19,6 +19,12 @@ struct device_mlp { /* dense feed-forward, shared expert, or all routed experts 
     uint32_t d_ff;
 };
 
+struct device_delta_net {
+    struct device_matrix in[4]; /* q and k and v, z, a, b; those packed alike and next to each other in one stack */
+    int n_in;
+    VkDeviceAddress conv, a_log, dt_bias, norm;
+};
+
 struct device_layer {
     VkDeviceAddress mixer_norm, ffn_norm;
     struct device_matrix qkv[3]; /* one stack where q, k, v are packed alike (n_qkv 1), else each alone */
@@ -27,11 +33,13 @@ struct device_layer {
     VkDeviceAddress q_norm, k_norm, sinks, inv_freq;
     struct device_matrix wo;
     VkDeviceAddress bo;
+    struct device_delta_net delta_net; /* recurrent layers, instead of the above but the norms and wo */
     struct device_mlp mlp;       /* dense or routed */
     struct device_matrix router, shared_gate;
     VkDeviceAddress router_bias, select_bias;
     struct device_mlp shared;
     VkDeviceAddress kv;          /* attention layers: blocks of this layer */
+    VkDeviceAddress state;       /* recurrent layers: states of this layer, see shaders/delta.glsl */
 };
 
 struct device_model {

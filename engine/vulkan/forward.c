@@ -1,4 +1,5 @@
 /* One step of a plan as a list of ops: this file is the model, read from top to bottom. */
+#include "engine/vulkan/delta_net.h"
 #include "engine/vulkan/record.h"
 #include "engine/vulkan/wide.h"
 
@@ -42,28 +43,40 @@ static void halves(struct forward *f, VkDeviceAddress x, VkDeviceAddress norm, u
     record_barrier(&f->r);
 }
 
-static void projections(struct forward *f, const struct device_layer *l, bool wide)
+/* Side by side into work.qkv; biases: one for each matrix, or NULL. */
+static void projections(struct forward *f, const struct device_layer *l, const struct device_matrix *w, int n,
+                        const VkDeviceAddress *biases, bool wide)
 {
     struct backend *b = f->r.b;
     uint32_t at = 0;
     if (wide) {
         halves(f, b->work.x, l->mixer_norm, b->sizes.d, false);
     }
-    for (int i = 0; i < l->n_qkv; i++) {
-        product(f, &(struct linear_op){.label = "qkv", .w = &l->qkv[i], .x = b->work.x, .norm = l->mixer_norm, .y = b->work.qkv + at * 4,
-                                       .bias = l->b_qkv[i], .x_stride = b->sizes.d, .y_stride = b->sizes.qkv,
+    for (int i = 0; i < n; i++) {
+        product(f, &(struct linear_op){.label = "qkv", .w = &w[i], .x = b->work.x, .norm = l->mixer_norm, .y = b->work.qkv + at * 4,
+                                       .bias = biases ? biases[i] : 0, .x_stride = b->sizes.d, .y_stride = b->sizes.qkv,
                                        .n_x = f->r.n_rows, .eps = b->plan->norm_eps}, wide, false);
-        at += l->qkv[i].rows;
+        at += w[i].rows;
     }
     record_barrier(&f->r);
 }
 
-static void attention(struct forward *f, const struct attention_plan *a, const struct device_layer *l, int layer)
+/* x += W mixed + bias, mixed being `width` wide in work.attn. */
+static void output(struct forward *f, const struct device_layer *l, uint32_t width, bool wide)
 {
     struct backend *b = f->r.b;
+    record_barrier(&f->r);
+    if (wide) {
+        halves(f, b->work.attn, 0, width, false);
+    }
+    product(f, &(struct linear_op){.label = "wo", .w = &l->wo, .x = b->work.attn, .y = b->work.x, .bias = l->bo, .x_stride = width,
+                                   .y_stride = b->sizes.d, .n_x = f->r.n_rows, .add = true}, wide, false);
+}
+
+static void attention(struct forward *f, const struct attention_plan *a, const struct device_layer *l)
+{
     const bool wide = wide_wanted(&f->r);
-    uint32_t width = (uint32_t)(a->n_head * a->d_head);
-    projections(f, l, wide);
+    projections(f, l, l->qkv, l->n_qkv, l->b_qkv, wide);
     if (!f->shape->alone) {
         record_rope_kv(&f->r, a, l);
         record_barrier(&f->r);
@@ -74,13 +87,15 @@ static void attention(struct forward *f, const struct attention_plan *a, const s
     if (f->shape->singles) {
         record_attention(&f->r, a, l, f->shape->alone);
     }
-    record_barrier(&f->r);
-    if (wide) {
-        halves(f, b->work.attn, 0, width, false);
-    }
-    product(f, &(struct linear_op){.label = "wo", .w = &l->wo, .x = b->work.attn, .y = b->work.x, .bias = l->bo, .x_stride = width,
-                                   .y_stride = b->sizes.d, .n_x = f->r.n_rows, .add = true}, wide, false);
-    after(f, "after_mixer", layer);
+    output(f, l, (uint32_t)(a->n_head * a->d_head), wide);
+}
+
+static void delta_net(struct forward *f, const struct delta_net_plan *p, const struct device_layer *l)
+{
+    const bool wide = wide_wanted(&f->r);
+    projections(f, l, l->delta_net.in, l->delta_net.n_in, NULL, wide);
+    record_delta_net(&f->r, p, l, (uint32_t)f->shape->n_sequences);
+    output(f, l, (uint32_t)(p->n_v_head * p->d_v), wide);
 }
 
 /* The choice of experts goes by logits of f32 precision also on the matrix units. */
@@ -188,7 +203,12 @@ static void forward(struct forward *f)
     for (int i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *p = &plan->layers[i];
         const struct device_layer *l = &b->model.layers[i];
-        attention(f, &p->attention, l, i);
+        if (p->mixer == MIXER_ATTENTION) {
+            attention(f, &p->attention, l);
+        } else {
+            delta_net(f, &p->delta_net, l);
+        }
+        after(f, "after_mixer", i);
         if (p->ffn == FFN_MOE) {
             experts(f, p, l, i);
         } else {
@@ -298,6 +318,38 @@ static void give_stream(struct dumping *d, const char *what, const char *part, i
     memcpy(d->before, d->now, (size_t)width * d->f->r.n_rows * 4);
 }
 
+/* States after the step, one sequence after the other. */
+static void give_states(struct dumping *d, int layer)
+{
+    struct backend *b = d->f->r.b;
+    const struct backend_params *params = &b->params;
+    const struct delta_net_plan *p = &b->plan->layers[layer].delta_net;
+    int32_t n = d->f->shape->n_sequences ? d->f->shape->n_sequences : d->f->shape->n_rows;
+    int32_t channels = delta_net_channels(p), taps = p->n_conv - 1;
+    uint64_t bytes = delta_net_state_bytes(p), offset;
+    float *shown = malloc(bytes);
+    VkBuffer buffer;
+    char name[64];
+    if (!shown || !heap_locate(&b->state_heap, b->model.layers[layer].state, &buffer, &offset)) {
+        d->f->r.ok = err_set(d->e, ERR_NOMEM, "no memory for the dump of a state");
+    }
+    for (int32_t i = 0; d->f->r.ok && i < n; i++) {
+        const int32_t *q = b->step.sequences[i];
+        vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
+                        &(VkBufferCopy){.srcOffset = offset + (uint64_t)q[2] * bytes, .size = bytes});
+        restart(d);
+        if (!d->f->r.ok) {
+            break;
+        }
+        delta_net_show_state(p, d->copy.map, q[3] + q[1], shown, shown + channels * taps);
+        snprintf(name, sizeof name, "layers.%d.conv", layer);
+        params->dump(params->dump_context, name, shown, channels, taps, false);
+        snprintf(name, sizeof name, "layers.%d.recurrent", layer);
+        params->dump(params->dump_context, name, shown + channels * taps, p->n_v_head * p->d_k, p->d_v, false);
+    }
+    free(shown);
+}
+
 static void on_intermediate(void *context, const char *what, int layer)
 {
     struct dumping *d = context;
@@ -306,6 +358,9 @@ static void on_intermediate(void *context, const char *what, int layer)
         give_stream(d, what, NULL, layer);
     } else if (!strcmp(what, "after_mixer") || !strcmp(what, "after_ffn")) {
         give_stream(d, what, what[6] == 'm' ? "mixer" : "ffn", layer);
+        if (what[6] == 'm' && b->plan->layers[layer].mixer == MIXER_DELTA_NET) {
+            give_states(d, layer);
+        }
     } else if (!strcmp(what, "router_logits")) {
         uint32_t n = (uint32_t)b->plan->layers[layer].moe.n_expert;
         const float *bias = b->plan->layers[layer].moe.router_bias.at;
@@ -334,6 +389,10 @@ bool forward_dump(struct backend *b, const struct shape *s, struct err *e)
     size_t bytes = widest * (size_t)s->n_rows * 4;
     d.before = calloc(1, bytes);
     d.now = calloc(1, bytes);
+    for (int i = 0; i < b->plan->n_layer; i++) {
+        size_t state = b->model.layers[i].state ? (size_t)delta_net_state_bytes(&b->plan->layers[i].delta_net) : 0;
+        bytes = state > bytes ? state : bytes;
+    }
     f.after = on_intermediate;
     f.after_context = &d;
     bool ok = d.before && d.now ? gpu_buffer_create(&b->gpu, GPU_READBACK, bytes, "dump", &d.copy, e)

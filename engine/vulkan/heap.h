@@ -9,7 +9,7 @@
 
 #include "engine/vulkan/gpu.h"
 
-#define HEAP_SOURCES 3
+#define HEAP_SOURCES 4
 
 struct heap_part {
     uint64_t bytes;

@@ -163,12 +163,12 @@ static bool read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, str
     VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f12};
     vkGetPhysicalDeviceFeatures2(d, &f);
     const VkSubgroupFeatureFlags need =
-        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
+        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     if (!f12.bufferDeviceAddress || !f12.timelineSemaphore || !f12.shaderInt8 || !f.features.shaderInt64 ||
         (subgroup.supportedOperations & need) != need || limits->maxComputeWorkGroupInvocations < 256 ||
         limits->maxComputeSharedMemorySize < 32768) {
         return err_set(e, ERR_UNSUPPORTED,
-                       "%s lacks one of: buffer addresses, timeline semaphores, 8- and 64-bit integers, subgroup arithmetic, "
+                       "%s lacks one of: buffer addresses, timeline semaphores, 8- and 64-bit integers, subgroup arithmetic and shuffles, "
                        "256 threads, 32 KiB of shared memory",
                        p.properties.deviceName);
     }

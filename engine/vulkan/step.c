@@ -29,6 +29,9 @@ static bool check(const struct backend *b, const struct step *s, struct err *e)
             return err_set(e, ERR_LIMIT, "sequence %d of the step: %d tokens, %d wanted; %d rows at most", i, q->n_tokens,
                            q->n_out, b->params.max_rows);
         }
+        if (b->plan->n_recurrent && (q->state < 0 || q->state >= b->params.n_states)) {
+            return err_set(e, ERR_INTERNAL, "state of sequence %d is %d, want 0..%d", i, q->state, b->params.n_states - 1);
+        }
         if (blocks > b->step.table_cap) {
             return err_set(e, ERR_LIMIT, "%lld KV blocks in a step; at most %d", (long long)blocks, b->step.table_cap);
         }
@@ -53,7 +56,11 @@ static struct shape fill(struct backend *b, const struct step *s)
             memcpy(m->tiles[shape.n_tiles++], run, sizeof run);
         }
         shape.singles = shape.singles || !tiled;
+        int32_t place[4] = {shape.n_rows, q->n_tokens, q->state, q->start};
+        memcpy(m->sequences[i], place, sizeof place);
         for (int32_t j = 0; j < q->n_tokens; j++) {
+            int32_t run[2] = {q->state, j};
+            memcpy(m->runs[shape.n_rows], run, sizeof run);
             int32_t row[4] = {q->tokens[j], q->start + j, table, tiled};
             memcpy(m->rows[shape.n_rows], row, sizeof row);
             if (j >= q->n_tokens - q->n_out) {
@@ -67,6 +74,7 @@ static struct shape fill(struct backend *b, const struct step *s)
         shape.whole = shape.whole || (q->want_logits && q->n_out);
         b->counters.kv_bytes_read += (uint64_t)n_blocks * b->kv_block_bytes * (uint64_t)b->plan->n_attention;
     }
+    shape.n_sequences = b->plan->n_recurrent && !(shape.alone && b->delta_steps) ? s->n_sequences : 0;
     m->n_top[0] = s->n_top < 1 ? 1 : s->n_top > BACKEND_MAX_TOP ? BACKEND_MAX_TOP : s->n_top;
     if (m->n_top[0] > b->plan->n_vocab) {
         m->n_top[0] = b->plan->n_vocab;
@@ -81,6 +89,15 @@ static struct shape pad(struct backend *b, struct shape exact)
     shape.n_rows = round_rows(exact.n_rows, b->params.max_rows);
     shape.n_out = round_rows(exact.n_out, b->params.max_rows);
     shape.n_tiles = (exact.n_tiles + 7) / 8 * 8;
+    for (shape.n_sequences = exact.n_sequences > 0; shape.n_sequences < exact.n_sequences;) {
+        shape.n_sequences *= 2;
+    }
+    if (shape.n_sequences > b->params.max_sequences) {
+        shape.n_sequences = b->params.max_sequences;
+    }
+    for (int32_t i = exact.n_sequences; i < shape.n_sequences; i++) {
+        memset(b->step.sequences[i], 0, sizeof b->step.sequences[i]);
+    }
     for (int32_t i = exact.n_tiles; i < shape.n_tiles; i++) {
         memset(b->step.tiles[i], 0, sizeof b->step.tiles[i]);
     }
@@ -96,7 +113,7 @@ static struct shape pad(struct backend *b, struct shape exact)
 
 static bool shape_equal(const struct shape *a, const struct shape *b)
 {
-    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles && a->alone == b->alone && a->singles == b->singles &&
+    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles && a->n_sequences == b->n_sequences && a->alone == b->alone && a->singles == b->singles &&
            a->whole == b->whole;
 }
 

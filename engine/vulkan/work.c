@@ -1,5 +1,6 @@
 /* Memory beside the weights: activations, KV, the step's variables, results. Sizes follow the plan and max_rows. */
 #include "engine/vulkan/backend_state.h"
+#include "engine/vulkan/delta_net.h"
 #include "engine/vulkan/wide.h"
 
 #include <string.h>
@@ -29,6 +30,13 @@ static void sizes_of_layer(const struct layer_plan *l, struct sizes *s)
         s->n_kv_head = (uint32_t)a->n_kv_head > s->n_kv_head ? (uint32_t)a->n_kv_head : s->n_kv_head;
         s->d_head = (uint32_t)a->d_head > s->d_head ? (uint32_t)a->d_head : s->d_head;
         s->group = group > s->group ? group : s->group;
+    }
+    if (l->mixer == MIXER_DELTA_NET) {
+        const struct delta_net_plan *p = &l->delta_net;
+        widen(&s->qkv, (int64_t)p->w_qkv.rows + p->w_z.rows + p->w_a.rows + p->w_b.rows);
+        widen(&s->attn, (int64_t)p->n_v_head * p->d_v);
+        widen(&s->channels, delta_net_channels(p));
+        widen(&s->gates, (int64_t)p->n_v_head * 2);
     }
     if (l->ffn == FFN_DENSE) {
         widen(&s->h, l->dense.d_ff);
@@ -73,7 +81,8 @@ bool work_plan(struct backend *b, struct err *e)
     struct heap *h = &w->heap;
     uint64_t rows = (uint64_t)pad32(b->params.max_rows), heads = STEP_HEAD_ROWS, slices = s->n_slices;
     bool ok = plan_clear(h, &w->x, rows * s->d, e) && plan_clear(h, &w->qkv, rows * s->qkv, e) &&
-              plan_clear(h, &w->attn, rows * s->attn, e) && plan_clear(h, &w->parts, part_floats(s, rows), e) &&
+              plan_clear(h, &w->attn, rows * s->attn, e) && plan_clear(h, &w->convolved, rows * s->channels, e) &&
+              plan_clear(h, &w->gates, rows * s->gates, e) && plan_clear(h, &w->parts, part_floats(s, rows), e) &&
               plan_clear(h, &w->arrived, rows * s->n_kv_head, e) && plan_clear(h, &w->router, rows * s->expert, e) &&
               plan_clear(h, &w->shared_gate, rows, e) && plan_clear(h, &w->ids, rows * s->n_used, e) &&
               plan_clear(h, &w->weights, rows * s->n_used, e) && plan_clear(h, &w->h, rows * s->h + 64, e) &&
@@ -96,6 +105,9 @@ bool work_plan(struct backend *b, struct err *e)
             uint64_t words = (uint64_t)l->attention.n_kv_head * l->attention.d_head * BACKEND_BLOCK_TOKENS * 2;
             b->kv_block_bytes = words * (b->params.exact ? 4 : 2);
             ok = plan_clear(&b->kv_heap, &b->model.layers[i].kv, b->kv_block_bytes / 4 * (uint64_t)b->params.n_blocks, e);
+        } else {
+            ok = plan_clear(&b->state_heap, &b->model.layers[i].state,
+                            delta_net_state_bytes(&l->delta_net) / 4 * (uint64_t)b->params.n_states, e);
         }
     }
     return ok;
@@ -113,7 +125,8 @@ static bool step_open(struct backend *b, struct err *e)
     s->table_cap = (int32_t)(per_sequence * b->params.max_sequences + 1);
     s->tile_rows = wide_attention_fits(b) ? 64 / (int32_t)b->sizes.group : 0;
     s->tile_cap = s->tile_rows ? (int32_t)rows / s->tile_rows + b->params.max_sequences + 8 : 1;
-    uint64_t rows_at = 16, tiles_at = rows_at + rows * 16, outs_at = tiles_at + (uint64_t)s->tile_cap * 16, tables_at = outs_at + rows * 4;
+    uint64_t rows_at = 16, tiles_at = rows_at + rows * 16, sequences_at = tiles_at + (uint64_t)s->tile_cap * 16;
+    uint64_t runs_at = sequences_at + (uint64_t)b->params.max_sequences * 16, outs_at = runs_at + rows * 8, tables_at = outs_at + rows * 4;
     if (!gpu_buffer_create(&b->gpu, GPU_STEP, tables_at + (uint64_t)s->table_cap * 4, "step", &s->buffer, e)) {
         return false;
     }
@@ -122,11 +135,15 @@ static bool step_open(struct backend *b, struct err *e)
     s->n_top = (int32_t *)(void *)map;
     s->rows = (int32_t(*)[4])(void *)(map + rows_at);
     s->tiles = (int32_t(*)[4])(void *)(map + tiles_at);
+    s->sequences = (int32_t(*)[4])(void *)(map + sequences_at);
+    s->runs = (int32_t(*)[2])(void *)(map + runs_at);
     s->outs = (int32_t *)(void *)(map + outs_at);
     s->tables = (int32_t *)(void *)(map + tables_at);
     s->at_n_top = s->buffer.address;
     s->at_rows = s->buffer.address + rows_at;
     s->at_tiles = s->buffer.address + tiles_at;
+    s->at_sequences = s->buffer.address + sequences_at;
+    s->at_runs = s->buffer.address + runs_at;
     s->at_outs = s->buffer.address + outs_at;
     s->at_tables = s->buffer.address + tables_at;
     return true;
@@ -152,10 +169,23 @@ static bool result_open(struct backend *b, struct err *e)
     return true;
 }
 
+/* delta_step takes four threads for each value of a head. */
+static bool delta_steps_fit(const struct backend *b)
+{
+    bool fit = true;
+    for (int i = 0; i < b->plan->n_layer; i++) {
+        const struct layer_plan *l = &b->plan->layers[i];
+        fit = fit && (l->mixer != MIXER_DELTA_NET || 4 * (uint32_t)l->delta_net.d_v <= b->gpu.caps.max_threads);
+    }
+    return fit;
+}
+
 bool work_open(struct backend *b, struct err *e)
 {
+    b->delta_steps = delta_steps_fit(b);
     return heap_commit(&b->work.heap, &b->gpu, "work", e) &&
-           (b->kv_heap.n_parts == 0 || heap_commit(&b->kv_heap, &b->gpu, "kv", e)) && step_open(b, e) && result_open(b, e);
+           (b->kv_heap.n_parts == 0 || heap_commit(&b->kv_heap, &b->gpu, "kv", e)) &&
+           (b->state_heap.n_parts == 0 || heap_commit(&b->state_heap, &b->gpu, "states", e)) && step_open(b, e) && result_open(b, e);
 }
 
 bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e)
@@ -182,5 +212,6 @@ void work_close(struct backend *b)
     gpu_buffer_destroy(&b->gpu, &b->result.buffer);
     gpu_buffer_destroy(&b->gpu, &b->step.buffer);
     heap_fini(&b->kv_heap, &b->gpu);
+    heap_fini(&b->state_heap, &b->gpu);
     heap_fini(&b->work.heap, &b->gpu);
 }

@@ -95,29 +95,12 @@ static float *truth(const struct loaded *l, size_t *n, const char *fmt, ...)
     return copy;
 }
 
-/* What docs/MODELS.md says that a backend does not run yet: it must refuse that as unsupported, and nothing else. */
-static bool may_be_refused(const struct golden_case *c)
-{
-    return !strcmp(backend, "vulkan") && !strcmp(c->family, "qwen35moe");
-}
-
-static void open_or_skip(struct run *r, const struct run_params *p, const struct golden_case *c, struct loaded *l)
-{
-    struct err e = {0};
-    if (run_open(r, p, &e))
-        return;
-    unload(l);
-    if (!may_be_refused(c) || e.code != ERR_UNSUPPORTED)
-        fail_msg("%s", e.text);
-    print_message("%s: refused by %s: %s\n", c->name, backend, e.text);
-    skip();
-}
-
-static void open_run(struct run *r, const struct golden_case *c, struct loaded *l, int32_t chunk, bool exact)
+static void open_run(struct run *r, const struct golden_case *c, int32_t chunk, bool exact)
 {
     struct run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .chunk = chunk,
                            .n_sequences = 2, .exact = exact};
-    open_or_skip(r, &p, c, l);
+    struct err e = {0};
+    must(run_open(r, &p, &e), &e);
 }
 
 static struct golden_rows last_rows(struct run *r, const struct ids *ids)
@@ -167,7 +150,7 @@ static void test_exact_equals_reference(void **state)
     const cJSON *prompt;
     float worst = 0;
     load(&l, c);
-    open_run(&r, c, &l, 0, true);
+    open_run(&r, c, 0, true);
     cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
         size_t n;
         float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
@@ -277,7 +260,8 @@ static void test_intermediates_equal_reference(void **state)
             continue;
         struct run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true,
                                .dump = compare_trace, .dump_context = &t};
-        open_or_skip(&r, &p, c, &l);
+        struct err e = {0};
+        must(run_open(&r, &p, &e), &e);
         t.plan = r.plan;
         struct ids ids = prompt_ids(&l, t.prompt = prompts[i]);
         struct golden_rows rows = last_rows(&r, &ids);
@@ -301,12 +285,12 @@ static void test_chunks_agree_with_whole(void **state)
     struct loaded l;
     struct run r;
     load(&l, c);
-    open_run(&r, c, &l, 0, true);
+    open_run(&r, c, 0, true);
     struct ids ids = prompt_ids(&l, "p65");
     struct golden_rows whole = last_rows(&r, &ids);
     run_close(&r);
     for (int i = 0; i < 3; i++) {
-        open_run(&r, c, &l, chunks[i], true);
+        open_run(&r, c, chunks[i], true);
         struct golden_rows rows = last_rows(&r, &ids);
         float d = golden_distance(rows.at, whole.at, (size_t)rows.n * (size_t)rows.n_vocab);
         if (d > LOGIT_TOLERANCE)
@@ -330,7 +314,7 @@ static void test_served_rounding_is_small(void **state)
     float worst[64];
     int n_rows = 0, same = 0;
     load(&l, c);
-    open_run(&r, c, &l, 0, false);
+    open_run(&r, c, 0, false);
     cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
         size_t n;
         float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
