@@ -224,8 +224,32 @@ void family_gated_shared_expert(struct config *c, struct binder *b, struct moe_p
     bind_matrix(b, &m->shared_gate, (struct names){"mlp.shared_expert_gate", "ffn_gate_inp_shexp"}, 1, d_model);
 }
 
-void family_check_groups(struct config *c, const struct moe_plan *m)
+static bool bind_dense(struct config *c, struct binder *b, struct model_plan *p, int32_t i)
 {
+    p->layers[i].ffn = FFN_DENSE;
+    bind_mlp(b, &p->layers[i].dense, (struct names){"mlp", ""}, family_dense_width(c), p->d_model);
+    return true;
+}
+
+bool family_dense_layer(struct config *c, struct binder *b, struct model_plan *p, int32_t i)
+{
+    int32_t step = config_int(c, key_or("decoder_sparse_step", NULL, 1, 1024, 1));
+    return ((i + 1) % step || config_list_has(c, "mlp_only_layers", i)) && bind_dense(c, b, p, i);
+}
+
+bool family_first_layers_dense(struct config *c, struct binder *b, struct model_plan *p, int32_t i)
+{
+    int32_t n = config_int(c, key_or("first_k_dense_replace", "leading_dense_block_count", 0, 1024, 0));
+    return i < n && bind_dense(c, b, p, i);
+}
+
+void family_read_sigmoid_router(struct config *c, struct moe_plan *m)
+{
+    m->score = ROUTER_SIGMOID;
+    m->normalize = config_bool(c, "norm_topk_prob", "expert_weights_norm", true);
+    m->scale = (float)config_number(c, key_or("routed_scaling_factor", "expert_weights_scale", 0, 1000, 1));
+    m->n_group = config_int(c, key_or("n_group", "expert_group_count", 0, m->n_expert, 1));
+    m->n_group_used = config_int(c, key_or("topk_group", "expert_group_used_count", 0, m->n_expert, 1));
     if (m->n_group > 1 && (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_group_used > m->n_group ||
                            m->n_used > m->n_expert / m->n_group * m->n_group_used))
         config_fail(c, ERR_FORMAT, "%d experts in %d groups, %d of them used, for %d experts a token", m->n_expert,

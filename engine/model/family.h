@@ -56,5 +56,16 @@ int32_t family_dense_width(struct config *c);
 void family_read_moe(struct config *c, struct moe_plan *m);
 /* The shared expert behind a sigmoid gate (Qwen2 MoE, Qwen3.5), where the configuration gives it a width. */
 void family_gated_shared_expert(struct config *c, struct binder *b, struct moe_plan *m, int32_t d_model);
-/* Refuses groups that can't hold the experts or the choice. */
-void family_check_groups(struct config *c, const struct moe_plan *m);
+/* Layer i of a model with experts may be dense all the same (decoder_sparse_step, mlp_only_layers): true, and its
+ * feed-forward is bound. */
+bool family_dense_layer(struct config *c, struct binder *b, struct model_plan *p, int32_t i);
+/* The first layers are dense in others (first_k_dense_replace): the same. */
+bool family_first_layers_dense(struct config *c, struct binder *b, struct model_plan *p, int32_t i);
+/* Sigmoid scores, normalized and scaled, chosen within groups (DeepSeek V3's router): the switches, and a refusal of groups
+ * that can't hold the experts or the choice. */
+void family_read_sigmoid_router(struct config *c, struct moe_plan *m);
+
+/* What most families call the tensors outside of mixer and feed-forward. */
+#define FAMILY_USUAL_NAMES                                                                           \
+    .embed = {"embed_tokens", "token_embd"}, .final_norm = {"norm", "output_norm"},                 \
+    .mixer_norm = {"input_layernorm", "attn_norm"}, .ffn_norm = {"post_attention_layernorm", "ffn_norm"}

@@ -20,12 +20,7 @@ static void moe(struct config *c, struct binder *b, struct moe_plan *m, int32_t 
     m->n_expert = config_int(c, key_needed("n_routed_experts", "expert_count", 1, 4096));
     m->n_used = config_int(c, key_needed("num_experts_per_tok", "expert_used_count", 1, m->n_expert));
     m->d_ff = config_int(c, key_needed("moe_intermediate_size", "expert_feed_forward_length", 1, 1 << 20));
-    m->score = ROUTER_SIGMOID;
-    m->normalize = config_bool(c, "norm_topk_prob", "expert_weights_norm", true);
-    m->scale = (float)config_number(c, key_or("routed_scaling_factor", "expert_weights_scale", 0, 1000, 1));
-    m->n_group = config_int(c, key_or("n_group", "expert_group_count", 0, m->n_expert, 1));
-    m->n_group_used = config_int(c, key_or("topk_group", "expert_group_used_count", 0, m->n_expert, 1));
-    family_check_groups(c, m);
+    family_read_sigmoid_router(c, m);
     bind_matrix(b, &m->router, (struct names){"mlp.gate", "ffn_gate_inp"}, m->n_expert, d_model);
     bind_vector(b, &m->select_bias, (struct names){"mlp.gate.e_score_correction_bias", "exp_probs_b.bias|exp_probs_b"},
                 m->n_expert);
@@ -45,13 +40,10 @@ static void layer(struct config *c, struct binder *b, struct model_plan *p, int3
     family_attention_weights(b, &l->attention, p->d_model);
     if (config_bool(c, "use_qk_norm", NULL, bind_has(b, q_norm)))
         family_qk_norms(b, &l->attention);
-    if (i < config_int(c, key_or("first_k_dense_replace", "leading_dense_block_count", 0, 1024, 0))) {
-        l->ffn = FFN_DENSE;
-        bind_mlp(b, &l->dense, (struct names){"mlp", ""}, family_dense_width(c), p->d_model);
-    } else {
-        l->ffn = FFN_MOE;
-        moe(c, b, &l->moe, p->d_model);
-    }
+    if (family_first_layers_dense(c, b, p, i))
+        return;
+    l->ffn = FFN_MOE;
+    moe(c, b, &l->moe, p->d_model);
 }
 
 const struct family family_glm4_moe = {

@@ -28,8 +28,5 @@ const struct family family_llama = {
     .gguf_archs = (const char *const[]){"llama", "qwen2", NULL},
     .read = family_read_usual,
     .layer = layer,
-    .embed = {"embed_tokens", "token_embd"},
-    .final_norm = {"norm", "output_norm"},
-    .mixer_norm = {"input_layernorm", "attn_norm"},
-    .ffn_norm = {"post_attention_layernorm", "ffn_norm"},
+    FAMILY_USUAL_NAMES,
 };

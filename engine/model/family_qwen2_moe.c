@@ -12,12 +12,8 @@ static void layer(struct config *c, struct binder *b, struct model_plan *p, int3
         l->attention.window = config_int(c, key_or("sliding_window", NULL, 0, 1 << 30, 0));
     family_attention_weights(b, &l->attention, p->d_model);
 
-    int32_t step = config_int(c, key_or("decoder_sparse_step", NULL, 1, 1024, 1));
-    if ((i + 1) % step || config_list_has(c, "mlp_only_layers", i)) {
-        l->ffn = FFN_DENSE;
-        bind_mlp(b, &l->dense, (struct names){"mlp", ""}, family_dense_width(c), p->d_model);
+    if (family_dense_layer(c, b, p, i))
         return;
-    }
     struct moe_plan *m = &l->moe;
     l->ffn = FFN_MOE;
     family_read_moe(c, m);
@@ -34,8 +30,5 @@ const struct family family_qwen2_moe = {
     .gguf_archs = (const char *const[]){"qwen2moe", NULL},
     .read = family_read_usual,
     .layer = layer,
-    .embed = {"embed_tokens", "token_embd"},
-    .final_norm = {"norm", "output_norm"},
-    .mixer_norm = {"input_layernorm", "attn_norm"},
-    .ffn_norm = {"post_attention_layernorm", "ffn_norm"},
+    FAMILY_USUAL_NAMES,
 };

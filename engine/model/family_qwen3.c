@@ -20,8 +20,5 @@ const struct family family_qwen3 = {
     .gguf_archs = (const char *const[]){"qwen3", NULL},
     .read = family_read_usual,
     .layer = layer,
-    .embed = {"embed_tokens", "token_embd"},
-    .final_norm = {"norm", "output_norm"},
-    .mixer_norm = {"input_layernorm", "attn_norm"},
-    .ffn_norm = {"post_attention_layernorm", "ffn_norm"},
+    FAMILY_USUAL_NAMES,
 };
