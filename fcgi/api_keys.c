@@ -65,7 +65,8 @@ static bool make_key(struct request *r, struct err *e)
         return err_field(e, ERR_INPUT, "name", "is needed");
     secret_api_key(key, prefix);
     secret_hash(key, hash);
-    if (!store_key_add(r->store, r->who.user_id, name, prefix, hash, &id, e))
+    if (!store_key_add(r->store, &(struct store_key){.user_id = r->who.user_id, .name = name, .prefix = prefix}, hash,
+                       &id, e))
         return false;
     snprintf(target, sizeof target, "key:%lld", (long long)id);
     users_audit(r, r->who.user_id, r->who.name, "key.add", target);

@@ -31,14 +31,16 @@ static bool identify_by_key(struct request *r, const char *key, struct err *e)
 {
     unsigned char hash[SECRET_HASH_BYTES];
     struct store_user user;
+    struct store_key found;
     struct err why = {0};
     if (!*key || strlen(key) > 256)
         return err_set(e, ERR_AUTH, "the Authorization header must be 'Bearer' and an API key");
     secret_hash(key, hash);
-    if (store_key_find(r->store, r->arena, hash, &user, &r->who.key_id, &why))
+    if (store_key_find(r->store, r->arena, hash, &user, &found, &why)) {
+        r->who.key_id = found.id;
+        r->who.terms = found.terms;
         return take_user(r, &user, AUTH_KEY);
-    if (why.code == ERR_AUTH)
-        return err_set(e, ERR_AUTH, "the API key is not valid");
+    }
     *e = why;
     return false;
 }

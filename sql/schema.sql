@@ -36,7 +36,12 @@ CREATE TABLE api_keys (
     name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
     prefix TEXT NOT NULL CHECK (length(prefix) <= 24),
     created_at INTEGER NOT NULL,
-    used_at INTEGER NOT NULL DEFAULT 0
+    used_at INTEGER NOT NULL DEFAULT 0,
+    scopes INTEGER NOT NULL DEFAULT 7 CHECK (scopes BETWEEN 1 AND 7), -- 1 inference, 2 history, 4 admin
+    expires_at INTEGER NOT NULL DEFAULT 0, -- 0: never
+    requests_per_minute INTEGER NOT NULL DEFAULT 0 CHECK (requests_per_minute >= 0), -- limits: 0 is none
+    tokens_per_minute INTEGER NOT NULL DEFAULT 0 CHECK (tokens_per_minute >= 0),
+    max_jobs INTEGER NOT NULL DEFAULT 0 CHECK (max_jobs >= 0)
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id);
 
@@ -123,4 +128,4 @@ CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;

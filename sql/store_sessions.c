@@ -1,4 +1,4 @@
-/* Who is behind a cookie or a key: both by the hash of what the client holds. */
+/* Who is behind a cookie: by the hash of what the client holds. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -6,8 +6,6 @@
 #include "sql/users_row.h"
 
 #define SESSION_TOUCH_MS ((int64_t)3600 * 1000) /* a use is written down at most once an hour */
-#define KEY_TOUCH_MS ((int64_t)60 * 1000)
-#define MAX_KEYS 100 /* of one user */
 #define ADDRESS_BYTES 64
 #define AGENT_BYTES 200
 
@@ -90,106 +88,4 @@ bool store_session_remove(struct store *s, const unsigned char *token_hash, stru
     if (q)
         bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
     return write_end(s, q && query_run(s, q, NULL, e), e);
-}
-
-bool insert_key(struct store *s, int64_t user_id, const char *name, const char *prefix,
-                const unsigned char *hash, int64_t *id, struct err *e)
-{
-    int64_t count = 0;
-    sqlite3_stmt *q = query(s, QUERY_KEY_COUNT, e);
-    if (!q)
-        return false;
-    bind_int(q, ":user_id", user_id);
-    if (!query_int(s, q, &count, e))
-        return false;
-    if (count >= MAX_KEYS)
-        return err_set(e, ERR_LIMIT, "a user can have %d keys; remove one first", MAX_KEYS);
-    if (!(q = query(s, QUERY_KEY_ADD, e)))
-        return false;
-    bind_int(q, ":user_id", user_id);
-    bind_text(q, ":name", name);
-    bind_text(q, ":prefix", prefix);
-    bind_blob(q, ":key_hash", hash, SECRET_HASH_BYTES);
-    bind_int(q, ":now", clock_wall_ms());
-    return query_int(s, q, id, e);
-}
-
-bool store_key_add(struct store *s, int64_t user_id, const char *name, const char *prefix,
-                   const unsigned char *key_hash, int64_t *id, struct err *e)
-{
-    if (!check_name(name, "name", e) || !write_begin(s, e))
-        return false;
-    return write_end(s, insert_key(s, user_id, name, prefix, key_hash, id, e), e);
-}
-
-static void touch_key(struct store *s, int64_t id, int64_t now)
-{
-    if (!write_try(s))
-        return;
-    sqlite3_stmt *q = query(s, QUERY_KEY_USED, NULL);
-    if (q) {
-        bind_int(q, ":id", id);
-        bind_int(q, ":now", now);
-    }
-    write_end(s, q && query_run(s, q, NULL, NULL), NULL);
-}
-
-bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,
-                    struct store_user *out, int64_t *key_id, struct err *e)
-{
-    const int64_t now = clock_wall_ms();
-    sqlite3_stmt *q = query(s, QUERY_KEY_FIND, e);
-    if (!q)
-        return false;
-    bind_blob(q, ":key_hash", key_hash, SECRET_HASH_BYTES);
-    int rc = query_step(s, q, e);
-    bool ok = rc == 1 && copy_user(q, a, out, e);
-    int64_t id = rc == 1 ? sqlite3_column_int64(q, 7) : 0;
-    int64_t used_at = rc == 1 ? sqlite3_column_int64(q, 8) : now;
-    query_end(q);
-    if (rc == 0)
-        return err_set(e, ERR_AUTH, "the API key is not valid");
-    if (ok && key_id)
-        *key_id = id;
-    if (ok && now - used_at > KEY_TOUCH_MS)
-        touch_key(s, id, now);
-    return ok;
-}
-
-bool store_key_list(struct store *s, int64_t user_id, store_key_fn fn, void *context, struct err *e)
-{
-    sqlite3_stmt *q = query(s, QUERY_KEY_LIST, e);
-    if (!q)
-        return false;
-    bind_int(q, ":user_id", user_id);
-    int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
-        const struct store_key k = {
-            .id = sqlite3_column_int64(q, 0),
-            .user_id = sqlite3_column_int64(q, 1),
-            .name = column_text(q, 2),
-            .prefix = column_text(q, 3),
-            .created_at = sqlite3_column_int64(q, 4),
-            .last_used_at = sqlite3_column_int64(q, 5),
-        };
-        if (!fn(context, &k))
-            break;
-    }
-    query_end(q);
-    return rc >= 0;
-}
-
-bool store_key_remove(struct store *s, int64_t user_id, int64_t id, struct err *e)
-{
-    if (!write_begin(s, e))
-        return false;
-    int changed = 0;
-    sqlite3_stmt *q = query(s, QUERY_KEY_REMOVE, e);
-    if (q) {
-        bind_int(q, ":user_id", user_id);
-        bind_int(q, ":id", id);
-    }
-    bool ok = q && query_run(s, q, &changed, e) &&
-              (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such key"));
-    return write_end(s, ok, e);
 }

@@ -239,7 +239,7 @@ static bool make_admin(struct store *s, const char *password_hash, const char *p
     unsigned char hash[SECRET_HASH_BYTES];
     secret_hash(a->key, hash);
     return insert_user(s, a->name, password_hash, true, &id, e) &&
-           insert_key(s, id, "first key", prefix, hash, &key_id, e);
+           insert_key(s, &(struct store_key){.user_id = id, .name = "first key", .prefix = prefix}, hash, &key_id, e);
 }
 
 bool store_first_admin(struct store *s, const char *name, struct store_first_admin *out, bool *made,

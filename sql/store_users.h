@@ -55,16 +55,34 @@ bool store_session_find(struct store *s, struct arena *a, const unsigned char *t
 /* Logout; an unknown session is no error. */
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e);
 
+enum store_scope { STORE_INFERENCE = 1, STORE_HISTORY = 2, STORE_ADMIN = 4, STORE_SCOPES = 7 };
+
+struct store_key_terms {         /* zeroed: everything, for ever, without limit */
+    int64_t scopes;              /* bits of enum store_scope; 0 in store_key_add: all */
+    int64_t expires_at;          /* 0: never */
+    int64_t requests_per_minute; /* limits: 0 is none, at most STORE_LIMIT_MAX */
+    int64_t tokens_per_minute;
+    int64_t max_jobs; /* that run or wait at one time */
+};
+#define STORE_LIMIT_MAX 1000000000
+
 struct store_key {
     int64_t id, user_id;
     const char *name, *prefix; /* prefix: the key's first characters, to tell keys apart */
     int64_t created_at, last_used_at; /* 0: never; exact to a minute */
+    struct store_key_terms terms;
 };
-bool store_key_add(struct store *s, int64_t user_id, const char *name, const char *prefix,
-                   const unsigned char *key_hash, int64_t *id, struct err *e);
-/* ERR_AUTH when unknown or its user disabled. key may be NULL. */
+/* Of *k: user_id, name, prefix and terms. */
+bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash, int64_t *id,
+                   struct err *e);
+/* ERR_AUTH when unknown, expired or its user disabled. key may be NULL; its name and prefix are not filled. */
 bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,
-                    struct store_user *out, int64_t *key_id, struct err *e);
+                    struct store_user *out, struct store_key *key, struct err *e);
+/* A user's own key; texts into the arena. ERR_NOTFOUND. */
+bool store_key_get(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_key *out,
+                   struct err *e);
+/* New terms, all of them; the next request with the key obeys them. ERR_NOTFOUND. */
+bool store_key_change(struct store *s, int64_t user_id, int64_t id, const struct store_key_terms *t, struct err *e);
 typedef bool (*store_key_fn)(void *context, const struct store_key *k);
 bool store_key_list(struct store *s, int64_t user_id, store_key_fn fn, void *context, struct err *e);
 bool store_key_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);

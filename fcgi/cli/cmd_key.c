@@ -32,7 +32,7 @@ static bool add(struct store *s, const struct settings *o, const struct store_us
     int64_t id;
     secret_api_key(key, prefix);
     secret_hash(key, hash);
-    bool ok = store_key_add(s, u->id, o->name, prefix, hash, &id, e);
+    bool ok = store_key_add(s, &(struct store_key){.user_id = u->id, .name = o->name, .prefix = prefix}, hash, &id, e);
     if (ok) {
         cli_store_audit(s, "key.add", "key", id);
         printf("%s\n", key);

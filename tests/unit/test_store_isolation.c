@@ -90,7 +90,7 @@ static void test_keys_of_another_user_stay(void **state)
     struct store_user u;
     unsigned char hash[SECRET_HASH_BYTES] = {1};
     int64_t id;
-    ASSERT_OK(store_key_add(f->store, f->user, "k", "", hash, &id, &e));
+    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->user, .name = "k", .prefix = ""}, hash, &id, &e));
     ASSERT_OK(store_key_list(f->store, f->other, never_key, NULL, &e));
     ASSERT_ERR(store_key_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, NULL, &e));

@@ -165,7 +165,7 @@ static void test_removed_user_leaves_nothing_but_the_audit(void **state)
     struct err e = {0};
     unsigned char hash[SECRET_HASH_BYTES] = {1};
     int64_t c = fixture_conversation(f, f->other, "x"), key;
-    ASSERT_OK(store_key_add(f->store, f->other, "k", "", hash, &key, &e));
+    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &key, &e));
     ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->other, .requests = 1}, &e));
     fixture_finish(f, fixture_post(f, f->other, c, 0, "q").message_id, "a");
     ASSERT_OK(store_user_remove(f->store, f->other, &e));

@@ -146,7 +146,7 @@ static void test_disabled_or_removed_user_gets_nowhere(void **state)
     int64_t key, again;
     struct store_session n = session_of(f->other, 1);
     ASSERT_OK(store_session_add(f->store, &n, &e));
-    ASSERT_OK(store_key_add(f->store, f->other, "k", "sk-sluice-abc", hash, &key, &e));
+    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = "sk-sluice-abc"}, hash, &key, &e));
     ASSERT_OK(store_user_set_disabled(f->store, f->other, true, &e));
     ASSERT_ERR(store_session_find(f->store, f->arena, n.token_hash, &u, &e), ERR_AUTH);
     ASSERT_ERR(store_key_find(f->store, f->arena, hash, &u, NULL, &e), ERR_AUTH);
@@ -155,7 +155,7 @@ static void test_disabled_or_removed_user_gets_nowhere(void **state)
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
     ASSERT_ERR(store_key_find(f->store, f->arena, hash, &u, NULL, &e), ERR_AUTH);
     ASSERT_ERR(store_user_by_id(f->store, f->arena, f->other, &u, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_key_add(f->store, f->other, "k", "", hash, &key, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &key, &e), ERR_NOTFOUND);
     /* the name is free, the id is not */
     ASSERT_OK(store_user_add(f->store, "bob", fixture_hash, false, &again, &e));
     assert_int_not_equal(again, f->other);
@@ -173,12 +173,14 @@ static void test_key_find_notes_the_use(void **state)
     struct err e = {0};
     struct store_user u;
     unsigned char hash[SECRET_HASH_BYTES] = {9};
-    int64_t id, found = 0, used = -1;
-    ASSERT_OK(store_key_add(f->store, f->other, "laptop", "sk-sluice-abc", hash, &id, &e));
+    struct store_key found = {0};
+    int64_t id, used = -1;
+    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = "sk-sluice-abc"}, hash, &id, &e));
     ASSERT_OK(store_key_list(f->store, f->other, keep_key, &used, &e));
     assert_int_equal(used, 0);
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, &found, &e));
-    assert_int_equal(found, id);
+    assert_int_equal(found.id, id);
+    assert_int_equal(found.terms.scopes, STORE_SCOPES);
     assert_int_equal(u.id, f->other);
     ASSERT_OK(store_key_list(f->store, f->other, keep_key, &used, &e));
     assert_true(clock_wall_ms() - used < 10000);
@@ -195,13 +197,52 @@ static void test_key_use_does_not_wait_for_a_writer(void **state)
     unsigned char hash[SECRET_HASH_BYTES] = {9};
     int64_t id;
     struct store *writer = fixture_open(f, false);
-    ASSERT_OK(store_key_add(f->store, f->other, "laptop", "", hash, &id, &e));
+    ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = ""}, hash, &id, &e));
     ASSERT_OK(store_record_begin(writer, false, &e));
     double begun = clock_ms();
     ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, NULL, &e));
     assert_true(clock_ms() - begun < 1000);
     store_record_undo(writer);
     store_close(&writer);
+}
+
+static bool keep_whole(void *context, const struct store_key *k)
+{
+    *(struct store_key_terms *)context = k->terms;
+    return true;
+}
+
+static void test_key_terms_are_kept_and_obeyed(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_user u;
+    struct store_key found;
+    struct store_key_terms seen = {0};
+    unsigned char hash[SECRET_HASH_BYTES] = {7};
+    int64_t id;
+    struct store_key k = {.user_id = f->other, .name = "robot", .prefix = "sk-sluice-abc",
+                          .terms = {.scopes = STORE_INFERENCE, .requests_per_minute = 60, .tokens_per_minute = 1000,
+                                    .max_jobs = 2, .expires_at = clock_wall_ms() + 60000}};
+    ASSERT_OK(store_key_add(f->store, &k, hash, &id, &e));
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, &found, &e));
+    assert_memory_equal(&found.terms, &k.terms, sizeof k.terms);
+    ASSERT_OK(store_key_get(f->store, f->arena, f->other, id, &found, &e));
+    assert_string_equal(found.name, "robot");
+    assert_memory_equal(&found.terms, &k.terms, sizeof k.terms);
+    ASSERT_ERR(store_key_get(f->store, f->arena, f->user, id, &found, &e), ERR_NOTFOUND);
+    k.terms.expires_at = clock_wall_ms() - 1;
+    ASSERT_ERR(store_key_change(f->store, f->user, id, &k.terms, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_key_change(f->store, f->other, id, &k.terms, &e));
+    ASSERT_OK(store_key_list(f->store, f->other, keep_whole, &seen, &e));
+    assert_memory_equal(&seen, &k.terms, sizeof seen);
+    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &u, NULL, &e), ERR_AUTH);
+    assert_non_null(strstr(e.text, "expired"));
+    k.terms.max_jobs = -1;
+    ASSERT_ERR(store_key_change(f->store, f->other, id, &k.terms, &e), ERR_INPUT);
+    assert_string_equal(e.field, "max_jobs");
+    k.terms = (struct store_key_terms){.scopes = 8};
+    ASSERT_ERR(store_key_change(f->store, f->other, id, &k.terms, &e), ERR_INPUT);
 }
 
 static void test_keys_are_bounded(void **state)
@@ -212,10 +253,10 @@ static void test_keys_are_bounded(void **state)
     int64_t id;
     for (int i = 0; i < 100; i++) {
         hash[0] = (unsigned char)i;
-        ASSERT_OK(store_key_add(f->store, f->other, "k", "", hash, &id, &e));
+        ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &id, &e));
     }
     hash[1] = 1;
-    ASSERT_ERR(store_key_add(f->store, f->other, "k", "", hash, &id, &e), ERR_LIMIT);
+    ASSERT_ERR(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &id, &e), ERR_LIMIT);
 }
 
 static void test_secrets_hold_what_they_promise(void **state)
@@ -376,6 +417,7 @@ int main(void)
         T(test_disabled_or_removed_user_gets_nowhere),
         T(test_key_find_notes_the_use),
         T(test_key_use_does_not_wait_for_a_writer),
+        T(test_key_terms_are_kept_and_obeyed),
         T(test_keys_are_bounded),
         cmocka_unit_test(test_secrets_hold_what_they_promise),
         cmocka_unit_test(test_unknown_user_costs_the_same_time),
