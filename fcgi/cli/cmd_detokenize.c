@@ -11,6 +11,7 @@
 #include "engine/base/option.h"
 #include "engine/text/detokenizer.h"
 #include "engine/text/vocab.h"
+#include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/cli/jsonl.h"
 
@@ -18,7 +19,7 @@ enum { INPUT_MAX = 1 << 28 };
 
 struct settings {
     const char *model, *cache;
-    bool jsonl, hide, help;
+    bool jsonl, hide;
 };
 
 static const struct option options[] = {
@@ -30,9 +31,10 @@ static const struct option options[] = {
      "pass over control tokens instead of spelling them out"},
     {"cache", OPTION_STRING, offsetof(struct settings, cache), NULL, 0, 0, NULL, "DIR",
      "keep the compiled vocabulary there"},
-    {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+extern const struct command cmd_detokenize;
 
 struct context {
     const struct vocab *vocab;
@@ -105,16 +107,15 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    if (!option_parse(options, N_OPTIONS, argc, argv, &s, NULL, &e)) {
+    int status = cli_options(&cmd_detokenize, options, N_OPTIONS, argc, argv, &s, NULL);
+    if (status >= 0)
+        return status;
+    if (!s.model) {
+        err_set(&e, ERR_INPUT, "--model is needed");
         command_fail("detokenize", &e);
         return 2;
     }
-    if (s.help || !s.model) {
-        puts("usage: sluice detokenize --model M [options] < ids\n");
-        option_help(options, N_OPTIONS);
-        return s.help ? 0 : 2;
-    }
-    int status = 1;
+    status = 1;
     struct vocab *vocab = vocab_load(s.model, s.cache, &e);
     if (vocab) {
         struct context c = {vocab, !s.hide};

@@ -9,6 +9,7 @@
 #include "engine/base/option.h"
 #include "engine/text/chat_parser.h"
 #include "engine/text/chat_template.h"
+#include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/cli/jsonl.h"
 
@@ -16,7 +17,7 @@ enum { TEMPLATE_MAX = 4 << 20 };
 
 struct settings {
     const char *format, *template;
-    bool jsonl, deltas, help;
+    bool jsonl, deltas;
 };
 
 static const struct option options[] = {
@@ -28,9 +29,10 @@ static const struct option options[] = {
      "a chat template; without --jsonl its format is printed"},
     {"deltas", OPTION_BOOL, offsetof(struct settings, deltas), NULL, 0, 0, NULL, NULL,
      "also show the pieces as they were streamed"},
-    {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+extern const struct command cmd_parse;
 
 struct context {
     const struct settings *settings;
@@ -162,18 +164,16 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    if (!option_parse(options, N_OPTIONS, argc, argv, &s, NULL, &e)) {
+    int status = cli_options(&cmd_parse, options, N_OPTIONS, argc, argv, &s, NULL);
+    if (status >= 0)
+        return status;
+    if (!s.jsonl && !s.template) {
+        err_set(&e, ERR_INPUT, "--jsonl or --template is needed");
         command_fail("parse", &e);
         return 2;
     }
-    if (s.help || (!s.jsonl && !s.template)) {
-        puts("usage: sluice parse --jsonl [--format NAME|auto] [--template FILE] < cases\n"
-             "       sluice parse --format auto --template FILE\n");
-        option_help(options, N_OPTIONS);
-        return s.help ? 0 : 2;
-    }
     struct context c = {.settings = &s};
-    int status = 1;
+    status = 1;
     if (open_template(&c, &e)) {
         if (c.template && !s.jsonl) {
             const struct chat_traits *t = chat_template_traits(c.template);

@@ -12,6 +12,7 @@
 #include "engine/text/chat_template.h"
 #include "engine/text/jinja.h"
 #include "engine/text/text_model.h"
+#include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/cli/jsonl.h"
 
@@ -19,7 +20,7 @@ enum { INPUT_MAX = 64 << 20, TEMPLATE_MAX = 4 << 20, MAX_VARIABLES = 256 };
 
 struct settings {
     const char *model, *template;
-    bool jsonl, json, raw, help;
+    bool jsonl, json, raw;
 };
 
 static const struct option options[] = {
@@ -32,9 +33,10 @@ static const struct option options[] = {
      "also tell which bytes came from outside, and what the template can do"},
     {"raw", OPTION_BOOL, offsetof(struct settings, raw), NULL, 0, 0, NULL, NULL,
      "messages as they are, not first put into the shape that templates expect"},
-    {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+extern const struct command cmd_template;
 
 struct context {
     const struct settings *settings;
@@ -252,20 +254,18 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    if (!option_parse(options, N_OPTIONS, argc, argv, &s, NULL, &e)) {
+    int status = cli_options(&cmd_template, options, N_OPTIONS, argc, argv, &s, NULL);
+    if (status >= 0)
+        return status;
+    if (!s.model && !s.template && s.jsonl)
+        s.template = "-";
+    if ((!s.model && !s.template) || (s.model && s.template)) {
+        err_set(&e, ERR_INPUT, "one of --model and --template is needed");
         command_fail("template", &e);
         return 2;
     }
-    if (!s.model && !s.template && s.jsonl)
-        s.template = "-";
-    if (s.help || (!s.model && !s.template) || (s.model && s.template)) {
-        puts("usage: sluice template --model M | --template FILE [options] < JSON\n"
-             "  JSON: {\"messages\", \"tools\", \"add_generation_prompt\", \"kwargs\"}\n");
-        option_help(options, N_OPTIONS);
-        return s.help ? 0 : 2;
-    }
     struct context c = {.settings = &s};
-    int status = 1;
+    status = 1;
     if (open_context(&c, &e)) {
         if (s.jsonl)
             status = jsonl_run("template", answer, &c);

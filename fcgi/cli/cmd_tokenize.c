@@ -10,6 +10,7 @@
 #include "engine/base/option.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/vocab.h"
+#include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/cli/jsonl.h"
 
@@ -17,7 +18,7 @@ enum { INPUT_MAX = 1 << 28, BENCH_RUNS = 5 };
 
 struct settings {
     const char *model, *cache, *bench;
-    bool special, json, jsonl, help;
+    bool special, json, jsonl;
 };
 
 static const struct option options[] = {
@@ -33,9 +34,10 @@ static const struct option options[] = {
      "tokenize FILE several times on one core and print MB/s"},
     {"cache", OPTION_STRING, offsetof(struct settings, cache), NULL, 0, 0, NULL, "DIR",
      "keep the compiled vocabulary there"},
-    {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+extern const struct command cmd_tokenize;
 
 struct context {
     const struct tokenizer *tokenizer;
@@ -143,17 +145,16 @@ static int run(int argc, char **argv)
     struct err e = {0};
     struct vocab *vocab = NULL;
     struct tokenizer *tokenizer = NULL;
-    if (!option_parse(options, N_OPTIONS, argc, argv, &s, NULL, &e)) {
+    int status = cli_options(&cmd_tokenize, options, N_OPTIONS, argc, argv, &s, NULL);
+    if (status >= 0)
+        return status;
+    if (!s.model) {
+        err_set(&e, ERR_INPUT, "--model is needed");
         command_fail("tokenize", &e);
         return 2;
     }
-    if (s.help || !s.model) {
-        puts("usage: sluice tokenize --model M [options] < text\n");
-        option_help(options, N_OPTIONS);
-        return s.help ? 0 : 2;
-    }
     double start = clock_ms();
-    int status = 1;
+    status = 1;
     if ((vocab = vocab_load(s.model, s.cache, &e)) && (tokenizer = tokenizer_create(vocab, &e))) {
         struct context c = {tokenizer, s.special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN};
         if (s.jsonl)
