@@ -6,9 +6,14 @@
 #define LOG_MODULE "backend"
 #include "engine/base/log.h"
 
+static bool is_auto(const char *name)
+{
+    return !name || !strcmp(name, "auto");
+}
+
 const struct backend_ops *backend_select(const char *name, struct err *e)
 {
-    if (!name || !strcmp(name, "auto")) {
+    if (is_auto(name)) {
         struct err why = {0};
         if (!vulkan_backend.probe(&why)) {
             log_info("no GPU in use: %s", why.text);
@@ -26,4 +31,13 @@ const struct backend_ops *backend_select(const char *name, struct err *e)
             return all[i]->probe(e) ? all[i] : NULL;
     err_field(e, ERR_INPUT, "backend", "'%s' is none of auto, vulkan, cpu", name);
     return NULL;
+}
+
+const struct backend_ops *backend_instead(const char *name, const struct backend_ops *refused, const struct err *why)
+{
+    const bool model = why->code == ERR_UNSUPPORTED || why->code == ERR_NOMEM || why->code == ERR_LIMIT;
+    if (!is_auto(name) || refused == &cpu_backend || !model)
+        return NULL;
+    log_warn("%s does not run this model: %s; the cpu does", refused->name, why->text);
+    return &cpu_backend;
 }

@@ -30,6 +30,7 @@ static void add_plan(cJSON *o, const struct status_page *p)
     cJSON_AddStringToObject(o, "family", p->family);
     cJSON_AddStringToObject(o, "backend", p->backend);
     cJSON_AddStringToObject(o, "device", p->device);
+    cJSON_AddStringToObject(o, "backend_note", p->backend_note);
     cJSON_AddStringToObject(o, "strategy", p->strategy);
     add_number(o, "n_layer", p->n_layer);
     add_number(o, "n_ctx", p->n_ctx);

@@ -86,6 +86,8 @@ cJSON *facts_model(const struct request *r, const struct status_page *page)
     cJSON_AddStringToObject(s, "fingerprint", fingerprint);
     cJSON_AddStringToObject(s, "backend", page->backend);
     cJSON_AddStringToObject(s, "device", page->device);
+    if (page->backend_note[0])
+        cJSON_AddStringToObject(s, "backend_note", page->backend_note);
     cJSON_AddStringToObject(s, "strategy", page->strategy);
     cJSON_AddNumberToObject(s, "context", page->n_ctx);
     cJSON_AddNumberToObject(s, "layers", page->n_layer);

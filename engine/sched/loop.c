@@ -32,6 +32,7 @@ struct loop {
     struct model *model;
     const struct backend_ops *ops;
     struct backend *backend;
+    char backend_note[192]; /* as in the status page */
     struct scheduler *scheduler;
     struct sizing size;
     double load_ms;
@@ -92,6 +93,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     l->ops->memory(l->backend, &m);
     snprintf(page->backend, sizeof page->backend, "%s", l->ops->name);
     snprintf(page->device, sizeof page->device, "%s", l->ops->device_name(l->backend));
+    snprintf(page->backend_note, sizeof page->backend_note, "%s", l->backend_note);
     snprintf(page->strategy, sizeof page->strategy, "%s", on_gpu(l) ? "full_gpu" : "cpu_only");
     page->n_ctx = l->size.n_ctx;
     page->n_slots = l->size.n_slots;
@@ -224,6 +226,20 @@ static bool open_backend(struct loop *l, struct err *e)
     }
 }
 
+/* The chosen backend, or with "auto" the one that runs what it refuses. */
+static bool open_some_backend(struct loop *l, struct err *e)
+{
+    if (open_backend(l, e))
+        return true;
+    const struct backend_ops *instead = backend_instead(l->set.backend, l->ops, e);
+    if (!instead)
+        return false;
+    snprintf(l->backend_note, sizeof l->backend_note, "%s: %.180s", l->ops->name, e->text);
+    l->ops = instead;
+    *e = (struct err){0};
+    return open_backend(l, e);
+}
+
 static bool load(struct loop *l, struct err *e)
 {
     double start = clock_ms();
@@ -241,7 +257,7 @@ static bool load(struct loop *l, struct err *e)
     describe_model(l, page);
     status_end(set->status);
     monitor_watch(set->monitor, l->model);
-    if (!open_backend(l, e) || !open_scheduler(l, e))
+    if (!open_some_backend(l, e) || !open_scheduler(l, e))
         return false;
     l->load_ms = clock_ms() - start;
     return true;
@@ -270,8 +286,10 @@ static void announce(struct loop *l)
 {
     struct status_page *page = status_begin(l->set.status);
     describe_backend(l, page);
-    if (page->state == ENGINE_LOADING) /* else it is stopping already */
+    if (page->state == ENGINE_LOADING) { /* else it is stopping already */
         page->state = ENGINE_READY;
+        page->error[0] = 0;
+    }
     status_end(l->set.status);
     scheduler_publish(l->scheduler);
     inbox_open(l->set.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,

@@ -26,6 +26,11 @@ static bool open_backend(struct run *r, const struct run_params *p, struct err *
         .max_sequences = r->n_sequences, .n_threads = p->n_threads, .exact = p->exact, .dump = p->dump,
         .dump_context = p->dump_context};
     r->backend = r->ops->open(r->plan, &params, e);
+    const struct backend_ops *instead = r->backend ? NULL : backend_instead(p->backend, r->ops, e);
+    if (instead) {
+        r->ops = instead;
+        r->backend = r->ops->open(r->plan, &params, e);
+    }
     return r->backend != NULL;
 }
 

@@ -25,7 +25,7 @@ struct info {
     bool has_text;
     const struct backend_ops *ops; /* NULL: none fits; backend_error */
     struct backend_memory needs;
-    struct err backend_error;
+    struct err backend_error; /* with ops: why "auto" took another backend than its first choice, if it did */
     uint64_t available; /* bytes of memory that the system could give now; 0: unknown */
 };
 
@@ -63,7 +63,10 @@ static void estimate(struct info *n)
     struct backend_params params = {.n_blocks = blocks > INT32_MAX ? INT32_MAX : (int32_t)blocks,
                                     .n_states = p->n_recurrent ? (int32_t)n->slots : 0, .max_rows = 512,
                                     .max_sequences = (int32_t)n->slots};
-    if (!n->ops->estimate(p, &params, &n->needs, &n->backend_error))
+    if (n->ops->estimate(p, &params, &n->needs, &n->backend_error))
+        return;
+    n->ops = backend_instead(n->backend, n->ops, &n->backend_error);
+    if (n->ops && !n->ops->estimate(p, &params, &n->needs, &n->backend_error))
         n->ops = NULL;
 }
 
@@ -138,6 +141,8 @@ static void print_needs(const struct info *n)
         return;
     }
     printf("  backend                 %s\n", n->ops->name);
+    if (n->backend_error.text[0])
+        printf("  not on the GPU          %s\n", n->backend_error.text);
     print_size("weights", n->needs.weights);
     putchar('\n');
     print_size("KV cache", n->needs.kv);
@@ -253,7 +258,9 @@ static void json_needs(const struct info *n, struct buf *b)
     buf_printf(b, ",\n \"applied\": {\"slots\": %" PRId64 ", \"context\": %" PRId64 ", ", n->slots, n->context);
     put_u64(b, "memory_available", n->available);
     if (n->ops) {
-        buf_printf(b, "\"backend\": \"%s\", ", n->ops->name);
+        buf_printf(b, "\"backend\": \"%s\", \"backend_note\": ", n->ops->name);
+        buf_json_string(b, n->backend_error.text, strlen(n->backend_error.text));
+        buf_puts(b, ", ");
         put_u64(b, "weights", n->needs.weights);
         put_u64(b, "kv", n->needs.kv);
         put_u64(b, "state", n->needs.state);

@@ -1,8 +1,8 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_prefix_reuse %D%/test_engine %D%/test_sizing %D%/test_inbox \
-	%D%/test_tally
-check_PROGRAMS += $(ENGINE_TESTS)
+	%D%/test_tally %D%/test_backend_select
+check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
 %C%_test_frame_SOURCES = %D%/test_frame.c
@@ -32,3 +32,8 @@ scheduler_rig = %D%/scheduler_rig.c %D%/scheduler_rig.h %D%/fake_backend.c %D%/f
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_tally_SOURCES = %D%/test_tally.c
 %C%_test_tally_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+# the engine over a GPU that refuses every model
+%C%_engine_refusing_SOURCES = engine/main.c %D%/refusing_vulkan.c
+%C%_engine_refusing_LDADD = $(SCHED_LIBS) libsluice-backend.a $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) -lm
+%C%_test_backend_select_SOURCES = %D%/test_backend_select.c %D%/refusing_vulkan.c %D%/engine_process.c %D%/engine_process.h
+%C%_test_backend_select_LDADD = libsluice-backend.a $(WIRE_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm

@@ -1,0 +1,108 @@
+/* Which backend runs: names, "auto", and what happens when the GPU refuses a model: a whole engine over a Vulkan backend
+ * that refuses every one (refusing_vulkan.c). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/model/backend.h"
+#include "tests/unit/engine_process.h"
+
+static struct engine_process engine;
+
+static int remove_engine(void **state)
+{
+    engine_process_remove(&engine);
+    return 0;
+}
+
+static void start(const char *backend, const char *refuse_with)
+{
+    const char *const extra[] = {"--backend", backend, "--ctx", "256", "--slots", "1", NULL};
+    setenv("SLUICE_ENGINE", "tests/unit/engine_refusing", 1);
+    setenv("REFUSE_WITH", refuse_with, 1);
+    assert_true(engine_process_start(&engine, extra));
+}
+
+static void test_names_select(void **state)
+{
+    struct err e = {0};
+    assert_ptr_equal(backend_select("cpu", &e), &cpu_backend);
+    assert_ptr_equal(backend_select("vulkan", &e), &vulkan_backend);
+    assert_ptr_equal(backend_select("auto", &e), &vulkan_backend);
+    assert_ptr_equal(backend_select(NULL, &e), &vulkan_backend);
+    assert_null(backend_select("gpu", &e));
+    assert_int_equal(e.code, ERR_INPUT);
+    assert_string_equal(e.field, "backend");
+}
+
+static void test_only_auto_and_only_a_models_refusal_falls_back(void **state)
+{
+    static const enum err_code models[] = {ERR_UNSUPPORTED, ERR_NOMEM, ERR_LIMIT}, others[] = {ERR_DEVICE, ERR_FORMAT, ERR_IO};
+    for (int i = 0; i < 3; i++) {
+        struct err model = {.code = models[i]}, other = {.code = others[i]};
+        assert_ptr_equal(backend_instead("auto", &vulkan_backend, &model), &cpu_backend);
+        assert_ptr_equal(backend_instead(NULL, &vulkan_backend, &model), &cpu_backend);
+        assert_null(backend_instead("vulkan", &vulkan_backend, &model));
+        assert_null(backend_instead("auto", &cpu_backend, &model));
+        assert_null(backend_instead("auto", &vulkan_backend, &other));
+    }
+}
+
+static void test_a_refused_model_runs_on_the_cpu(void **state)
+{
+    static const char *const codes[] = {"unsupported", "nomem"};
+    for (int i = 0; i < 2; i++) {
+        struct status_page page;
+        struct err e = {0};
+        start("auto", codes[i]);
+        assert_true(engine_process_wait_ready(&engine));
+        assert_true(status_read(engine.status, &page, &e));
+        assert_string_equal(page.backend, "cpu");
+        assert_string_equal(page.strategy, "cpu_only");
+        assert_string_equal(page.backend_note, "vulkan: layer 3: no kernel for this");
+        assert_string_equal(page.error, "");
+        const int32_t prompt[] = {8184, 296, 198, 828};
+        struct engine_job_params p = {.prompt = prompt, .n_prompt = 4, .max_tokens = 3, .top_logprobs = -1, .ignore_eos = true,
+                                      .sampling = {.top_p = 1, .repetition_penalty = 1}};
+        struct engine_job *j = engine_submit(engine.socket, &p, &e);
+        assert_non_null(j);
+        static struct answer_text a;
+        assert_true(answer_read(j, &a));
+        assert_int_equal(a.n_tokens, 3);
+        engine_close(&j);
+        assert_int_equal(engine_process_end(&engine, SIGTERM), 0);
+        engine_process_remove(&engine);
+    }
+}
+
+static void refused(const char *backend, const char *code)
+{
+    start(backend, code);
+    assert_int_not_equal(engine_process_end(&engine, 0), 0);
+    engine_process_remove(&engine);
+}
+
+static void test_other_refusals_stand(void **state)
+{
+    refused("auto", "device");
+    refused("auto", "format");
+    refused("vulkan", "unsupported");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_select),
+        cmocka_unit_test(test_only_auto_and_only_a_models_refusal_falls_back),
+        cmocka_unit_test_teardown(test_a_refused_model_runs_on_the_cpu, remove_engine),
+        cmocka_unit_test_teardown(test_other_refusals_stand, remove_engine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
