@@ -12,7 +12,7 @@
     X(up) X(doctor) \
     X(user) X(key) X(export) X(backup) \
     X(tokenize) X(detokenize) X(template) X(parse) \
-    X(pull) X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
+    X(pull) X(pack) X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
 
 #define DECLARE(name) extern const struct command cmd_##name;
 COMMANDS(DECLARE)

@@ -1,0 +1,149 @@
+/* sluice pack: writes a model's experts once more, each in one piece, for models that are streamed from disk. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/experts/expert_pack.h"
+#include "fcgi/cli/cli_options.h"
+
+extern const struct command cmd_pack;
+
+struct options {
+    const char *output;
+};
+
+#define AT(field) offsetof(struct options, field)
+static const struct option options[] = {
+    {"output", OPTION_STRING, AT(output), NULL, 0, 0, NULL, "DIR",
+     "folder of the packed file (default: the model's own)"},
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int signal_number)
+{
+    stop = 1;
+}
+
+struct shown {
+    bool terminal, drawn;
+    double began, last; /* clock_ms */
+    struct pack_progress p;
+};
+
+static void draw(struct shown *s, double now)
+{
+    const struct pack_progress *p = &s->p;
+    uint64_t left = p->bytes_total - p->bytes;
+    double rate = (double)p->bytes / (now - s->began) * 1000;
+    printf("%s%.2f of %.2f GB  %3d %%  %.0f MB/s  %.0f s left%s", s->terminal ? "\r" : "", (double)p->bytes / 1e9,
+           (double)p->bytes_total / 1e9, (int)(100 * (double)p->bytes / (double)p->bytes_total), rate / 1e6,
+           rate > 0 ? (double)left / rate : 0, s->terminal ? "\033[K" : "\n");
+    fflush(stdout);
+    s->drawn = s->terminal;
+}
+
+static void on_progress(void *context, const struct pack_progress *p)
+{
+    struct shown *s = context;
+    double now = clock_ms();
+    s->p = *p;
+    if (now - s->last < (s->terminal ? 250 : 10000))
+        return;
+    s->last = now;
+    draw(s, now);
+}
+
+static void end_line(struct shown *s)
+{
+    if (s->drawn)
+        printf("\r\033[K");
+    s->drawn = false;
+}
+
+static uint32_t parts_of(const struct expert_layout *l, uint64_t *records)
+{
+    uint64_t parts = 0;
+    *records = 0;
+    for (int32_t i = 0; i < l->n_layers; i++)
+        for (int32_t x = 0; x < l->layers[i].n_expert; x++, ++*records)
+            parts += (uint64_t)l->layers[i].records[x].n_parts;
+    return (uint32_t)parts;
+}
+
+/* What there is to gain, before anything is written. */
+static bool say_gain(const struct model *m, struct err *e)
+{
+    struct expert_layout l;
+    uint64_t n;
+    if (!expert_layout_open(&l, m, e))
+        return false;
+    uint32_t parts = parts_of(&l, &n);
+    printf("%" PRIu64 " experts of %.2f MB: read in %.1f places and %.2f MB each now, in 1 and %.2f MB then\n", n,
+           (double)l.expert_bytes / (double)n / 1e6, (double)parts / (double)n, (double)l.read_bytes / (double)n / 1e6,
+           (double)expert_pack_bytes(&l) / (double)n / 1e6);
+    expert_layout_close(&l);
+    return true;
+}
+
+static bool write_file(const struct options *o, const struct model *m, struct err *e)
+{
+    struct shown s = {.terminal = isatty(STDOUT_FILENO), .began = clock_ms(), .last = clock_ms()};
+    char path[4096];
+    bool there, ok = expert_pack_path(path, sizeof path, m, o->output, e);
+    ok = ok && expert_pack_write(&(struct pack_params){.model = m, .folder = o->output, .stop = &stop,
+                                                       .progress = on_progress, .context = &s}, &there, e);
+    end_line(&s);
+    if (!ok)
+        return false;
+    if (there) {
+        printf("%s is there already\n", path);
+        return true;
+    }
+    if (s.p.records_kept)
+        printf("%" PRIu64 " of %" PRIu64 " experts were there from an earlier run\n", s.p.records_kept,
+               s.p.records_total);
+    printf("%s: %.2f GB in %.1f s\n", path, (double)s.p.bytes_total / 1e9, (clock_ms() - s.began) / 1000);
+    return true;
+}
+
+static bool pack(const struct options *o, const char *path, struct err *e)
+{
+    struct model *m = NULL;
+    bool ok = (!o->output || file_mkdirs(o->output, 0755, e)) && (m = model_open(path, e)) != NULL;
+    ok = ok && say_gain(m, e) && write_file(o, m, e);
+    model_close(&m);
+    return ok;
+}
+
+static int run_pack(int argc, char **argv)
+{
+    struct options o = {0};
+    struct err e = {0};
+    char **rest = calloc((size_t)argc + 1, sizeof *rest);
+    int status = rest ? cli_options(&cmd_pack, options, sizeof options / sizeof *options, argc, argv, &o, rest) : 1;
+    if (status < 0 && (!rest[0] || rest[1])) {
+        err_set(&e, ERR_INPUT, "one model is needed: sluice pack %s", cmd_pack.usage);
+        status = command_fail("pack", &e) + 1;
+    }
+    if (status < 0) {
+        struct sigaction act = {.sa_handler = on_signal};
+        sigaction(SIGINT, &act, NULL);
+        sigaction(SIGTERM, &act, NULL);
+        signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error like a full disk */
+        status = pack(&o, rest[0], &e) ? 0 : command_fail("pack", &e);
+    }
+    free(rest);
+    return status;
+}
+
+const struct command cmd_pack = {
+    .name = "pack",
+    .usage = "MODEL [--output DIR]",
+    .help = "write a model's experts once more, each in one piece, for streaming from disk",
+    .run = run_pack,
+};
