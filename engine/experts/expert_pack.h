@@ -32,8 +32,8 @@ struct pack_params {
 /* Where the sidecar of this model is looked for: "FIRST FILE OF THE MODEL.experts", in the model's folder or in
  * `folder`. ERR_LIMIT: path too long. */
 bool expert_pack_path(char *out, size_t size, const struct model *m, const char *folder, struct err *e);
-/* Bytes that the sidecar of this layout (from the model's own files) has. */
-uint64_t expert_pack_bytes(const struct expert_layout *l);
+/* Bytes that the sidecar of this layout (from the model's own files) has; *records: of them in records. May be NULL. */
+uint64_t expert_pack_bytes(const struct expert_layout *l, uint64_t *records);
 /* Writes it. *there: it was there already, whole and of this model; nothing was done.
  * ERR_LIMIT: not enough room on the disk, said before anything is written; ERR_BUSY: another pack is at it;
  * ERR_IO: reading or writing failed, NAME.part stays for the next run; ERR_UNSUPPORTED as expert_layout_open. */

@@ -149,9 +149,9 @@ bool expert_pack_path(char *out, size_t size, const struct model *m, const char 
     return (n > 0 && (size_t)n < size) || err_set(e, ERR_LIMIT, "%s.experts: path too long", name);
 }
 
-uint64_t expert_pack_bytes(const struct expert_layout *l)
+uint64_t expert_pack_bytes(const struct expert_layout *l, uint64_t *records)
 {
-    uint64_t sum = data_offset(l);
+    uint64_t sum = 0;
     for (int32_t i = 0; i < l->n_layers; i++) {
         uint64_t record = 0;
         for (int w = 0; w < EXPERT_MATRIX__N; w++)
@@ -163,7 +163,9 @@ uint64_t expert_pack_bytes(const struct expert_layout *l)
             }
         sum += round_up(record, EXPERT_ALIGN) * (uint64_t)l->layers[i].n_expert;
     }
-    return sum;
+    if (records)
+        *records = sum;
+    return data_offset(l) + sum;
 }
 
 static bool read_at(int fd, void *into, size_t len, uint64_t at, const char *path, struct err *e)

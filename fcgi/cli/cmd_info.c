@@ -9,6 +9,7 @@
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
 #include "engine/text/text_model.h"
+#include "fcgi/cli/cli_experts.h"
 #include "fcgi/cli/cli_options.h"
 #include "engine/model/plan_parts.h"
 
@@ -20,6 +21,7 @@ struct info {
     bool json, unused;
     struct model *model;
     struct plan_parts parts;
+    struct experts_facts experts;
     struct text_model text;
     struct err text_error;
     bool has_text;
@@ -189,6 +191,7 @@ static void print_people(const struct info *n)
     if (f->state_bytes)
         printf("  recurrent state         %.1f MB a sequence\n", (double)f->state_bytes / 1e6);
     print_parts(n);
+    experts_print(&n->experts);
     print_text(n);
     print_needs(n);
     print_unused(n);
@@ -278,6 +281,8 @@ static void print_json(const struct info *n)
 {
     struct buf b = {0};
     json_model(n, &b);
+    buf_puts(&b, ",\n \"routed_experts\": ");
+    experts_json(&n->experts, &b);
     json_text(n, &b);
     json_needs(n, &b);
     buf_puts(&b, ",\n \"unused\": [");
@@ -297,6 +302,7 @@ static bool info(struct info *n, struct err *e)
     if (!n->model)
         return false;
     parts_of(&n->parts, model_plan(n->model));
+    experts_of(&n->experts, n->model, NULL);
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
     n->available = available_memory();
     estimate(n);

@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/experts/expert_pack.h"
+#include "fcgi/cli/cli_experts.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_pack;
@@ -65,31 +66,6 @@ static void end_line(struct shown *s)
     s->drawn = false;
 }
 
-static uint32_t parts_of(const struct expert_layout *l, uint64_t *records)
-{
-    uint64_t parts = 0;
-    *records = 0;
-    for (int32_t i = 0; i < l->n_layers; i++)
-        for (int32_t x = 0; x < l->layers[i].n_expert; x++, ++*records)
-            parts += (uint64_t)l->layers[i].records[x].n_parts;
-    return (uint32_t)parts;
-}
-
-/* What there is to gain, before anything is written. */
-static bool say_gain(const struct model *m, struct err *e)
-{
-    struct expert_layout l;
-    uint64_t n;
-    if (!expert_layout_open(&l, m, e))
-        return false;
-    uint32_t parts = parts_of(&l, &n);
-    printf("%" PRIu64 " experts of %.2f MB: read in %.1f places and %.2f MB each now, in 1 and %.2f MB then\n", n,
-           (double)l.expert_bytes / (double)n / 1e6, (double)parts / (double)n, (double)l.read_bytes / (double)n / 1e6,
-           (double)expert_pack_bytes(&l) / (double)n / 1e6);
-    expert_layout_close(&l);
-    return true;
-}
-
 static bool write_file(const struct options *o, const struct model *m, struct err *e)
 {
     struct shown s = {.terminal = isatty(STDOUT_FILENO), .began = clock_ms(), .last = clock_ms()};
@@ -115,7 +91,13 @@ static bool pack(const struct options *o, const char *path, struct err *e)
 {
     struct model *m = NULL;
     bool ok = (!o->output || file_mkdirs(o->output, 0755, e)) && (m = model_open(path, e)) != NULL;
-    ok = ok && say_gain(m, e) && write_file(o, m, e);
+    if (ok) {
+        struct experts_facts f;
+        experts_of(&f, m, o->output);
+        experts_print(&f); /* what there is to gain */
+        putchar('\n');
+        ok = write_file(o, m, e);
+    }
     model_close(&m);
     return ok;
 }

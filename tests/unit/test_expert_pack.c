@@ -121,8 +121,9 @@ static void check_sidecar(const struct model *m)
     assert_true(l.packed);
     assert_int_equal(l.n_files, 1);
     assert_int_equal(l.expert_bytes, own.expert_bytes);
-    assert_int_equal(l.files[0].size, expert_pack_bytes(&own));
-    uint64_t at = l.layers[0].records[0].parts[0].offset, sum = 0;
+    uint64_t at = l.layers[0].records[0].parts[0].offset, sum = 0, records;
+    assert_int_equal(l.files[0].size, expert_pack_bytes(&own, &records));
+    assert_int_equal(l.read_bytes, records);
     int fd = open(path, O_RDONLY);
     assert_true(fd >= 0);
     for (int32_t i = 0; i < l.n_layers; i++)
@@ -275,7 +276,7 @@ static void test_a_stopped_run_keeps_what_is_right(void **state)
     assert_false(pack_watched(m, &w));
     assert_int_equal(e.code, ERR_CANCELLED);
     assert_false(is_there(path));
-    uint64_t data = expert_pack_bytes(&own) - w.last.bytes_total, record = w.last.bytes_total / w.last.records_total;
+    uint64_t data = expert_pack_bytes(&own, NULL) - w.last.bytes_total, record = w.last.bytes_total / w.last.records_total;
     flip(part, data + 3 * record + 100);
     w.at = 0;
     assert_true(pack_watched(m, &w));
