@@ -35,7 +35,18 @@ static const int32_t *own_text(const struct bench *b, int32_t s)
 
 static bool feed(struct bench *b, int32_t s, const int32_t *tokens, int32_t n, int32_t start, struct err *e)
 {
-    return run_feed(&b->run, &(struct run_feed){.sequence = s, .tokens = tokens, .n = n, .start = start}, e);
+    if (b->routing)
+        routing_first(b->routing, s);
+    bool ok = run_feed(&b->run, &(struct run_feed){.sequence = s, .tokens = tokens, .n = n, .start = start}, e);
+    if (b->routing)
+        routing_first(b->routing, 0);
+    return ok;
+}
+
+void bench_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
+{
+    const struct bench *b = context;
+    routing_route(b->routing, layer, sequence, position, ids);
 }
 
 /* Recurrent states: the first half belongs to sequences, the second keeps what they had at the case's depth. */
@@ -126,9 +137,12 @@ bool bench_run(struct bench *b, struct err *e)
     for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
         double bandwidth = b->run.ops->read_bandwidth(b->run.backend);
         b->bandwidth = bandwidth > b->bandwidth ? bandwidth : b->bandwidth;
-        for (int32_t i = 0; i < b->n_cases; i++)
+        for (int32_t i = 0; i < b->n_cases; i++) {
+            if (b->routing)
+                routing_renew(b->routing, (uint64_t)(repeat + 1) * (uint64_t)b->n_cases + (uint64_t)i);
             if (!run_case(b, &b->cases[i], repeat >= 0, e))
                 return false;
+        }
     }
     return true;
 }

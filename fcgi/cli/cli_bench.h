@@ -7,6 +7,7 @@
 
 #include "engine/base/err.h"
 #include "engine/text/tokenizer.h"
+#include "fcgi/cli/cli_routing.h"
 #include "fcgi/cli/cli_run.h"
 
 #define BENCH_MAX_REPEATS 64
@@ -31,13 +32,17 @@ struct bench {
     int32_t n_prompt;
     struct bench_case *cases;
     int32_t n_cases, n_repeats;
+    struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth; /* bytes/s as measured; 0: unknown */
 };
 
 /* Tokens per sequence and states that the cases need. */
 int32_t bench_positions(const struct bench *b);
 int32_t bench_sequences(const struct bench *b);
-/* Runs all cases n_repeats times, after one repeat that is not counted. */
+/* run_params.route; context is the struct bench. */
+void bench_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
+/* Runs all cases n_repeats times, after one repeat that is not counted; each with draws of its own where routing is a
+ * trace. */
 bool bench_run(struct bench *b, struct err *e);
 
 /* tokens/s of all sequences together: of repeat i (sorted ascending by time when asked for), i < n_ms. */

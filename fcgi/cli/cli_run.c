@@ -24,7 +24,7 @@ static bool open_backend(struct run *r, const struct run_params *p, struct err *
     struct backend_params params = {
         .n_blocks = (int32_t)n_blocks, .n_states = r->plan->n_recurrent ? r->n_sequences + p->n_states_more : 0, .max_rows = r->chunk,
         .max_sequences = r->n_sequences, .n_threads = p->n_threads, .exact = p->exact, .dump = p->dump,
-        .dump_context = p->dump_context};
+        .dump_context = p->dump_context, .route = p->route, .route_context = p->route_context};
     r->backend = r->ops->open(r->plan, &params, e);
     const struct backend_ops *instead = r->backend ? NULL : backend_instead(p->backend, r->ops, e);
     if (instead) {

@@ -15,8 +15,8 @@ extern const struct command cmd_bench;
 #define MAX_LIST 16
 
 struct options {
-    const char *model, *backend, *prompts, *depths, *batches;
-    int64_t tokens, repeats, chunk, threads;
+    const char *model, *backend, *prompts, *depths, *batches, *routing;
+    int64_t tokens, repeats, chunk, threads, seed;
     bool exact, json;
 };
 
@@ -31,6 +31,9 @@ static const struct option options[] = {
     {"repeats", OPTION_INT, AT(repeats), "5", 1, BENCH_MAX_REPEATS, NULL, "N", "repeats, after one that is not counted"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
+    {"routing", OPTION_CHOICE, AT(routing), "model", 0, 0, ROUTING_KINDS, NULL,
+     "who chooses the experts: the model, or a trace of that kind (see docs/OPERATIONS.md)"},
+    {"seed", OPTION_INT, AT(seed), "1", 0, 9e15, NULL, "S", "of the trace"},
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
@@ -76,11 +79,13 @@ static double per_step(uint64_t bytes, const struct bench_case *c)
     return c->steps ? (double)bytes / (double)c->steps / 1e9 : 0;
 }
 
-static void print_text(const struct bench *b, bool real)
+static void print_text(const struct bench *b, const struct options *o, bool real)
 {
     const struct run *r = &b->run;
     printf("%s on %s (%s), loaded in %.0f ms, %s prompts, %d repeats\n", r->plan->family, r->ops->name,
            r->ops->device_name(r->backend), r->load_ms, real ? "text" : "random", b->n_repeats);
+    if (b->routing)
+        printf("experts by a trace: %s, seed %" PRId64 "\n", o->routing, o->seed);
     printf("measured read bandwidth %.1f GB/s\n\n", b->bandwidth / 1e9);
     printf("%-8s %6s %6s %6s %10s %10s %10s %11s %9s %7s\n", "what", "tokens", "depth", "batch", "tok/s", "min", "max",
            "weights GB", "KV GB", "bound");
@@ -115,7 +120,7 @@ static void print_case(const struct bench *b, const struct bench_case *c)
         printf("\"share_of_bound\": null}");
 }
 
-static void print_json(const struct bench *b, bool real)
+static void print_json(const struct bench *b, const struct options *o, bool real)
 {
     const struct run *r = &b->run;
     struct backend_memory m;
@@ -124,11 +129,11 @@ static void print_json(const struct bench *b, bool real)
     const char *name = r->ops->device_name(r->backend);
     buf_json_string(&device, name, strlen(name));
     printf("{\"family\": \"%s\", \"backend\": \"%s\", \"device\": %s, \"load_ms\": %.1f, \"text_prompts\": %s, "
-           "\"repeats\": %d, \"read_bandwidth_bytes_per_s\": %.0f, \"planned_bytes_per_token\": %.0f,\n"
+           "\"repeats\": %d, \"routing\": \"%s\", \"read_bandwidth_bytes_per_s\": %.0f, \"planned_bytes_per_token\": %.0f,\n"
            " \"memory\": {\"weights\": %" PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64 ", \"work\": %" PRIu64 "},\n"
            " \"cases\": [\n  ",
            r->plan->family, r->ops->name, device.data ? device.data : "null", r->load_ms, real ? "true" : "false",
-           b->n_repeats, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work);
+           b->n_repeats, o->routing, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work);
     for (int32_t i = 0; i < b->n_cases; i++) {
         if (i)
             printf(",\n  ");
@@ -152,6 +157,14 @@ static void reconcile(const struct bench *b)
     }
 }
 
+static bool make_routing(struct bench *b, enum routing_kind kind, uint64_t seed, struct err *e)
+{
+    struct routing_params p = {.plan = b->run.plan, .kind = kind, .seed = seed, .n_sequences = bench_sequences(b),
+                               .n_positions = bench_positions(b)};
+    b->routing = routing_create(&p, e);
+    return b->routing != NULL;
+}
+
 static bool bench(const struct options *o, struct bench *b, struct err *e)
 {
     struct ids prompt = {0};
@@ -164,7 +177,12 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     struct run_params p = {.model = o->model, .backend = o->backend, .n_tokens = bench_positions(b),
                            .n_sequences = bench_sequences(b), .n_states_more = bench_sequences(b),
                            .chunk = (int32_t)o->chunk, .n_threads = (int32_t)o->threads, .exact = o->exact};
-    bool ok = run_open(&b->run, &p, e);
+    enum routing_kind kind = routing_kind_of(o->routing);
+    if (kind != ROUTING_MODEL) {
+        p.route = bench_route;
+        p.route_context = b;
+    }
+    bool ok = run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, (uint64_t)o->seed, e));
     ok = ok && (p.n_tokens <= b->run.plan->n_ctx ||
                 err_set(e, ERR_LIMIT, "%d positions are asked for, the model has %d", p.n_tokens, b->run.plan->n_ctx));
     ok = ok && bench_prompt(o->model, b->run.plan->n_vocab, p.n_tokens + 16384, &prompt, &real, e);
@@ -172,7 +190,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     b->n_prompt = (int32_t)prompt.n;
     ok = ok && bench_run(b, e);
     if (ok) {
-        (o->json ? print_json : print_text)(b, real);
+        (o->json ? print_json : print_text)(b, o, real);
         reconcile(b);
     }
     ids_fini(&prompt);
@@ -189,13 +207,14 @@ static int run_bench(int argc, char **argv)
         return status;
     bool ok = bench(&o, &b, &e);
     run_close(&b.run);
+    routing_destroy(&b.routing);
     free(b.cases);
     return ok ? 0 : command_fail("bench", &e);
 }
 
 const struct command cmd_bench = {
     .name = "bench",
-    .usage = "--model PATH [--backend B] [--prompts LIST] [--depths LIST] [--batches LIST] [--json]",
+    .usage = "--model PATH [--backend B] [--prompts LIST] [--depths LIST] [--batches LIST] [--routing KIND] [--json]",
     .help = "measure prefill and decode against what the memory's bandwidth allows",
     .run = run_bench,
 };

@@ -14,6 +14,10 @@ const char *const expert_models[] = {
     "tests/data/golden/qwen35moe/gguf",
     "tests/data/golden/qwen3moe/mlx-q4",
     "tests/data/golden/qwen3moe-k/gguf",
+    "tests/data/golden/glm4moe/hf",
+    "tests/data/golden/glm4moe/gguf",
+    "tests/data/golden/qwen2moe/hf",
+    "tests/data/golden/qwen2moe/gguf",
     NULL,
 };
 
