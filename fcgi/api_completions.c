@@ -6,7 +6,6 @@
 #include "fcgi/chat_request.h"
 #include "fcgi/completions.h"
 #include "fcgi/request.h"
-#include "fcgi/usage.h"
 
 static void fill(struct inference_params *p, const struct request *r, const struct completions_request *c)
 {
@@ -34,13 +33,10 @@ static bool answer(struct request *r, const struct completions_request *c, struc
         completions_stream_end(&v, whole ? NULL : &broken);
         if (!whole && !r->client_gone)
             log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code), broken.text);
-        usage_note(r, &x);
     } else if (ok) {
         ok = inference_run(&x, e);
-        if (ok) {
+        if (ok)
             completions_reply(&v);
-            usage_note(r, &x);
-        }
     }
     completions_view_fini(&v);
     inference_end(&x);

@@ -257,7 +257,7 @@ const struct route api_conversations_routes[] = {
     {HTTP_DELETE, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, 0, remove_conversation, SCOPE_HISTORY,
      {.summary = "Delete a conversation", .statuses = "204"}},
     {HTTP_POST, "/api/conversations/{id}/messages", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, conversation_post,
-     SCOPE_HISTORY,
+     SCOPE_HISTORY | SCOPE_INFERENCE,
      {.summary = "Say something, or ask for another answer", .body = "MessageRequest", .statuses = "200 409",
       .streams = true}},
     {HTTP_GET, "/api/messages/{id}/stream", ROUTE_USER, POOL_STREAM, 0, conversation_stream, SCOPE_HISTORY,

@@ -8,7 +8,6 @@
 
 #include "engine/base/log.h"
 #include "fcgi/request.h"
-#include "fcgi/usage.h"
 #include "fcgi/worker.h"
 
 static void fill_job(struct engine_job_params *job, const struct request *r, const struct chat_request *c,
@@ -81,6 +80,5 @@ bool chat_job_run(struct inference *x, struct request *r, const struct inference
         run_stream(x, v);
     else if (!run_whole(x, v, e))
         return false;
-    usage_note(r, x);
     return true;
 }

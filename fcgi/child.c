@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "fcgi/guard.h"
 #include "fcgi/request.h"
+#include "fcgi/usage.h"
 #include "sql/store.h"
 
 #define THREADS_MAX 64
@@ -131,6 +132,8 @@ static void *serve(void *argument)
     }
     r.slot = alone ? p->slot : NULL;
     keep_store(p->worker, &store, &next_try);
+    if (alone)
+        usage_sweep(p->worker->shared, store);
     set_state(p->slot, CHILD_IDLE);
     while (wait_connection(epoll)) {
         if (FCGX_Accept_r(&fcgx) < 0)

@@ -5,8 +5,10 @@
 #include <stddef.h>
 
 #include "engine/base/clock.h"
+#include "fcgi/limits.h"
 #include "fcgi/request.h"
 #include "fcgi/shared.h"
+#include "fcgi/usage.h"
 #include "fcgi/watch.h"
 #include "fcgi/worker.h"
 
@@ -37,6 +39,7 @@ static bool submit(struct inference *x, const struct inference_params *p, int i,
         job.prompt = p->prompts[i / p->per_prompt].at;
         job.n_prompt = (int32_t)p->prompts[i / p->per_prompt].n;
     }
+    x->n_prompt[i] = job.n_prompt;
     if (!generation_init(&x->generations[i], &gp, e))
         return false;
     uint64_t began = clock_ns();
@@ -48,12 +51,27 @@ static bool submit(struct inference *x, const struct inference_params *p, int i,
     return true;
 }
 
+/* Each prompt once. */
+static int64_t count_prompts(const struct inference_params *p)
+{
+    int64_t sum = 0;
+    if (!p->prompts)
+        return p->job.n_prompt;
+    for (int i = 0; i < p->n; i += p->per_prompt)
+        sum += (int64_t)p->prompts[i / p->per_prompt].n;
+    return sum;
+}
+
 bool inference_start(struct inference *x, struct request *r, const struct inference_params *p, struct err *e)
 {
     *x = (struct inference){.r = r, .listener = p->listener, .one_call = p->one_call, .n = p->n,
                             .per_prompt = p->prompts ? p->per_prompt : p->n};
+    int64_t prompt_tokens = count_prompts(p);
+    if (!limits_enter(r, prompt_tokens, p->n, e))
+        return false;
     for (int i = 0; i < p->n; i++)
         if (!submit(x, p, i, e)) {
+            limits_spend(r, -prompt_tokens); /* nothing of it was read */
             if (e->code == ERR_LIMIT)
                 r->hint.code = "context_length_exceeded";
             else if (e->code == ERR_BUSY)
@@ -61,6 +79,8 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
             return false;
         }
     r->job = engine_job_id(x->jobs[0]);
+    x->started = true;
+    usage_track(x);
     return true;
 }
 
@@ -72,6 +92,8 @@ static bool take_event(struct inference *x, int i, struct engine_event *ev, stru
         l->tokens(l->context, i, ev);
     if (!generation_event(g, ev, e))
         return false;
+    if (ev->type == ENGINE_TOKENS)
+        limits_spend(x->r, ev->n_tokens);
     if (ev->type == ENGINE_PROGRESS && l->progress)
         l->progress(l->context, i);
     if (ev->type == ENGINE_FAILED) {
@@ -115,6 +137,7 @@ bool inference_run(struct inference *x, struct err *e)
         case WATCH_EVENT:
             if (!drain(x, which, e))
                 return false;
+            usage_track(x);
             break;
         case WATCH_TIMEOUT:
             if (l->idle && l->idle_ms(l->context) == 0)
@@ -135,6 +158,10 @@ bool inference_run(struct inference *x, struct err *e)
 
 void inference_end(struct inference *x)
 {
+    if (x->r) {
+        usage_note(x);
+        limits_leave(x->r);
+    }
     for (int i = 0; i < x->n; i++) {
         engine_close(&x->jobs[i]);
         generation_fini(&x->generations[i]);

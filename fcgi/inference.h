@@ -42,6 +42,8 @@ struct inference {
     struct inference_listener listener;
     bool one_call;
     int n, n_running, per_prompt;
+    int32_t n_prompt[INFERENCE_MAX_CHOICES]; /* tokens of the choice's prompt */
+    bool started, noted;                     /* the engine took it; usage_note was here */
     struct engine_job *jobs[INFERENCE_MAX_CHOICES];
     struct generation generations[INFERENCE_MAX_CHOICES];
     struct inference_choice {
@@ -51,11 +53,12 @@ struct inference {
     } choices[INFERENCE_MAX_CHOICES];
 };
 
-/* Submits all; ERR_LIMIT (prompt over the context), ERR_BUSY, ERR_UNAVAILABLE sharpen r->hint. */
+/* Submits all; ERR_LIMIT (prompt over the context), ERR_BUSY (queue, or a limit of the key: limits.h), ERR_UNAVAILABLE
+ * sharpen r->hint. */
 bool inference_start(struct inference *x, struct request *r, const struct inference_params *p, struct err *e);
 /* Until every choice is done. False: *e says why (ERR_CANCELLED: the client has gone); the jobs are cancelled. */
 bool inference_run(struct inference *x, struct err *e);
-/* Cancels what still runs, frees. Accepts a zeroed struct. */
+/* Cancels what still runs, counts what was used (usage.h), frees. Accepts a zeroed struct. */
 void inference_end(struct inference *x);
 
 /* Sums over the choices; each prompt is counted once. */

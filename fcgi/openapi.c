@@ -174,9 +174,10 @@ static void add_scope(cJSON *operation, const struct route *row)
         enum key_scope scope;
         const char *name;
     } names[] = {{SCOPE_INFERENCE, "inference"}, {SCOPE_HISTORY, "history"}, {SCOPE_ADMIN, "admin"}};
+    cJSON *list = cJSON_AddArrayToObject(operation, "x-sluice-scopes");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (row->scope == names[i].scope)
-            cJSON_AddStringToObject(operation, "x-sluice-scope", names[i].name);
+        if (row->scope & names[i].scope)
+            cJSON_AddItemToArray(list, cJSON_CreateString(names[i].name));
 }
 
 static void add_operation(cJSON *paths, const cJSON *schemas, const struct route *row)

@@ -87,6 +87,7 @@ static bool spawn(struct pool *pool)
     c->since_ms = clock_wall_ms();
     c->requests = 0;
     c->stream = STREAM_NONE;
+    c->ticket = 0;
     pid_t pid = fork();
     if (pid == 0)
         run_child(pool, slot);

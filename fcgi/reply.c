@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
+#include "fcgi/limits.h"
 #include "fcgi/request.h"
 #include "fcgi/reply_head.h"
 
@@ -83,6 +84,7 @@ void reply_header(struct request *r, const char *name, const char *value)
 bool reply_head(struct request *r, int status, const char *content_type)
 {
     char head[256];
+    limits_headers(r);
     int n = snprintf(head, sizeof head, "Status: %d %s\r\nX-Request-Id: %s\r\n%s%s%s", status, reply_reason(status),
                      r->id, content_type ? "Content-Type: " : "", content_type ? content_type : "",
                      content_type ? "\r\n" : "");

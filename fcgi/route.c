@@ -9,6 +9,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "fcgi/cors.h"
+#include "fcgi/limits.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/shared.h"
@@ -28,6 +30,7 @@
     X(keys)                                                                                                            \
     X(users)                                                                                                           \
     X(openapi)                                                                                                         \
+    X(usage)                                                                                                           \
     X(admin)                                                                                                           \
     X(conversations)
 
@@ -120,12 +123,34 @@ static bool refuse_method(struct request *r, unsigned allowed, struct err *e)
     if (list.data)
         reply_header(r, "Allow", list.data);
     err_set(e, ERR_INPUT, "this path takes %s", list.data ? list.data : "nothing");
+    if (r->method == HTTP_OPTIONS)
+        cors_preflight(r, list.data ? list.data : "");
     buf_fini(&list);
     if (r->method == HTTP_OPTIONS)
         return reply_empty(r, 204);
     r->hint.status = 405;
     r->hint.code = "method_not_allowed";
     return false;
+}
+
+/* What a key is not given its user's every right for. Sessions have all scopes. */
+static bool check_key(struct request *r, struct err *e)
+{
+    const enum key_scope want = r->route->scope;
+    const enum key_scope both = SCOPE_INFERENCE | SCOPE_HISTORY;
+    if (r->who.by != AUTH_KEY)
+        return true;
+    if (want & ~(enum key_scope)r->who.terms.scopes) {
+        r->hint.code = "insufficient_scope";
+        return err_set(e, ERR_FORBIDDEN, "this key's scopes do not reach here; needed:%s%s%s",
+                       want & SCOPE_INFERENCE ? " inference" : "", want & SCOPE_HISTORY ? " history" : "",
+                       want & SCOPE_ADMIN ? " admin" : "");
+    }
+    if ((want & both) == both && limits_any(r)) { /* its jobs outlive the request, so they can't be counted in it */
+        r->hint.code = "insufficient_scope";
+        return err_set(e, ERR_FORBIDDEN, "a key with limits runs the model by /v1 only");
+    }
+    return !(want & SCOPE_INFERENCE) || !r->route->body_limit || limits_request(r, e);
 }
 
 static bool authorise(struct request *r, struct err *e)
@@ -139,12 +164,13 @@ static bool authorise(struct request *r, struct err *e)
     }
     if (r->route->auth == ROUTE_ADMIN && !r->who.admin)
         return err_set(e, ERR_FORBIDDEN, "only an admin may do this");
-    return true;
+    return check_key(r, e);
 }
 
 static bool dispatch(struct request *r, struct err *e)
 {
     struct route_match m = route_find(r, r->method, r->path);
+    cors_headers(r);
     if (!m.allowed)
         return err_set(e, ERR_NOTFOUND, "there is nothing at this path");
     if (!m.route)

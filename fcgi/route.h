@@ -25,13 +25,12 @@ enum route_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
  * object, unless a reply was begun already. */
 typedef bool (*route_handler)(struct request *r, struct err *e);
 
-/* What an API key must be allowed to do; a session may do all that its user may. Bits. */
+/* What an API key must be allowed to do; a session may do all that its user may. Bits, those of sql's store_scope. */
 enum key_scope {
     SCOPE_ANY = 0,       /* any valid key */
     SCOPE_INFERENCE = 1, /* run the model, tokenize */
     SCOPE_HISTORY = 2,   /* the user's conversations */
     SCOPE_ADMIN = 4,     /* the user's keys and password; for admins the server */
-    SCOPE_ALL = 7,
 };
 
 /* What /openapi.json says of the route (openapi.c). Schemas are members of fcgi/openapi/<noun>.json. */

@@ -12,13 +12,14 @@
 #include "engine/base/clock.h"
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 3
+#define SHARED_VERSION 4
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 #define THROTTLE_MAX_MS ((int64_t)60 * 1000)
 
-const double shared_bounds[SHARED_BUCKETS - 1] = {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025,
-                                                  0.05,   0.1,     0.25,   0.5,   1,     5,     30};
+const double shared_bounds[SHARED_BUCKETS - 1] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                                  0.025,  0.05,    0.1,    0.25,  0.5,   1,     2.5,
+                                                  5,      10,      30,     120,   600};
 
 /* The statuses that the workers send; the last column takes any other. */
 static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400, 401, 403, 404, 405, 408,

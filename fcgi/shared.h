@@ -1,4 +1,5 @@
-/* Memory that all worker processes of all pools map: counters for /metrics, the pools' scoreboards, login throttling.
+/* Memory that all worker processes of all pools map: counters for /metrics, the pools' scoreboards, login throttling,
+ * keys' limits.
  * One file in the state folder, made anew when its layout differs. Every field that changes is a C11 atomic with
  * relaxed order: a reader may see one counter a moment before another, never a torn one. */
 #pragma once
@@ -12,9 +13,10 @@
 
 #define SHARED_ROUTES 96 /* rows for routes; the last one counts requests without a route */
 #define SHARED_STATUSES 24
-#define SHARED_BUCKETS 16
+#define SHARED_BUCKETS 20
 #define SHARED_CHILDREN 512 /* processes of one pool */
 #define SHARED_THROTTLES 1024
+#define SHARED_LIMITS 1024
 
 struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the last one: above */
     _Atomic uint64_t count[SHARED_BUCKETS];
@@ -35,6 +37,12 @@ struct shared_child {
     _Atomic int64_t since_ms;   /* Unix time of the last change */
     _Atomic uint64_t requests;
     _Atomic int32_t stream; /* enum stream_state: see guard.h */
+    /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is counted by another. */
+    _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
+    _Atomic int32_t usage_pid;       /* who wrote this */
+    _Atomic int32_t prompt_tokens, cached_tokens, completion_tokens;
+    _Atomic int32_t jobs;    /* of the key */
+    _Atomic uint64_t ticket; /* 0: none, 1: being drawn, else the order in which inferences came */
 };
 
 struct shared_pool {
@@ -49,14 +57,22 @@ struct shared_throttle {
     _Atomic int64_t last_ms;
 };
 
+struct shared_limit {
+    _Atomic int64_t key_id; /* 0: free */
+    _Atomic int64_t requests_full_us, tokens_full_us; /* Unix time at which the key's minute is whole again */
+};
+
 struct shared {
     uint32_t magic, version;
     uint64_t size;
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
     struct shared_histogram overhead, duration_short, duration_stream, first_byte;
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
+    _Atomic uint64_t limited[3]; /* refused by a key's limit: requests, tokens, jobs */
+    _Atomic uint64_t next_ticket;
     struct shared_pool pool[POOL__N];
     struct shared_throttle throttle[SHARED_THROTTLES];
+    struct shared_limit limit[SHARED_LIMITS];
 };
 
 /* Maps the file read-write, making it when it is missing or of another layout. */
@@ -73,3 +89,18 @@ int shared_status_at(int column); /* HTTP status of a column of `requests` */
 int64_t shared_throttle_wait(struct shared *s, uint64_t key, int free_failures);
 void shared_throttle_fail(struct shared *s, uint64_t key);
 void shared_throttle_clear(struct shared *s, uint64_t key);
+
+/* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at which the bucket is
+ * full again, changed by compare and swap: exact between processes, and nothing is held by one that is killed. */
+struct shared_limit *shared_limit_row(struct shared *s, int64_t key_id);
+struct shared_minute {
+    int64_t remaining, reset_us; /* units left now; time until all are there again */
+    int64_t wait_us;             /* refused: until it may be tried again */
+};
+/* Takes n units (n < 0: gives back). force: also what is not there, as a debt of at most an hour. Else false when they
+ * are not there; more than a whole minute's is let through when the bucket is full, and leaves a debt. */
+bool shared_minute_take(_Atomic int64_t *full_us, int64_t per_minute, int64_t n, bool force, int64_t now_us,
+                        struct shared_minute *out);
+/* Registers n jobs of a key in this process's slot unless its others and these are more than max. */
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int n, int64_t max);
+void shared_jobs_leave(struct shared_child *mine);

@@ -14,6 +14,7 @@ struct worker {
     const char *state_dir, *run_dir; /* names inside them: fcgi/state.h */
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
     const struct text_model *text;
+    const char *cors_origins; /* cors.h; NULL: none */
     char model_id[128];    /* what /v1/models lists and requests name */
     int64_t model_created; /* Unix seconds: the model's config file */
     struct shared *shared; /* never NULL */

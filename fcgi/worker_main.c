@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/option.h"
+#include "fcgi/cors.h"
 #include "fcgi/listen.h"
 #include "fcgi/pool.h"
 #include "fcgi/recorder.h"
@@ -26,7 +27,7 @@
 #define SHORT_THREADS 8
 
 struct options {
-    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *socket_group, *log_level;
+    const char *pool, *state, *run, *cache_dir, *model, *model_name, *socket, *socket_group, *cors, *log_level;
     int64_t min_idle, max_children, grace_s;
 };
 
@@ -51,6 +52,8 @@ static const struct option options[] = {
      "stream pool: processes at most"},
     {"grace", OPTION_INT, FIELD(grace_s), "10", 0, 3600, NULL, "SECONDS",
      "SIGTERM: what running streams get to end"},
+    {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
+     "origins of other pages that may call the API with a key, separated by blanks; * is any"},
     {"log-level", OPTION_CHOICE, FIELD(log_level), "info", 0, 0, "error|warn|info|debug", NULL,
      "how much is logged"},
 };
@@ -112,6 +115,9 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->status_path = arena_printf(a, "%s/%s", w->run_dir, STATE_STATUS);
     w->db_path = arena_printf(a, "%s/%s", o->state, STATE_DATABASE);
     w->model_path = o->model;
+    w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
+    if (w->cors_origins && !cors_check(w->cors_origins, e))
+        return false;
     char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED);
     if (!w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path || !shared)
         return err_set(e, ERR_NOMEM, "no memory");

@@ -5,13 +5,15 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/clock.h"
 #include "engine/base/option.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "sql/store.h"
 
 struct settings {
-    const char *state, *name;
+    const char *state, *name, *scopes;
+    int64_t days, requests_per_minute, tokens_per_minute, max_jobs;
     bool help;
 };
 
@@ -19,20 +21,65 @@ static const struct option options[] = {
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
     {"name", OPTION_STRING, offsetof(struct settings, name), "command line", 0, 0, NULL, "NAME",
      "add: what the key is for"},
+    {"scopes", OPTION_STRING, offsetof(struct settings, scopes), "inference,history,admin", 0, 0, NULL, "LIST",
+     "add: what the key may do"},
+    {"days", OPTION_INT, offsetof(struct settings, days), "0", 0, 36500, NULL, "N",
+     "add: the key expires after so many days; 0: never"},
+    {"requests-per-minute", OPTION_INT, offsetof(struct settings, requests_per_minute), "0", 0, STORE_LIMIT_MAX, NULL,
+     "N", "add: more get 429; 0: no limit"},
+    {"tokens-per-minute", OPTION_INT, offsetof(struct settings, tokens_per_minute), "0", 0, STORE_LIMIT_MAX, NULL, "N",
+     "add: of prompts and answers together; 0: no limit"},
+    {"max-jobs", OPTION_INT, offsetof(struct settings, max_jobs), "0", 0, STORE_LIMIT_MAX, NULL, "N",
+     "add: answers at one time; 0: no limit"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
+static const struct {
+    int64_t bit;
+    const char *name;
+} scopes[] = {{STORE_INFERENCE, "inference"}, {STORE_HISTORY, "history"}, {STORE_ADMIN, "admin"}};
+enum { N_SCOPES = sizeof scopes / sizeof scopes[0] };
+#define DAY_MS ((int64_t)24 * 3600 * 1000)
+
 extern const struct command cmd_key;
+
+/* "inference,history" */
+static bool read_scopes(const char *text, int64_t *out, struct err *e)
+{
+    *out = 0;
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, ","), i = 0;
+        while (i < N_SCOPES && (strlen(scopes[i].name) != len || memcmp(scopes[i].name, p, len)))
+            i++;
+        if (i == N_SCOPES)
+            return err_field(e, ERR_INPUT, "scopes", "a list of inference, history and admin, separated by commas");
+        *out |= scopes[i].bit;
+        p += len + (p[len] == ',');
+    }
+    return *out || err_field(e, ERR_INPUT, "scopes", "must hold one at least");
+}
+
+static bool read_terms(const struct settings *o, struct store_key_terms *t, struct err *e)
+{
+    *t = (struct store_key_terms){.requests_per_minute = o->requests_per_minute,
+                                  .tokens_per_minute = o->tokens_per_minute,
+                                  .max_jobs = o->max_jobs,
+                                  .expires_at = o->days ? clock_wall_ms() + o->days * DAY_MS : 0};
+    return read_scopes(o->scopes, &t->scopes, e);
+}
 
 static bool add(struct store *s, const struct settings *o, const struct store_user *u, struct err *e)
 {
     char key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE];
     unsigned char hash[SECRET_HASH_BYTES];
     int64_t id;
+    struct store_key k = {.user_id = u->id, .name = o->name, .prefix = prefix};
+    if (!read_terms(o, &k.terms, e))
+        return false;
     secret_api_key(key, prefix);
     secret_hash(key, hash);
-    bool ok = store_key_add(s, &(struct store_key){.user_id = u->id, .name = o->name, .prefix = prefix}, hash, &id, e);
+    bool ok = store_key_add(s, &k, hash, &id, e);
     if (ok) {
         cli_store_audit(s, "key.add", "key", id);
         printf("%s\n", key);
@@ -44,15 +91,22 @@ static bool add(struct store *s, const struct settings *o, const struct store_us
 
 static bool print_key(void *context, const struct store_key *k)
 {
-    char made[32], used[32];
-    printf("%-6lld %-20s %-24s %-17s %s\n", (long long)k->id, k->prefix, k->name, cli_store_time(k->created_at, made),
-           cli_store_time(k->last_used_at, used));
+    char made[32], used[32], expires[32], may[48] = "";
+    for (int i = 0; i < N_SCOPES; i++)
+        if (k->terms.scopes & scopes[i].bit)
+            snprintf(may + strlen(may), sizeof may - strlen(may), "%s%s", *may ? "," : "", scopes[i].name);
+    printf("%-6lld %-20s %-24s %-17s %-17s %-17s %-23s", (long long)k->id, k->prefix, k->name,
+           cli_store_time(k->created_at, made), cli_store_time(k->last_used_at, used),
+           cli_store_time(k->terms.expires_at, expires), may);
+    printf(" %lld/%lld/%lld\n", (long long)k->terms.requests_per_minute, (long long)k->terms.tokens_per_minute,
+           (long long)k->terms.max_jobs);
     return true;
 }
 
 static bool list(struct store *s, const struct store_user *u, struct err *e)
 {
-    printf("%-6s %-20s %-24s %-17s %s\n", "id", "begins", "name", "made", "last used");
+    printf("%-6s %-20s %-24s %-17s %-17s %-17s %-23s %s\n", "id", "begins", "name", "made", "last used", "expires", "scopes",
+           "requests/tokens/jobs");
     return store_key_list(s, u->id, print_key, NULL, e);
 }
 
@@ -115,7 +169,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_key = {
     .name = "key",
-    .usage = "add USER [--name NAME] | list USER | remove USER ID  [--state DIR]",
+    .usage = "add USER [--name NAME] [limits] | list USER | remove USER ID  [--state DIR]",
     .help = "add, list and remove a user's API keys",
     .run = run,
 };

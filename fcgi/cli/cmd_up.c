@@ -29,7 +29,7 @@
 
 struct up {
     /* options */
-    const char *state, *model, *backend, *host, *env_file, *bin_dir, *share_dir, *log_level;
+    const char *state, *model, *backend, *host, *env_file, *bin_dir, *share_dir, *cors, *log_level;
     int64_t port, ctx, slots, threads, max_queue;
     bool exact;
     /* worked out */
@@ -63,6 +63,8 @@ static const struct option options[] = {
      "threads of the cpu backend; 0: one per core"},
     {"exact", OPTION_BOOL, FIELD(exact), "false", 0, 0, NULL, NULL,
      "32-bit arithmetic everywhere, slower"},
+    {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
+     "origins of other pages that may call the API with a key, separated by blanks; * is any"},
     {"env-file", OPTION_STRING, FIELD(env_file), NULL, 0, 0, NULL, "FILE",
      "write URL and the first admin's name, password and key there (0600)"},
     {"bin-dir", OPTION_STRING, FIELD(bin_dir), NULL, 0, 0, NULL, "DIR",
@@ -228,7 +230,7 @@ static void add_pool(struct up *u, struct supervisor *s, char *pool, const char 
     char *argv[SUPERVISOR_MAX_ARGS] = {
         in_dir(u, u->bin_dir, "sluice-worker"),
         "--pool", pool, "--state", (char *)u->state, "--model", (char *)u->model,
-        "--log-level", (char *)u->log_level, socket ? "--socket" : NULL, socket, NULL};
+        "--log-level", (char *)u->log_level, "--cors-origins", (char *)(u->cors ? u->cors : ""), socket ? "--socket" : NULL, socket, NULL};
     add_child(s, name, argv, SIGTERM);
 }
 

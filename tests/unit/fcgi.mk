@@ -1,5 +1,5 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
-FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_guard %D%/test_openapi
+FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_guard %D%/test_openapi %D%/test_limits
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -16,3 +16,5 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_guard_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_openapi_SOURCES = %D%/test_openapi.c
 %C%_test_openapi_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_limits_SOURCES = %D%/test_limits.c
+%C%_test_limits_LDADD = $(FCGI_TEST_LIBS)

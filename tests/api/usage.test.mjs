@@ -1,0 +1,107 @@
+// Usage per user and key equals the sum of the answers' own figures: whole, streamed, n > 1, lists of prompts, answers
+// that were cut off, workers that were killed.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+import { order, sleep, start } from './harness.mjs';
+
+let s, key, id;
+before(async () => { s = await start({ fake: true }); });
+after(() => s?.stop());
+beforeEach(async () => { ({ body: { key, id } } = await s.json('POST', '/api/keys', { name: 'counted' })); });
+
+const as = () => ({ authorization: `Bearer ${key}` });
+const NAMES = ['requests', 'prompt_tokens', 'cached_tokens', 'completion_tokens'];
+
+/** What the server counted for this test's key; waits until `requests` are there: the row is written after the reply. */
+async function counted(requests) {
+  for (let i = 0; ; i++) {
+    const r = await s.json('GET', '/api/usage');
+    assert.equal(r.status, 200, r.text);
+    const mine = r.body.items.filter((x) => x.key_id === id);
+    const sum = Object.fromEntries(NAMES.map((n) => [n, mine.reduce((a, x) => a + x[n], 0)]));
+    if (sum.requests >= requests || i > 250) return sum;
+    await sleep(20);
+  }
+}
+
+const add = (sum, u) => ({ requests: sum.requests + 1, prompt_tokens: sum.prompt_tokens + u.prompt_tokens,
+  cached_tokens: sum.cached_tokens + (u.prompt_tokens_details?.cached_tokens ?? 0), completion_tokens: sum.completion_tokens + u.completion_tokens });
+const none = { requests: 0, prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 };
+
+test('whole and streamed answers, n > 1, lists of prompts', async () => {
+  let sum = none;
+  for (const n of [1, 3]) sum = add(sum, (await s.chat({ messages: order({ text: 'some words of an answer' }), n }, as())).body.usage);
+  const r = await s.request('POST', '/v1/chat/completions', { messages: order({ text: 'a streamed one' }), n: 2, stream: true,
+    stream_options: { include_usage: true } }, as());
+  const events = (await r.text()).split('\n\n').filter((e) => e.startsWith('data: {'));
+  sum = add(sum, JSON.parse(events.at(-1).slice(6)).usage);
+  const texts = await s.json('POST', '/v1/completions', { prompt: ['fake:{"text":"x y z"}', 'another'], n: 2, max_tokens: 50 }, as());
+  sum = add(sum, texts.body.usage);
+  assert.deepEqual(await counted(4), sum);
+});
+
+test('a refused request costs nothing', async () => {
+  for (const body of [{ messages: [] }, { messages: order({ refuse: 'busy' }) }, { messages: order({ text: 'x' }), temperature: 9 }])
+    assert.notEqual((await s.chat(body, as())).status, 200);
+  const good = await s.chat({ messages: order({ text: 'x' }) }, as());
+  assert.deepEqual(await counted(1), add(none, good.body.usage));
+});
+
+async function cutOff(end) {
+  const stop = new AbortController();
+  const r = await fetch(`${s.url}/v1/chat/completions`, { method: 'POST', signal: stop.signal,
+    headers: { ...as(), 'content-type': 'application/json' },
+    body: JSON.stringify({ messages: order({ text: 'word '.repeat(300), token_ms: 10 }), stream: true }) });
+  let seen = 0;
+  try {
+    for await (const bytes of r.body) {
+      seen += (Buffer.from(bytes).toString().match(/"content":"[^"]/g) ?? []).length;
+      if (seen >= 10) end(stop);
+    }
+  } catch (e) {
+    assert.equal(e.name, 'AbortError');
+  }
+  return seen;
+}
+
+test('a stream that its client left counts its prompt and what came', async () => {
+  const prompt = (await s.chat({ messages: order({ text: 'word '.repeat(300), token_ms: 10 }), max_tokens: 1 }, as())).body.usage.prompt_tokens;
+  const seen = await cutOff((stop) => stop.abort());
+  const sum = await counted(2);
+  assert.equal(sum.requests, 2);
+  assert.equal(sum.prompt_tokens, 2 * prompt);
+  assert.ok(sum.completion_tokens >= seen + 1 && sum.completion_tokens < 300, `${sum.completion_tokens} counted, ${seen} seen`);
+});
+
+test('a stream whose worker was killed is counted by another', async () => {
+  const seen = await cutOff(() => {
+    for (const pid of s.childrenOf(s.pid('workers-stream'))) try { process.kill(pid, 'SIGKILL'); } catch { /* gone */ }
+  });
+  const sum = await counted(1);
+  assert.equal(sum.requests, 1);
+  assert.ok(sum.prompt_tokens > 0);
+  assert.ok(sum.completion_tokens >= seen - 1 && sum.completion_tokens < 300, `${sum.completion_tokens} counted, ${seen} seen`);
+  assert.equal((await counted(2)).requests, 1, 'once');
+});
+
+test('an engine that fails in mid-answer: what came is counted', async () => {
+  const r = await s.chat({ messages: order({ text: 'a b c d e f g h', fail_after: 4 }) }, as());
+  assert.equal(r.status, 503);
+  const sum = await counted(1);
+  assert.equal(sum.completion_tokens, 4);
+  assert.ok(sum.prompt_tokens > 0);
+});
+
+test('everyone\'s usage is for admins, one\'s own for each', async () => {
+  assert.equal((await s.json('POST', '/api/users', { name: 'una', password: 'a long password' })).status, 201);
+  const login = await s.json('POST', '/api/login', { name: 'una', password: 'a long password' }, { authorization: null });
+  const cookie = { authorization: null, cookie: login.headers.get('set-cookie').split(';')[0] };
+  const own = await s.json('GET', '/api/usage', undefined, cookie);
+  assert.deepEqual(own.body, { items: [], total: none });
+  assert.equal((await s.json('GET', '/api/admin/usage', undefined, cookie)).status, 403);
+  await s.chat({ messages: order({ text: 'x' }) }, as());
+  await counted(1);
+  const all = await s.json('GET', '/api/admin/usage?days=1');
+  assert.ok(all.body.items.some((x) => x.key_id === id && x.user_id));
+  assert.equal((await s.json('GET', '/api/usage?days=0')).status, 400);
+});
