@@ -201,6 +201,7 @@ bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e)
         if (b->recorded[i].shape.whole) {
             gpu_command_free(&b->gpu, &b->recorded[i].command);
             b->recorded[i--] = b->recorded[--b->n_recorded];
+            b->recorded[b->n_recorded].command = VK_NULL_HANDLE; /* it lives at i now */
         }
     }
     return gpu_buffer_create(&b->gpu, GPU_READBACK, need, "whole logits", w, e);

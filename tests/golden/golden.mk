@@ -1,7 +1,7 @@
 # golden tests: whole models on a backend against reference outputs
-GOLDEN_TESTS = %D%/test_demo_cpu %D%/test_families_cpu
+GOLDEN_TESTS = %D%/test_demo_cpu %D%/test_families_cpu %D%/test_hybrid_cpu
 if VULKAN
-GOLDEN_TESTS += %D%/test_demo_vulkan %D%/test_families_vulkan
+GOLDEN_TESTS += %D%/test_demo_vulkan %D%/test_families_vulkan %D%/test_hybrid_vulkan
 endif
 check_PROGRAMS += $(GOLDEN_TESTS)
 TESTS += $(GOLDEN_TESTS)
@@ -21,4 +21,10 @@ GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
 %C%_test_families_vulkan_SOURCES = %D%/test_families.c $(GOLDEN_SOURCES)
 %C%_test_families_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
 %C%_test_families_vulkan_LDADD = $(GOLDEN_LIBS)
-EXTRA_DIST += %D%/make_moe.py %D%/reference_dense.py
+%C%_test_hybrid_cpu_SOURCES = %D%/test_hybrid.c $(GOLDEN_SOURCES)
+%C%_test_hybrid_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"'
+%C%_test_hybrid_cpu_LDADD = $(GOLDEN_LIBS)
+%C%_test_hybrid_vulkan_SOURCES = %D%/test_hybrid.c $(GOLDEN_SOURCES)
+%C%_test_hybrid_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
+%C%_test_hybrid_vulkan_LDADD = $(GOLDEN_LIBS)
+EXTRA_DIST += %D%/make_moe.py %D%/reference_dense.py %D%/reference_states.py

@@ -45,6 +45,7 @@ struct loaded { /* one family's truths */
     cJSON *json;
     const cJSON *form;
     struct tensor_file file;
+    struct tensor_file states; /* of recurrent layers, where they are not in `file`; may be empty */
 };
 
 static void must(bool ok, const struct err *e)
@@ -62,11 +63,15 @@ static void load(struct loaded *l, const struct golden_case *c)
     l->form = json_member(json_member(l->json, "forms"), c->form);
     assert_non_null(l->form);
     must(file_join(path, sizeof path, c->dir, "logits.safetensors", &e) && tensor_file_open(&l->file, path, &e), &e);
+    must(file_join(path, sizeof path, c->dir, "states.safetensors", &e), &e);
+    if (file_exists(path))
+        must(tensor_file_open(&l->states, path, &e), &e);
 }
 
 static void unload(struct loaded *l)
 {
     tensor_file_close(&l->file);
+    tensor_file_close(&l->states);
     cJSON_Delete(l->json);
 }
 
@@ -87,6 +92,8 @@ static float *truth(const struct loaded *l, size_t *n, const char *fmt, ...)
     vsnprintf(name, sizeof name, fmt, ap);
     va_end(ap);
     const struct tensor *t = tensor_table_find(&l->file.tensors, name);
+    if (!t)
+        t = tensor_table_find(&l->states.tensors, name);
     if (!t)
         return NULL;
     float *copy = malloc(t->bytes);
