@@ -27,13 +27,13 @@ static bool set_variable(struct chat_request *c, const char *name, cJSON *v, str
 bool chat_set_effort(struct chat_request *c, const struct request *r, const char *effort, const char *field,
                      struct err *e)
 {
-    static const char *const levels[] = {"none", "minimal", "low", "medium", "high", "xhigh", NULL};
+    static const char *const levels[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max", NULL};
     const struct chat_traits *t = traits_of(r);
     int i = 0;
     while (levels[i] && strcmp(levels[i], effort))
         i++;
     if (!levels[i])
-        return err_field(e, ERR_INPUT, field, "must be none, minimal, low, medium, high or xhigh");
+        return err_field(e, ERR_INPUT, field, "must be none, minimal, low, medium, high, xhigh or max");
     if (t->effort)
         return set_variable(c, "reasoning_effort", cJSON_CreateString(effort), e);
     if (i == 0 && t->thinking_switch)

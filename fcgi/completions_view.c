@@ -165,7 +165,7 @@ void completions_stream_begin(struct completions_view *v)
     openai_id(id, "cmpl-", v->r);
     openai_head(&v->head, id, "text_completion", v->r);
     sse_start(&v->sse, v->r);
-    sse_guard(&v->sse);
+    sse_guard(&v->sse, STREAM_CHAT);
     for (int i = 0; v->c->echo && i < v->x->n; i++) {
         const struct buf *echo = &v->c->echoes[i / v->c->n];
         send_chunk(v, i, echo->data ? echo->data : "", echo->len, NULL);

@@ -121,6 +121,8 @@ bool generation_event(struct generation *g, const struct engine_event *ev, struc
     case ENGINE_DONE:
         ok = finish(g, e);
         g->finish = ev->finish;
+        if (ev->stop_string)
+            buf_puts(&g->stop_string, ev->stop_string);
         g->usage = ev->usage;
         g->state = GENERATION_DONE;
         break;
@@ -149,6 +151,7 @@ void generation_fini(struct generation *g)
     chat_parser_destroy(&g->parser);
     buf_fini(&g->reasoning);
     buf_fini(&g->content);
+    buf_fini(&g->stop_string);
     for (int i = 0; i < g->n_calls; i++) {
         buf_fini(&g->calls[i]->name);
         buf_fini(&g->calls[i]->arguments);

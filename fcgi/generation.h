@@ -49,6 +49,7 @@ struct generation {
     double decode_ms;         /* the engine's time from the first token to the newest */
     double first_ms, last_ms; /* clock_ms of the first and the newest token; 0: none */
     enum engine_finish finish;  /* DONE */
+    struct buf stop_string;     /* DONE by ENGINE_STOP_STRING: which one */
     struct engine_usage usage;  /* DONE */
     struct err error;           /* FAILED */
 };

@@ -11,9 +11,16 @@
 #define FCGI_END_REQUEST 3
 #define FCGI_STDOUT 6
 
-static const char last_words[] =
-    "data: {\"error\":{\"message\":\"the process that served this stream died; ask again\",\"type\":\"server_error\","
-    "\"param\":null,\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n";
+#define WORDS "the process that served this stream died; ask again"
+static const char *const last_words[STREAM_FORM__N] = {
+    [STREAM_CHAT] = "data: {\"error\":{\"message\":\"" WORDS "\",\"type\":\"server_error\",\"param\":null,"
+                    "\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n",
+    [STREAM_RESPONSES] = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" WORDS "\","
+                         "\"param\":null}\n\n",
+    [STREAM_MESSAGES] = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
+                        "\"message\":\"" WORDS "\"}}\n\n",
+};
+#define MAX_WORDS 256
 
 struct handover {
     int32_t slot, request;
@@ -40,7 +47,7 @@ bool guard_init(struct guard *g, struct err *e)
 void guard_fini(struct guard *g)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        guard_end(g, i, STREAM_NONE);
+        guard_end(g, i, STREAM_NONE, STREAM_CHAT);
     close(g->master_fd);
     close(g->child_fd);
 }
@@ -48,7 +55,7 @@ void guard_fini(struct guard *g)
 void guard_forget(struct guard *g)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        guard_end(g, i, STREAM_NONE);
+        guard_end(g, i, STREAM_NONE, STREAM_CHAT);
     close(g->master_fd);
     g->master_fd = -1;
 }
@@ -89,7 +96,7 @@ void guard_collect(struct guard *g)
                 close(connection);
             continue;
         }
-        guard_end(g, h.slot, STREAM_NONE); /* the connection before: long finished */
+        guard_end(g, h.slot, STREAM_NONE, STREAM_CHAT); /* the connection before: long finished */
         g->streams[h.slot] = (struct guard_stream){.fd = connection, .request = (uint16_t)h.request};
     }
 }
@@ -103,17 +110,18 @@ static size_t put_record(unsigned char *out, int type, uint16_t request, const v
     return sizeof head + len;
 }
 
-void guard_end(struct guard *g, int slot, enum stream_state state)
+void guard_end(struct guard *g, int slot, enum stream_state state, enum stream_form form)
 {
     struct guard_stream *s = &g->streams[slot];
     if (s->fd < 0)
         return;
     if (state != STREAM_NONE) {
-        unsigned char out[sizeof last_words + 64];
+        unsigned char out[MAX_WORDS + 64];
+        const char *words = last_words[form >= 0 && form < STREAM_FORM__N ? form : STREAM_CHAT];
         const unsigned char end[8] = {0};
         /* a blank line ends an event that was half written; some readers stumble over a needless one */
         size_t n = state == STREAM_WRITING ? put_record(out, FCGI_STDOUT, s->request, "\n\n", 2) : 0;
-        n += put_record(out + n, FCGI_STDOUT, s->request, last_words, sizeof last_words - 1);
+        n += put_record(out + n, FCGI_STDOUT, s->request, words, strnlen(words, MAX_WORDS));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);
         bool sent = send(s->fd, out, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;

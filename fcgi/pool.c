@@ -108,7 +108,7 @@ static void note_death(struct pool *pool, int slot, int status)
     struct shared_child *c = &pool->board->child[slot];
     bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     guard_collect(&pool->guard); /* it may have accepted only just now */
-    guard_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE);
+    guard_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE, (enum stream_form)c->form);
     int64_t age = now_ms() - pool->born_ms[slot];
     if (failed) {
         pool->board->crashed++;

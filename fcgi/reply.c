@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
+#include "fcgi/anthropic.h"
 #include "fcgi/limits.h"
 #include "fcgi/request.h"
 #include "fcgi/reply_head.h"
@@ -88,6 +89,8 @@ bool reply_head(struct request *r, int status, const char *content_type)
     int n = snprintf(head, sizeof head, "Status: %d %s\r\nX-Request-Id: %s\r\n%s%s%s", status, reply_reason(status),
                      r->id, content_type ? "Content-Type: " : "", content_type ? content_type : "",
                      content_type ? "\r\n" : "");
+    if (anthropic_speaks(r))
+        reply_header(r, "Request-Id", r->id); /* where its clients look for it */
     r->replied = true;
     r->status = status;
     bool ok = FCGX_PutStr(head, n, r->fcgx->out) == n;
@@ -177,7 +180,10 @@ bool reply_error(struct request *r, const struct err *e)
     }
     if (status == 401)
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
-    reply_error_object(&b, r, e);
+    if (anthropic_speaks(r))
+        anthropic_error(&b, r, e);
+    else
+        reply_error_object(&b, r, e);
     reply_header(r, "Cache-Control", "no-store");
     reply_bytes(r, status, "application/json", b.data ? b.data : "", b.len);
     buf_fini(&b);

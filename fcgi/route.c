@@ -22,6 +22,7 @@
 #define TABLES(X)                                                                                                      \
     X(chat)                                                                                                            \
     X(completions)                                                                                                     \
+    X(messages)                                                                                                        \
     X(models)                                                                                                          \
     X(text)                                                                                                            \
     X(health)                                                                                                          \

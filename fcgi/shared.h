@@ -27,9 +27,12 @@ enum child_state { CHILD_NONE, CHILD_STARTING, CHILD_IDLE, CHILD_BUSY, CHILD_LEA
 
 enum stream_state {
     STREAM_NONE,
-    STREAM_OPEN,    /* OpenAI's stream is open on the connection, at the end of an event */
+    STREAM_OPEN,    /* a stream is open on the connection, at the end of an event */
     STREAM_WRITING, /* and an event may be half written */
 };
+
+/* Whose events the stream carries: what the last words must look like. */
+enum stream_form { STREAM_CHAT, STREAM_RESPONSES, STREAM_MESSAGES, STREAM_FORM__N };
 
 struct shared_child {
     _Atomic int32_t pid;
@@ -37,6 +40,7 @@ struct shared_child {
     _Atomic int64_t since_ms;   /* Unix time of the last change */
     _Atomic uint64_t requests;
     _Atomic int32_t stream; /* enum stream_state: see guard.h */
+    _Atomic int32_t form;   /* enum stream_form, set before `stream` */
     /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is counted by another. */
     _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
     _Atomic int32_t usage_pid;       /* who wrote this */

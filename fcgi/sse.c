@@ -30,9 +30,11 @@ static void mark(struct sse *s, enum stream_state state)
         atomic_store(&s->r->slot->stream, (int32_t)state);
 }
 
-void sse_guard(struct sse *s)
+void sse_guard(struct sse *s, enum stream_form form)
 {
     s->guarded = true;
+    if (s->r->slot)
+        atomic_store(&s->r->slot->form, (int32_t)form);
     mark(s, STREAM_OPEN);
 }
 

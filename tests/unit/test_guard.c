@@ -58,7 +58,7 @@ static void test_an_open_stream_gets_its_last_words(void **state)
     char text[1024];
     accept_and_die(7, 300);
     guard_collect(&guard);
-    guard_end(&guard, 7, STREAM_OPEN);
+    guard_end(&guard, 7, STREAM_OPEN, STREAM_CHAT);
     assert_int_equal(read_record(300, text, sizeof text), 6);
     assert_memory_equal(text, "data: {\"error\":", 15);
     assert_non_null(strstr(text, "\n\ndata: [DONE]\n\n"));
@@ -68,12 +68,30 @@ static void test_an_open_stream_gets_its_last_words(void **state)
     assert_int_equal(read_record(300, text, sizeof text), 0);
 }
 
+static void test_each_form_has_its_own_words(void **state)
+{
+    static const char *const begin[STREAM_FORM__N] = {"data: {\"error\":{", "event: error\ndata: {\"type\":\"error\",\"code\":",
+                                                      "event: error\ndata: {\"type\":\"error\",\"error\":{"};
+    for (int form = 0; form < STREAM_FORM__N; form++) {
+        char text[1024];
+        accept_and_die(3, 9);
+        guard_collect(&guard);
+        guard_end(&guard, 3, STREAM_OPEN, (enum stream_form)form);
+        assert_int_equal(read_record(9, text, sizeof text), 6);
+        assert_memory_equal(text, begin[form], strlen(begin[form]));
+        assert_string_equal(text + strlen(text) - 2, "\n\n");
+        assert_int_equal(strstr(text, "[DONE]") != NULL, form == STREAM_CHAT);
+        if (form + 1 < STREAM_FORM__N)
+            close(nginx_end);
+    }
+}
+
 static void test_a_half_written_event_is_ended_first(void **state)
 {
     char text[1024];
     accept_and_die(0, 1);
     guard_collect(&guard);
-    guard_end(&guard, 0, STREAM_WRITING);
+    guard_end(&guard, 0, STREAM_WRITING, STREAM_CHAT);
     assert_int_equal(read_record(1, text, sizeof text), 6);
     assert_string_equal(text, "\n\n");
     assert_int_equal(read_record(1, text, sizeof text), 6);
@@ -85,9 +103,9 @@ static void test_without_a_stream_the_connection_just_closes(void **state)
     char text[1024];
     accept_and_die(5, 1);
     guard_collect(&guard);
-    guard_end(&guard, 5, STREAM_NONE);
+    guard_end(&guard, 5, STREAM_NONE, STREAM_CHAT);
     assert_int_equal(read_record(1, text, sizeof text), 0);
-    guard_end(&guard, 5, STREAM_OPEN); /* nothing is there any more */
+    guard_end(&guard, 5, STREAM_OPEN, STREAM_CHAT); /* nothing is there any more */
 }
 
 static void test_the_next_connection_replaces_the_last(void **state)
@@ -100,7 +118,7 @@ static void test_the_next_connection_replaces_the_last(void **state)
     char byte;
     assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), 0); /* closed without a word */
     close(first);
-    guard_end(&guard, 5, STREAM_OPEN);
+    guard_end(&guard, 5, STREAM_OPEN, STREAM_CHAT);
     assert_int_equal(read_record(2, text, sizeof text), 6);
 }
 
@@ -120,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_open_stream_gets_its_last_words, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_form_has_its_own_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_half_written_event_is_ended_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_a_stream_the_connection_just_closes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_next_connection_replaces_the_last, set_up, tear_down),

@@ -1,0 +1,28 @@
+/* Conversations of other forms (Responses, Messages) turned into chat's messages, as chat_request.h takes them. Texts
+ * are referred to, not copied: the body's tree must outlive what is built. `failed`: no memory. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "engine/base/err.h"
+
+struct chat_build {
+    cJSON *messages;  /* the list, owned by the caller */
+    cJSON *assistant; /* the assistant's message that may still grow, or NULL */
+    bool failed;
+};
+
+/* A new message at the end; ends the assistant's. NULL: no memory. */
+cJSON *chat_build_message(struct chat_build *b, const char *role);
+/* The assistant's message that grows, begun where there is none. */
+cJSON *chat_build_assistant(struct chat_build *b);
+/* Adds a text to the message's content; several become parts. */
+void chat_build_text(struct chat_build *b, cJSON *message, const char *text);
+void chat_build_reasoning(struct chat_build *b, cJSON *message, const char *text);
+/* arguments: JSON text, copied. */
+void chat_build_call(struct chat_build *b, cJSON *message, const char *id, const char *name, const char *arguments);
+/* Names a member of an object after another tree's value (NULL: nothing is added). */
+void chat_build_refer(struct chat_build *b, cJSON *o, const char *name, const cJSON *value);
+/* After an error of chat's readers over what was built: puts `to` in the place of `from` in the field's name, where it
+ * stands. Always false. */
+bool chat_build_rename(struct err *e, const char *from, const char *to);

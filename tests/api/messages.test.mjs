@@ -1,0 +1,206 @@
+// POST /v1/messages and count_tokens: Anthropic's form, whole and streamed, and its errors.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { events } from './answers.mjs';
+import { order, start } from './harness.mjs';
+
+let s;
+before(async () => { s = await start({ fake: true }); });
+after(() => s?.stop());
+
+const ask = (body, headers) => s.json('POST', '/v1/messages', { model: 'demo-model', max_tokens: 400, ...body }, headers);
+const say = (o) => ({ messages: order(o) });
+const tools = [{ name: 'get_weather', description: 'Weather of a town',
+  input_schema: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'] } }];
+const call = (town) => `<tool_call>\n{"name": "get_weather", "arguments": {"town": "${town}", "days": 3}}\n</tool_call>`;
+
+async function stream(body) {
+  const r = await s.request('POST', '/v1/messages', { model: 'demo-model', max_tokens: 400, ...body, stream: true });
+  assert.equal(r.status, 200);
+  const out = [];
+  for await (const { event, data } of events(r)) {
+    assert.equal(event, data.type, 'the event has its name twice');
+    out.push(data);
+  }
+  return out;
+}
+
+test('a whole message', async () => {
+  const r = await ask(say({ text: 'Hello there.' }));
+  assert.equal(r.status, 200, r.text);
+  assert.match(r.body.id, /^msg_[0-9a-f]{24}$/);
+  assert.equal(r.headers.get('request-id'), r.headers.get('x-request-id'));
+  assert.deepEqual([r.body.type, r.body.role, r.body.model], ['message', 'assistant', 'demo-model']);
+  assert.deepEqual(r.body.content, [{ type: 'text', text: 'Hello there.', citations: null }]);
+  assert.deepEqual([r.body.stop_reason, r.body.stop_sequence], ['end_turn', null]);
+  assert.ok(r.body.usage.input_tokens > 0 && r.body.usage.output_tokens > 0);
+});
+
+test('max_tokens ends with max_tokens', async () => {
+  const r = await ask({ ...say({ text: 'one two three four' }), max_tokens: 2 });
+  assert.equal(r.body.stop_reason, 'max_tokens');
+  assert.equal(r.body.usage.output_tokens, 2);
+});
+
+test('a system message may stand between the others', async () => {
+  const r = await ask({ messages: [{ role: 'user', content: 'hi' }, { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] },
+    ...order({ text: 'Yes.' })] });
+  assert.equal(r.body.content?.[0].text, 'Yes.', r.text);
+});
+
+test('thinking and text are blocks; thinking is signed', async () => {
+  const r = await ask({ ...say({ text: '<think>\nA greeting.\n</think>\n\nHello!' }), max_tokens: 3000,
+    thinking: { type: 'enabled', budget_tokens: 2000 } });
+  assert.equal(r.status, 200, r.text);
+  assert.deepEqual(r.body.content.map((b) => b.type), ['thinking', 'text']);
+  assert.equal(r.body.content[0].thinking.trim(), 'A greeting.');
+  assert.match(r.body.content[0].signature, /^[0-9a-f]{16}$/);
+  assert.equal(r.body.content[1].text, 'Hello!');
+});
+
+test('a tool loop, with the blocks sent back as they came', async () => {
+  const first = await ask({ ...say({ text: `Let me look.\n${call('Köln')}\n${call('Bonn')}` }), tools });
+  assert.equal(first.body.stop_reason, 'tool_use', first.text);
+  assert.deepEqual(first.body.content.map((b) => b.type), ['text', 'tool_use', 'tool_use']);
+  const [, a, b] = first.body.content;
+  assert.match(a.id, /^toolu_[0-9A-Za-z]{24}$/);
+  assert.deepEqual([a.name, a.input], ['get_weather', { town: 'Köln', days: 3 }]);
+  assert.equal(b.input.town, 'Bonn');
+  const second = await ask({ tools, messages: [...order({ text: 'x' }), { role: 'assistant', content: first.body.content },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: a.id, content: 'rain' },
+      { type: 'tool_result', tool_use_id: b.id, is_error: true, content: [{ type: 'text', text: 'no such town' }] },
+      { type: 'text', text: 'fake:{"text":"It rains."}' }] }] });
+  assert.equal(second.status, 200, second.text);
+  assert.equal(second.body.content[0].text, 'It rains.');
+});
+
+test('disable_parallel_tool_use ends after the first call', async () => {
+  const r = await ask({ ...say({ text: `${call('A')}\n${call('B')}`, token_ms: 1 }), tools,
+    tool_choice: { type: 'auto', disable_parallel_tool_use: true } });
+  assert.equal(r.body.content.length, 1, r.text);
+  assert.equal(r.body.stop_reason, 'tool_use');
+});
+
+test('tool_choice none: the text stays text', async () => {
+  const r = await ask({ ...say({ text: call('A') }), tools, tool_choice: { type: 'none' } });
+  assert.equal(r.body.content[0].type, 'text');
+  assert.ok(r.body.content[0].text.includes('get_weather'));
+});
+
+test('the events come in the documented order', async () => {
+  const list = await stream({ ...say({ text: `<think>\nHm.\n</think>\n\nGrüße 世界\n${call('Köln')}` }), tools, max_tokens: 3000,
+    thinking: { type: 'adaptive' } });
+  const names = list.map((e) => e.type).filter((n, i, all) => n !== 'ping' && n !== all[i - 1]);
+  const block = ['content_block_start', 'content_block_delta', 'content_block_stop'];
+  assert.deepEqual(names, ['message_start', ...block, ...block, ...block, 'message_delta', 'message_stop']);
+  assert.ok(list.some((e) => e.type === 'ping'));
+  const start = list[0].message;
+  assert.deepEqual([start.content, start.stop_reason, start.role], [[], null, 'assistant']);
+  const starts = list.filter((e) => e.type === 'content_block_start');
+  assert.deepEqual(starts.map((e) => [e.index, e.content_block.type]), [[0, 'thinking'], [1, 'text'], [2, 'tool_use']]);
+  assert.deepEqual(starts[2].content_block.input, {});
+  const join = (i, type, name) => list.filter((e) => e.index === i && e.delta?.type === type).map((e) => e.delta[name]).join('');
+  assert.equal(join(0, 'thinking_delta', 'thinking').trim(), 'Hm.');
+  assert.match(join(0, 'signature_delta', 'signature'), /^[0-9a-f]{16}$/);
+  assert.equal(join(1, 'text_delta', 'text').trim(), 'Grüße 世界');
+  assert.deepEqual(JSON.parse(join(2, 'input_json_delta', 'partial_json')), { town: 'Köln', days: 3 });
+  const last = list.at(-2);
+  assert.deepEqual(last.delta, { stop_reason: 'tool_use', stop_sequence: null });
+  assert.equal(last.usage.input_tokens, start.usage.input_tokens);
+  assert.ok(last.usage.output_tokens > 0);
+});
+
+test('an engine that fails ends the stream with an error event, a whole reply with its status', async () => {
+  const list = await stream(say({ text: 'one two three four', fail_after: 2 }));
+  assert.equal(list.at(-1).type, 'error');
+  assert.equal(list.at(-1).error.type, 'overloaded_error');
+  assert.ok(!list.some((e) => e.type === 'message_stop'));
+  const whole = await ask(say({ text: 'one two three four', fail_after: 2 }));
+  assert.equal(whole.status, 503);
+  assert.equal(whole.body.type, 'error');
+});
+
+test('count_tokens counts what the message then costs', async () => {
+  const body = { model: 'demo-model', system: 'Be brief.', tools, ...say({ text: 'x' }) };
+  const count = await s.json('POST', '/v1/messages/count_tokens', body);
+  assert.equal(count.status, 200, count.text);
+  const r = await ask(body);
+  assert.equal(count.body.input_tokens, r.body.usage.input_tokens);
+  const bad = await s.json('POST', '/v1/messages/count_tokens', { ...body, max_tokens: 5 });
+  assert.equal(bad.status, 400);
+  assert.match(bad.body.error.message, /^max_tokens:/);
+});
+
+const user = { role: 'user', content: 'hi' };
+const cases = [
+  ['max_tokens', { max_tokens: undefined }],
+  ['max_tokens', { max_tokens: 0 }],
+  ['max_tokens', { max_tokens: 'many' }],
+  ['messages', { messages: undefined }],
+  ['messages', { messages: [] }],
+  ['messages', { messages: 'hi' }],
+  ['messages', { messages: [user, { role: 'assistant', content: 'I beg' }] }],
+  ['messages[0].role', { messages: [{ role: 'tool', content: 'x' }] }],
+  ['messages[0].content', { messages: [{ role: 'user' }] }],
+  ['messages[0].content[0].type', { messages: [{ role: 'user', content: [{ type: 'image', source: {} }] }] }],
+  ['messages[0].content[0]', { messages: [{ role: 'user', content: [{ type: 'text' }] }] }],
+  ['messages[0].content[0].tool_use_id', { messages: [{ role: 'user', content: [{ type: 'tool_result' }] }] }],
+  ['messages[1].content[0]', { messages: [user, { role: 'assistant', content: [{ type: 'tool_use', id: 'a' }] }, user] }],
+  ['messages[1].content[0].type', { messages: [user, { role: 'assistant', content: [{ type: 'redacted_thinking', data: 'x' }] }, user] }],
+  ['system', { system: 5 }],
+  ['system[0]', { system: [{ type: 'image' }] }],
+  ['temperature', { temperature: 3 }],
+  ['top_k', { top_k: 1.5 }],
+  ['stop_sequences', { stop_sequences: 'x' }],
+  ['stop_sequences', { stop_sequences: [''] }],
+  ['stream', { stream: 1 }],
+  ['tools', { tools: {} }],
+  ['tools[0].type', { tools: [{ type: 'bash_20250124', name: 'bash' }] }],
+  ['tools[0].input_schema', { tools: [{ name: 'f' }] }],
+  ['tools[0].input_schema', { tools: [{ name: 'f', input_schema: 5 }] }],
+  ['tools[0].name', { tools: [{ name: 'a b', input_schema: {} }] }],
+  ['tools[0].defer_loading', { tools: [{ name: 'f', input_schema: {}, defer_loading: true }] }],
+  ['tool_choice', { tools, tool_choice: 'auto' }],
+  ['tool_choice', { tools, tool_choice: { type: 'always' } }],
+  ['tool_choice', { tool_choice: { type: 'auto' } }],
+  ['thinking.type', { thinking: { type: 'deep' } }],
+  ['thinking.budget_tokens', { thinking: { type: 'enabled' } }],
+  ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 5 } }],
+  ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 2000 } }],
+  ['output_config.effort', { output_config: { effort: 'huge' } }],
+  ['mcp_servers', { mcp_servers: [] }],
+  ['container', { container: 'x' }],
+  ['nonsense', { nonsense: 1 }],
+];
+for (const [field, change] of cases) {
+  test(`400 ${field}: ${JSON.stringify(change).slice(0, 70)}`, async () => {
+    const r = await ask({ messages: [user], ...change });
+    assert.equal(r.status, 400, r.text);
+    assert.deepEqual(Object.keys(r.body).sort(), ['error', 'request_id', 'type']);
+    assert.equal(r.body.error.type, 'invalid_request_error');
+    assert.ok(r.body.error.message.startsWith(`${field}: `), r.text);
+  });
+}
+
+test('every failure has Anthropic\'s shape', async () => {
+  const shape = (r, status, type) => {
+    assert.equal(r.status, status, r.text);
+    assert.equal(r.body.type, 'error', r.text);
+    assert.equal(r.body.error.type, type);
+    assert.equal(r.body.request_id, r.headers.get('request-id'));
+  };
+  shape(await ask({ messages: [user] }, { authorization: null, 'x-api-key': 'sk-no' }), 401, 'authentication_error');
+  shape(await ask({ messages: [user], model: 'claude' }), 404, 'not_found_error');
+  shape(await s.json('GET', '/v1/messages'), 405, 'invalid_request_error');
+  shape(await s.json('POST', '/v1/messages/nothing', {}), 404, 'not_found_error');
+  shape(await s.json('POST', '/v1/messages', '{', { 'content-type': 'application/json' }), 400, 'invalid_request_error');
+  shape(await s.json('POST', '/v1/messages', '{}', { 'content-type': 'text/plain' }), 415, 'invalid_request_error');
+  shape(await ask({ messages: [{ role: 'user', content: 'x'.repeat(17 << 20) }] }), 413, 'request_too_large');
+  shape(await ask({ messages: [user] }, { 'anthropic-version': '2023-01-01' }), 400, 'invalid_request_error');
+  shape(await ask(say({ refuse: 'busy' })), 503, 'overloaded_error');
+  const limit = await ask(say({ refuse: 'limit' }));
+  shape(limit, 400, 'invalid_request_error');
+  assert.match(limit.body.error.message, /^messages: /);
+  const good = await ask(say({ text: 'x' }), { authorization: null, 'x-api-key': s.key, 'anthropic-version': '2023-06-01' });
+  assert.equal(good.status, 200, good.text);
+});
