@@ -9,8 +9,7 @@ static void fill_rows(const struct heap_part *p, int source, int64_t first, int6
     device_layout_rows(p->sources[source], p->extra, p->plane, first, n, out);
 }
 
-/* A stack of matrices packed alike, one below the other. */
-static bool plan_stack(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e)
+bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e)
 {
     if (!device_layout_of(w[0], &m->layout, e)) {
         return false;
@@ -43,7 +42,7 @@ static bool plan_stack(struct heap *h, const struct weight *const *w, int n, str
 
 static bool plan_matrix(struct heap *h, const struct weight *w, struct device_matrix *m, struct err *e)
 {
-    return w->type == WEIGHT_NONE || plan_stack(h, &w, 1, m, e);
+    return w->type == WEIGHT_NONE || device_matrix_plan(h, &w, 1, m, e);
 }
 
 /* Vectors are read four floats at a time up to a multiple of 32. */
@@ -117,7 +116,7 @@ static bool plan_attention(struct heap *h, const struct attention_plan *a, struc
     if (device_layout_equal(&q, &k) && device_layout_equal(&q, &v)) {
         l->n_qkv = 1;
         const int64_t rows[3] = {a->wq.rows, a->wk.rows, a->wv.rows};
-        if (!plan_stack(h, w, 3, &l->qkv[0], e) || !plan_biases(h, bias, rows, 3, &l->b_qkv[0], e)) {
+        if (!device_matrix_plan(h, w, 3, &l->qkv[0], e) || !plan_biases(h, bias, rows, 3, &l->b_qkv[0], e)) {
             return false;
         }
     } else {
@@ -149,7 +148,7 @@ static bool plan_delta_net(struct heap *h, const struct delta_net_plan *p, struc
         }
         for (n = 1; i + n < 4 && device_layout_of(w[i + n], &other, e) && device_layout_equal(&first, &other); n++) {
         }
-        if (!plan_stack(h, w + i, n, &d->in[d->n_in++], e)) {
+        if (!device_matrix_plan(h, w + i, n, &d->in[d->n_in++], e)) {
             return false;
         }
     }
@@ -172,7 +171,7 @@ static bool plan_gate_up(struct heap *h, const struct weight *gate, const struct
     if (!device_layout_equal(&a, &b)) {
         return err_set(e, ERR_UNSUPPORTED, "%s and %s are packed differently", gate->name, up->name);
     }
-    if (!plan_stack(h, w, 2, &m->gate_up, e) || !plan_biases(h, bias, rows, 2, &m->b_gate_up, e)) {
+    if (!device_matrix_plan(h, w, 2, &m->gate_up, e) || !plan_biases(h, bias, rows, 2, &m->b_gate_up, e)) {
         return false;
     }
     m->gate_up.rows = (uint32_t)gate->rows;

@@ -51,4 +51,7 @@ struct device_model {
 
 /* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload. */
 bool device_model_plan(struct device_model *m, const struct model_plan *plan, struct err *e);
+/* Notes a stack of n (<= HEAP_SOURCES) matrices packed alike, one below the other, as one matrix; fills its layout now, its
+ * addresses with heap_commit. w must outlive the upload. */
+bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e);
 void device_model_fini(struct device_model *m, struct gpu *g); /* accepts a zeroed struct */
