@@ -10,6 +10,7 @@
 #include "engine/cpu/open.h"
 #include "engine/cpu/router.h"
 #include "engine/cpu/step.h"
+#include "engine/experts/expert_store.h"
 
 /* Pages come zeroed and become real when first written: blocks that no sequence has used cost nothing. */
 static bool map_memory(void *at, size_t bytes, const char *what, struct err *e)
@@ -161,11 +162,21 @@ static bool copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n,
     return true;
 }
 
+/* All of the plan's; with a store its budget in place of the experts. */
+static uint64_t weight_bytes(const struct model_plan *plan, const struct expert_store *experts)
+{
+    struct expert_counters c;
+    if (!experts)
+        return layout_weight_bytes(plan);
+    expert_store_counters(experts, &c);
+    return layout_dense_bytes(plan) + c.budget_bytes;
+}
+
 static void memory(const struct backend *b, struct backend_memory *m)
 {
     size_t logits = (size_t)b->logits_rows * (size_t)b->plan->n_vocab * sizeof(float);
     size_t tops = (size_t)b->top_rows * (BACKEND_MAX_TOP * 8 + 4);
-    *m = (struct backend_memory){.weights = layout_weight_bytes(b->plan),
+    *m = (struct backend_memory){.weights = weight_bytes(b->plan, b->params.experts),
                                  .kv = b->kv_bytes,
                                  .state = b->state_values * sizeof(float) * (size_t)b->params.n_states,
                                  .work = b->work_bytes + logits + tops};
@@ -196,7 +207,7 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
                        .n_workers = p->n_threads > 0 ? p->n_threads : pool_default_threads()};
     /* One row of logits: what decoding needs; more come when whole logits are asked for. */
     size_t results = (size_t)plan->n_vocab * sizeof(float) + BACKEND_MAX_TOP * 8 + 4;
-    *m = (struct backend_memory){.weights = layout_weight_bytes(plan),
+    *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
                                  .kv = layout_kv_bytes(&l),
                                  .state = layout_state_values(&l, NULL) * sizeof(float) * (size_t)p->n_states,
                                  .work = layout_work(&l, NULL, NULL) + results};

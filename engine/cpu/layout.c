@@ -5,6 +5,7 @@
 #include "engine/cpu/kv_layout.h"
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/rope.h"
+#include "engine/experts/expert_store.h"
 
 struct widest { /* of all layers */
     size_t q, k, v, mixed, gates, experts, used, d_ff, shared, row;
@@ -46,11 +47,14 @@ static void widen(struct widest *m, const struct layer_plan *layer)
         raise_to(&m->shared, (size_t)layer->moe.shared.d_ff);
 }
 
-static struct widest measure(const struct model_plan *plan)
+static struct widest measure(const struct layout *l)
 {
+    const struct model_plan *plan = l->plan;
     struct widest m = {.row = (size_t)plan->d_model};
     for (int32_t i = 0; i < plan->n_layer; i++)
         widen(&m, &plan->layers[i]);
+    if (l->params->experts) /* the next router's input lies in the mixers' place */
+        raise_to(&m.mixed, (size_t)plan->d_model);
     return m;
 }
 
@@ -123,11 +127,22 @@ static void take_ropes(const struct layout *l, struct placer *p, struct backend 
     }
 }
 
+static void take_stream(struct placer *p, const struct widest *m, size_t d, int32_t max_rows, struct stream *s)
+{
+    size_t rows = (size_t)(max_rows < STREAM_PART_ROWS ? max_rows : STREAM_PART_ROWS);
+    s->parts = take(p, rows * (m->used + 1) * d * sizeof(float));
+    s->wants = take(p, m->experts * sizeof *s->wants);
+    s->ids = take(p, (m->experts + 1) * sizeof *s->ids);
+    s->next_router = take(p, rows * m->experts * sizeof(float));
+    s->next_ids = take(p, rows * m->used * sizeof(int32_t));
+    s->seen = take(p, m->experts * sizeof *s->seen);
+}
+
 size_t layout_work(const struct layout *l, struct backend *b, char *memory)
 {
     struct backend ignored;
     struct worker none;
-    struct widest m = measure(l->plan);
+    struct widest m = measure(l);
     struct placer p = {.memory = memory};
     size_t n = (size_t)l->params->max_rows, d = (size_t)l->plan->d_model;
     if (!b)
@@ -152,6 +167,8 @@ size_t layout_work(const struct layout *l, struct backend *b, char *memory)
     b->shared_gate = take(&p, n * sizeof(float));
     b->out_rows = take(&p, HEAD_ROWS * d * sizeof(float));
     b->chunk_stats = take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
+    if (l->params->experts)
+        take_stream(&p, &m, d, l->params->max_rows, &b->stream);
     take_ropes(l, &p, b);
     take_panels(l, &p, &m, l->params->max_rows, b->panels);
     for (int32_t i = 0; i < l->n_workers; i++)
@@ -211,6 +228,17 @@ uint64_t layout_weight_bytes(const struct model_plan *plan)
                stack_bytes(&l->moe.down);
         if (l->moe.has_shared)
             sum += mlp_bytes(&l->moe.shared) + stack_bytes(&l->moe.shared_gate);
+    }
+    return sum;
+}
+
+uint64_t layout_dense_bytes(const struct model_plan *plan)
+{
+    uint64_t sum = layout_weight_bytes(plan);
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        const struct moe_plan *m = &plan->layers[i].moe;
+        if (plan->layers[i].ffn == FFN_MOE)
+            sum -= stack_bytes(&m->gate) + stack_bytes(&m->up) + stack_bytes(&m->down);
     }
     return sum;
 }

@@ -16,3 +16,5 @@ size_t layout_state_values(const struct layout *l, size_t *at);
 /* Bytes of everything else. With b: also points b's and its workers' fields into `memory`. */
 size_t layout_work(const struct layout *l, struct backend *b, char *memory);
 uint64_t layout_weight_bytes(const struct model_plan *plan);
+/* The same without routed experts. */
+uint64_t layout_dense_bytes(const struct model_plan *plan);

@@ -17,18 +17,28 @@ static void pack_row(struct worker *w, const struct pack *p, struct panel *panel
     b->kernels->pack(panel, row, x);
 }
 
-struct panel matmul_pack(struct worker *w, const struct pack *p)
+struct panel matmul_panel(const struct worker *w, const struct pack *p)
 {
     struct panel panel;
     bool own = w->backend->rows.n <= PRIVATE_ROWS;
-    void *memory = own ? w->panels[p->slot] : w->backend->panels[p->slot];
-    int32_t from = 0, to = p->n;
-    panel_place(&panel, p->n, p->cols, p->kinds, memory);
-    if (!own)
-        worker_share(w, p->n, &from, &to);
-    for (int32_t row = from; row < to; row++)
-        pack_row(w, p, &panel, row);
-    if (!own)
+    panel_place(&panel, p->n, p->cols, p->kinds, own ? w->panels[p->slot] : w->backend->panels[p->slot]);
+    return panel;
+}
+
+void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *panel, int32_t from, int32_t to)
+{
+    int32_t first = 0, end = to - from;
+    if (w->backend->rows.n > PRIVATE_ROWS)
+        worker_share(w, to - from, &first, &end);
+    for (int32_t row = from + first; row < from + end; row++)
+        pack_row(w, p, panel, row);
+}
+
+struct panel matmul_pack(struct worker *w, const struct pack *p)
+{
+    struct panel panel = matmul_panel(w, p);
+    matmul_pack_rows(w, p, &panel, 0, p->n);
+    if (w->backend->rows.n > PRIVATE_ROWS)
         worker_barrier(w);
     return panel;
 }

@@ -14,6 +14,9 @@ struct pack {
 
 /* Packs rows into a panel: few rows by every thread for itself, many in shares and a barrier. */
 struct panel matmul_pack(struct worker *w, const struct pack *p);
+/* The same in pieces: the panel's place, then rows from <= row < to of it, without the barrier. */
+struct panel matmul_panel(const struct worker *w, const struct pack *p);
+void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *panel, int32_t from, int32_t to);
 
 enum panel_kind matmul_kind(const struct worker *w, const struct weight *weight);
 

@@ -9,6 +9,7 @@
 #include "engine/cpu/head.h"
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/rope.h"
+#include "engine/experts/expert_store.h"
 
 static bool check_sequence(const struct backend *b, const struct step_sequence *s, int32_t i, struct err *e)
 {
@@ -116,6 +117,8 @@ static void forward(void *context, int32_t member)
         worker_dump(w, i, "mixer", b->y, n, d, false);
         worker_dump(w, i, "after_mixer", b->x, n, d, false);
         ffn_run(w, layer, i);
+        if (b->stream.failed) /* written before the last barrier, the same for all */
+            return;
         worker_dump(w, i, "ffn", b->y, n, d, false);
         worker_dump(w, i, "after_ffn", b->x, n, d, false);
     }
@@ -128,13 +131,16 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
     if (!flatten(b, s, e) || !head_reserve(b, e))
         return false;
     b->step = s;
+    b->stream.failed = false;
+    b->stream.guess = b->params.experts && !b->params.route && expert_store_prefetching(b->params.experts);
     bool alone = b->n_workers > 1 && tempo_alone(&b->tempo, b->rows.n);
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;
         b->workers[i].count = alone ? 1 : b->n_workers;
     }
     pool_run(b->pool, alone, forward, b);
-    head_publish(b, rows);
+    if (!b->stream.failed)
+        head_publish(b, rows);
     b->step = NULL;
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->counters.weight_bytes_read += b->workers[i].weight_bytes;
@@ -143,6 +149,11 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
     b->counters.steps++;
     b->counters.rows += (uint64_t)b->rows.n;
     uint64_t took = clock_ns() - began;
+    if (b->stream.failed) {
+        *e = b->stream.failure;
+        b->counters.step_ns += took;
+        return false;
+    }
     tempo_note(&b->tempo, b->rows.n, alone, took);
     b->counters.step_ns += took;
     return true;

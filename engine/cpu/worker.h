@@ -62,6 +62,22 @@ struct rope_table { /* cos and sin of the step's rows for one rope plan */
     float *cos_sin; /* [T, n_dims / 2, 2] */
 };
 
+/* What a step whose experts are on disk needs beside; written by member 0 between barriers. Unused without a store. */
+#define STREAM_PART_ROWS 32 /* up to so many rows experts are computed as they come, and their sums made in order later */
+struct stream {
+    float *parts;           /* [min(T, STREAM_PART_ROWS) * (n_used + 1), d] */
+    struct expert_want *wants; /* [n_expert] of the running layer */
+    int32_t *ids;           /* [n_expert + 1] groups of the running round */
+    int32_t n_ids;
+    bool more;              /* another round follows this one */
+    bool failed;            /* the step ends here */
+    struct err failure;
+    bool guess;             /* this step guesses the next layer's experts */
+    float *next_router;     /* [min(T, STREAM_PART_ROWS), n_expert] the next layer's, on this layer's input */
+    int32_t *next_ids;      /* [min(T, STREAM_PART_ROWS) * n_used] */
+    bool *seen;             /* [n_expert] */
+};
+
 struct backend {
     const struct model_plan *plan;
     struct backend_params params;
@@ -102,6 +118,8 @@ struct backend {
     int32_t *top_ids;       /* [out rows, BACKEND_MAX_TOP] grown as needed */
     float *top_logits, *log_sum_exp;
     int32_t top_rows;
+
+    struct stream stream;
 
     struct tempo tempo;
     struct backend_counters counters;

@@ -54,6 +54,14 @@ uint64_t expert_packed_bytes(const struct expert_layer *layer)
     return sum;
 }
 
+uint64_t expert_read_bytes(const struct expert_record *r)
+{
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < r->n_parts; i++)
+        sum += r->parts[i].length;
+    return sum;
+}
+
 struct weight_planes expert_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory)
 {
     const uint8_t *at[EXPERT_PLANE__N];
@@ -157,9 +165,7 @@ static bool make_record(struct maker *k, struct expert_layer *layer, const struc
     }
     if (!make_parts(r, spans, n))
         return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: over 2 GiB", layer->layer, expert);
-    uint64_t bytes = 0;
-    for (int i = 0; i < r->n_parts; i++)
-        bytes += r->parts[i].length;
+    uint64_t bytes = expert_read_bytes(r);
     k->layout->read_bytes += bytes;
     if (bytes > layer->record_bytes)
         layer->record_bytes = (uint32_t)bytes;

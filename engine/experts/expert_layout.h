@@ -74,6 +74,8 @@ void expert_layout_close(struct expert_layout *l); /* accepts a zeroed struct */
 bool expert_file_identify(struct expert_file *f, struct err *e);
 /* The layer's packed bytes of one expert, without gaps. */
 uint64_t expert_packed_bytes(const struct expert_layer *layer);
+/* Bytes of the record's parts: what reading it asks of the disk. */
+uint64_t expert_read_bytes(const struct expert_record *r);
 /* Addresses of one matrix in a record that lies at `memory`. */
 struct weight_planes expert_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory);
 /* Of the packed bytes alone, row by row in the order gate, up, down and data, scales, biases: the same for every way

@@ -19,6 +19,7 @@
 #define BACKEND_MAX_TOP 128 /* candidates per row at most */
 
 struct backend;
+struct expert_store;
 
 struct backend_params {
     int32_t n_blocks;        /* KV blocks to allocate, each for BACKEND_BLOCK_TOKENS tokens of every attention layer */
@@ -28,6 +29,9 @@ struct backend_params {
     int32_t n_threads;       /* cpu: 0 = one per core */
     bool exact;              /* f32 activations everywhere, however slow */
     const char *cache_dir;   /* pipeline cache; NULL: none */
+    /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are where the plan
+     * says. The store outlives the backend, whose owner thread is the store's. */
+    struct expert_store *experts;
     /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values are
      * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
     void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);

@@ -89,6 +89,10 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     if (!b) {
         return NULL;
     }
+    if (p->experts) {
+        err_set(e, ERR_UNSUPPORTED, "the Vulkan backend holds all experts on the device: they can't stay on disk");
+        goto fail;
+    }
     if (p->route) {
         err_set(e, ERR_UNSUPPORTED, "the Vulkan backend chooses experts on the device: routing can't be replaced");
         goto fail;

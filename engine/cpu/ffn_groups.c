@@ -1,0 +1,261 @@
+/* See ffn_groups.h. */
+#include "engine/cpu/ffn_groups.h"
+
+#include <string.h>
+
+struct group {
+    const struct weight *gate, *up, *down;
+    const float *b_gate, *b_up, *b_down;
+    int32_t matrix;
+    const int32_t *rows;     /* [n] rows of the step; NULL: all */
+    const float *weights;    /* [n] or NULL: ones */
+    int32_t n;
+    float *hidden;           /* [n, d_ff] */
+    const struct panel *hidden_panel;
+    int32_t hidden_first;    /* of the group's first row in hidden_panel */
+    int32_t part;            /* of the group's first row in parts */
+};
+
+int32_t groups_count(const struct groups *g)
+{
+    return (g->lists ? g->layer->moe.n_expert : 0) + (g->mlp ? 1 : 0);
+}
+
+int32_t groups_mlp(const struct groups *g)
+{
+    return g->mlp ? groups_count(g) - 1 : -1;
+}
+
+/* How many groups this round has. */
+static int32_t round_count(const struct groups *g)
+{
+    return g->ids ? g->n_ids : groups_count(g);
+}
+
+static const float *expert_vector(const struct vector *v, int32_t expert, int32_t n)
+{
+    return v->at ? v->at + (size_t)expert * (size_t)n : NULL;
+}
+
+/* Group by number. */
+static struct group group_of(const struct worker *w, const struct groups *g, int32_t i)
+{
+    struct backend *b = w->backend;
+    const struct moe_plan *m = &g->layer->moe;
+    if (g->lists && i < m->n_expert) {
+        int32_t at = g->lists->start[i];
+        return (struct group){.gate = &m->gate, .up = &m->up, .down = &m->down, .matrix = i,
+                              .b_gate = expert_vector(&m->b_gate, i, m->d_ff),
+                              .b_up = expert_vector(&m->b_up, i, m->d_ff),
+                              .b_down = expert_vector(&m->b_down, i, b->plan->d_model),
+                              .rows = g->lists->rows + at, .weights = g->lists->weights + at,
+                              .n = g->lists->start[i + 1] - at,
+                              .part = at, .hidden = b->hidden + (size_t)at * (size_t)m->d_ff,
+                              .hidden_panel = &g->routed, .hidden_first = at};
+    }
+    return (struct group){.gate = &g->mlp->gate, .up = &g->mlp->up, .down = &g->mlp->down,
+                          .b_gate = g->mlp->b_gate.at, .b_up = g->mlp->b_up.at, .b_down = g->mlp->b_down.at,
+                          .weights = g->mlp_weights, .n = b->rows.n, .hidden = b->shared_hidden,
+                          .part = g->lists ? b->rows.n * m->n_used : 0, .hidden_panel = &g->whole};
+}
+
+/* The i-th group of this round. */
+static struct group group_at(const struct worker *w, const struct groups *g, int32_t i)
+{
+    return group_of(w, g, g->ids ? g->ids[i] : i);
+}
+
+/* Adds a bias to lanes that exist. */
+static void add_bias(float *acc, const float *bias, int32_t row, int32_t rows, int32_t n, int32_t lanes)
+{
+    if (!bias)
+        return;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < lanes && row + j < rows; j++)
+            acc[i * lanes + j] += bias[row + j];
+}
+
+static void gate_up_tile(struct worker *w, const struct groups *g, const struct group *group, int32_t tile)
+{
+    const struct kernels *k = w->backend->kernels;
+    int32_t lanes = k->lanes, row = tile * lanes, rows = group->gate->rows;
+    int32_t count = rows - row < lanes ? rows - row : lanes;
+    for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
+        int32_t left = group->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+        struct tile t = {.weight = group->gate, .matrix = group->matrix, .row = row, .panel = &g->input,
+                         .index = group->rows ? group->rows + first : NULL, .first = first, .n = n};
+        k->tile(&t, matmul_kind(w, group->gate), w->tile[0]);
+        t.weight = group->up;
+        k->tile(&t, matmul_kind(w, group->up), w->tile[1]);
+        add_bias(w->tile[0], group->b_gate, row, rows, n, lanes);
+        add_bias(w->tile[1], group->b_up, row, rows, n, lanes);
+        k->activate(g->layer->activation, w->tile[0], w->tile[1], n * lanes);
+        for (int32_t i = 0; i < n; i++)
+            memcpy(group->hidden + (size_t)(first + i) * (size_t)rows + row, w->tile[0] + i * lanes,
+                   (size_t)count * sizeof(float));
+    }
+}
+
+/* A tile costs its unpacking, worth some rows, and its rows. Shares are cut by cost, so that neither many
+ * small groups nor few large ones leave a thread idle. */
+static int64_t tile_cost(const struct group *group)
+{
+    return group->n + 4;
+}
+
+void groups_gate_up(struct worker *w, const struct groups *g)
+{
+    int32_t count = round_count(g);
+    int64_t total = 0, at = 0;
+    for (int32_t i = 0; i < count; i++) {
+        struct group group = group_at(w, g, i);
+        if (group.n)
+            total += tile_cost(&group) * matmul_tiles(w, group.gate->rows);
+    }
+    int64_t from = total * w->index / w->count, to = total * (w->index + 1) / w->count;
+    for (int32_t i = 0; i < count && at < to; i++) {
+        struct group group = group_at(w, g, i);
+        if (!group.n)
+            continue;
+        int64_t cost = tile_cost(&group);
+        int32_t tiles = matmul_tiles(w, group.gate->rows);
+        /* Tile t starts at cost at + t * cost; it belongs to who holds that point. */
+        int64_t first = from > at ? (from - at + cost - 1) / cost : 0;
+        for (int64_t t = first; t < tiles && at + t * cost < to; t++)
+            gate_up_tile(w, g, &group, (int32_t)t);
+        at += cost * tiles;
+    }
+}
+
+/* Rows of one panel that belong to this round's groups. */
+static void pack_round(struct worker *w, struct groups *g, const struct pack *routed, const struct pack *whole)
+{
+    for (int32_t i = 0; i < g->n_ids; i++) {
+        struct group group = group_at(w, g, i);
+        bool mlp = g->ids[i] == groups_mlp(g);
+        int32_t first = mlp ? 0 : group.hidden_first;
+        if (group.n)
+            matmul_pack_rows(w, mlp ? whole : routed, mlp ? &g->whole : &g->routed, first, first + group.n);
+    }
+    if (w->backend->rows.n > PRIVATE_ROWS)
+        worker_barrier(w);
+}
+
+void groups_pack_hidden(struct worker *w, struct groups *g)
+{
+    struct backend *b = w->backend;
+    const struct moe_plan *m = &g->layer->moe;
+    struct pack routed = {0}, whole = {0};
+    if (g->lists)
+        routed = (struct pack){.slot = PANEL_HIDDEN, .x = b->hidden, .stride = (size_t)m->d_ff,
+                               .n = b->rows.n * m->n_used, .cols = m->d_ff, .kinds = matmul_kind(w, &m->down)};
+    if (g->mlp)
+        whole = (struct pack){.slot = PANEL_SHARED, .x = b->shared_hidden, .stride = (size_t)g->mlp->d_ff,
+                              .n = b->rows.n, .cols = g->mlp->d_ff, .kinds = matmul_kind(w, &g->mlp->down)};
+    if (g->ids) {
+        if (g->lists)
+            g->routed = matmul_panel(w, &routed);
+        if (g->mlp)
+            g->whole = matmul_panel(w, &whole);
+        pack_round(w, g, &routed, &whole);
+        return;
+    }
+    if (g->lists)
+        g->routed = matmul_pack(w, &routed);
+    if (g->mlp)
+        g->whole = matmul_pack(w, &whole);
+}
+
+/* y += weight * values, in `count` columns from `row`: of the group's row i. */
+static void add_row(struct backend *b, const struct group *group, int32_t i, const float *values, int32_t row,
+                    int32_t count)
+{
+    float weight = group->weights ? group->weights[i] : 1;
+    float *y = b->y + (size_t)(group->rows ? group->rows[i] : i) * (size_t)b->plan->d_model + row;
+    for (int32_t j = 0; j < count; j++)
+        y[j] += weight * values[j];
+}
+
+static void down_tile(struct worker *w, const struct groups *g, const struct group *group, int32_t tile)
+{
+    struct backend *b = w->backend;
+    const struct kernels *k = b->kernels;
+    int32_t lanes = k->lanes, row = tile * lanes, d = b->plan->d_model;
+    int32_t count = d - row < lanes ? d - row : lanes;
+    for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
+        int32_t left = group->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+        k->tile(&(struct tile){.weight = group->down, .matrix = group->matrix, .row = row,
+                               .panel = group->hidden_panel, .first = group->hidden_first + first, .n = n},
+                matmul_kind(w, group->down), w->tile[0]);
+        add_bias(w->tile[0], group->b_down, row, d, n, lanes);
+        for (int32_t i = 0; i < n; i++) {
+            const float *from = w->tile[0] + i * lanes;
+            if (g->parts)
+                memcpy(g->parts + (size_t)(group->part + first + i) * (size_t)d + row, from,
+                       (size_t)count * sizeof(float));
+            else
+                add_row(b, group, first + i, from, row, count);
+        }
+    }
+}
+
+/* This thread's columns of the result. */
+static void own_columns(const struct worker *w, int32_t *row, int32_t *end)
+{
+    int32_t d = w->backend->plan->d_model, lanes = w->backend->kernels->lanes, from, to;
+    worker_share(w, matmul_tiles(w, d), &from, &to);
+    *row = from * lanes;
+    *end = to * lanes < d ? to * lanes : d;
+}
+
+void groups_clear(struct worker *w, const struct groups *g)
+{
+    struct backend *b = w->backend;
+    int32_t row, end;
+    own_columns(w, &row, &end);
+    for (int32_t t = 0; t < b->rows.n && row < end; t++)
+        memset(b->y + (size_t)t * (size_t)b->plan->d_model + row, 0, (size_t)(end - row) * sizeof(float));
+}
+
+void groups_down(struct worker *w, const struct groups *g)
+{
+    int32_t from, to;
+    worker_share(w, matmul_tiles(w, w->backend->plan->d_model), &from, &to);
+    for (int32_t i = 0; i < round_count(g); i++) {
+        struct group group = group_at(w, g, i);
+        for (int32_t tile = from; group.n && tile < to; tile++)
+            down_tile(w, g, &group, tile);
+    }
+}
+
+void groups_sum(struct worker *w, const struct groups *g)
+{
+    struct backend *b = w->backend;
+    int32_t row, end, d = b->plan->d_model;
+    own_columns(w, &row, &end);
+    for (int32_t i = 0; i < groups_count(g) && row < end; i++) {
+        struct group group = group_of(w, g, i);
+        for (int32_t r = 0; r < group.n; r++)
+            add_row(b, &group, r, g->parts + (size_t)(group.part + r) * (size_t)d + row, row, end - row);
+    }
+}
+
+void groups_finish(struct worker *w, const struct groups *g)
+{
+    struct backend *b = w->backend;
+    int32_t row, end, d = b->plan->d_model;
+    own_columns(w, &row, &end);
+    for (int32_t t = 0; t < b->rows.n; t++)
+        for (int32_t j = row; j < end; j++)
+            b->x[(size_t)t * (size_t)d + j] += b->y[(size_t)t * (size_t)d + j];
+}
+
+void groups_count_bytes(struct worker *w, const struct groups *g)
+{
+    for (int32_t i = 0; w->index == 0 && i < groups_count(g); i++) {
+        struct group group = group_of(w, g, i);
+        if (group.n)
+            w->weight_bytes += weight_matrix_bytes(group.gate) + weight_matrix_bytes(group.up) +
+                               weight_matrix_bytes(group.down);
+    }
+}

@@ -1,0 +1,160 @@
+/* See ffn_stream.h.
+ *
+ * The layer goes in rounds: member 0 takes from the store what is ready, all compute it, member 0 gives it back. A step
+ * of few rows computes experts as they come and leaves each one's rows aside, to be summed at the end; a step of many
+ * goes through the experts in order and adds at once, and so needs memory for neither all experts nor all their rows. */
+#include "engine/cpu/ffn_stream.h"
+
+#include <string.h>
+
+#include "engine/cpu/router.h"
+#include "engine/experts/expert_store.h"
+
+/* Experts of the next layer that a long prefill reads while this one's attention is computed. */
+#define PREFILL_AHEAD 4
+
+static bool in_order(const struct backend *b)
+{
+    return b->rows.n > STREAM_PART_ROWS;
+}
+
+/* --- member 0 --- */
+
+static void guess(struct worker *w, int32_t index)
+{
+    struct backend *b = w->backend;
+    struct stream *s = &b->stream;
+    const struct moe_plan *next = &b->plan->layers[index + 1].moe;
+    int32_t n = 0;
+    memset(s->seen, 0, (size_t)next->n_expert * sizeof *s->seen);
+    for (int32_t t = 0; t < b->rows.n; t++) {
+        int32_t *ids = s->next_ids + n, kept = 0;
+        router_choose(next, s->next_router + (size_t)t * (size_t)next->n_expert, ids, w->choice.weights, w->row);
+        for (int32_t i = 0; i < next->n_used; i++)
+            if (!s->seen[ids[i]]) {
+                s->seen[ids[i]] = true;
+                ids[kept++] = ids[i];
+            }
+        n += kept;
+    }
+    expert_store_prefetch(b->params.experts, index, s->next_ids, n);
+}
+
+/* With so many rows the next layer wants nearly all: the first ones in any case. */
+static void expect_first(struct backend *b, int32_t index)
+{
+    const int32_t ids[PREFILL_AHEAD] = {0, 1, 2, 3};
+    if (index + 1 >= b->plan->n_layer || b->plan->layers[index + 1].ffn != FFN_MOE)
+        return;
+    const struct moe_plan *next = &b->plan->layers[index + 1].moe;
+    if (next->n_expert >= PREFILL_AHEAD && b->rows.n * next->n_used >= 4 * next->n_expert)
+        expert_store_prefetch(b->params.experts, index, ids, PREFILL_AHEAD);
+}
+
+static int32_t begin(struct worker *w, const struct groups *g, int32_t index)
+{
+    struct backend *b = w->backend;
+    const int32_t *start = g->lists->start;
+    int32_t n = 0;
+    for (int32_t x = 0; x < g->layer->moe.n_expert; x++)
+        if (start[x + 1] > start[x])
+            b->stream.wants[n++] = (struct expert_want){.expert = x, .rows = start[x + 1] - start[x]};
+    expert_store_begin(b->params.experts, index, b->stream.wants, n, b->rows.n, in_order(b));
+    return n;
+}
+
+/* The next round's groups; *left experts were not taken yet. */
+static void take(struct backend *b, int32_t index, int32_t *left, bool wait)
+{
+    struct stream *s = &b->stream;
+    int32_t n = *left ? expert_store_take(b->params.experts, s->ids, *left, wait, &s->failure) : 0;
+    s->failed = n < 0;
+    s->n_ids = n < 0 ? 0 : n;
+    *left -= s->n_ids;
+    s->more = !s->failed && *left;
+    if (in_order(b) && !*left && expert_store_prefetching(b->params.experts))
+        expect_first(b, index);
+}
+
+/* --- all --- */
+
+static void compute(struct worker *w, struct groups *g)
+{
+    struct stream *s = &w->backend->stream;
+    g->ids = s->ids;
+    g->n_ids = s->n_ids;
+    groups_gate_up(w, g);
+    worker_barrier(w);
+    if (in_order(w->backend) && g->n_ids && g->ids[g->n_ids - 1] == groups_mlp(g))
+        g->n_ids--; /* its sum comes last */
+    groups_pack_hidden(w, g);
+    groups_down(w, g);
+    worker_barrier(w);
+}
+
+static void finish(struct worker *w, struct groups *g)
+{
+    const int32_t mlp = groups_mlp(g);
+    if (g->parts) {
+        groups_clear(w, g);
+        groups_sum(w, g);
+    } else if (mlp >= 0) {
+        g->ids = &mlp;
+        g->n_ids = 1;
+        groups_pack_hidden(w, g);
+        groups_down(w, g);
+    }
+    groups_finish(w, g);
+    worker_barrier(w);
+}
+
+void ffn_stream(struct worker *w, struct groups *g, int32_t index)
+{
+    struct backend *b = w->backend;
+    struct stream *s = &b->stream;
+    const int32_t mlp = groups_mlp(g);
+    int32_t left = 0, taken = 0;
+    g->parts = in_order(b) ? NULL : s->parts;
+    if (!g->parts)
+        groups_clear(w, g);
+    if (w->index == 0) {
+        left = begin(w, g, index);
+        if (s->guess && !in_order(b) && index + 1 < b->plan->n_layer && b->plan->layers[index + 1].ffn == FFN_MOE)
+            guess(w, index);
+    }
+    for (bool first = true, more = true; more; first = false) {
+        if (w->index == 0) {
+            take(b, index, &left, !first || mlp < 0); /* the shared expert is there in any case */
+            taken = s->n_ids;
+            if (first && mlp >= 0)
+                s->ids[s->n_ids++] = mlp;
+        }
+        worker_barrier(w);
+        more = s->more;
+        if (s->failed)
+            break;
+        compute(w, g);
+        if (w->index == 0)
+            expert_store_give(b->params.experts, s->ids, taken);
+    }
+    if (!s->failed)
+        finish(w, g);
+    if (w->index == 0)
+        expert_store_end(b->params.experts);
+}
+
+bool ffn_stream_guess(struct worker *w, int32_t index, struct panel *panel, struct product *product)
+{
+    struct backend *b = w->backend;
+    if (!b->params.experts || !b->stream.guess || in_order(b) || index + 1 >= b->plan->n_layer)
+        return false;
+    const struct layer_plan *next = &b->plan->layers[index + 1];
+    if (next->ffn != FFN_MOE)
+        return false;
+    *panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->x, .stride = (size_t)b->plan->d_model,
+                                           .n = b->rows.n, .cols = b->plan->d_model,
+                                           .kinds = matmul_kind(w, &next->moe.router), .norm = next->ffn_norm.at});
+    *product = (struct product){.weight = &next->moe.router, .panel = panel, .n = b->rows.n,
+                                .out = b->stream.next_router, .stride = (size_t)next->moe.n_expert};
+    return true;
+}

@@ -1,0 +1,72 @@
+/* Reads records from disk into memory: many at once, each part split into chunks, in the order in which they were
+ * asked for, those that a step waits for before those that are only expected.
+ *
+ * Two ways: io_uring with O_DIRECT (registered files, and registered memory where the system allows it); where one of
+ * them is refused, a few threads that pread. Results are the same; expert_reader_way() says which it is and why.
+ *
+ * One thread, the owner, calls everything but the counters. A job belongs to the reader from add until take. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/experts/expert_layout.h"
+
+#define EXPERT_LATENCY_BUCKETS 20 /* bucket i: up to 16 us * 2^i; the last one has no bound */
+#define EXPERT_LATENCY_FIRST 16e-6
+
+struct expert_reader;
+
+struct expert_reader_params {
+    const struct expert_file *files; /* must outlive the reader */
+    int32_t n_files;
+    int32_t depth;     /* chunks under way at most; 0: 16 */
+    uint32_t chunk;    /* bytes, rounded up to EXPERT_ALIGN; 0: 1 MiB */
+    int32_t n_buffers; /* pieces of memory that may be registered */
+    bool no_uring, no_direct; /* as if the system refused them */
+};
+
+struct expert_job { /* one record to read; the caller fills the first part */
+    const struct expert_record *record;
+    uint8_t *memory; /* record_bytes long, aligned to EXPERT_ALIGN */
+    int32_t buffer;  /* registered piece that holds memory from its beginning; -1: none */
+    void *owner;     /* the caller's */
+    /* the reader's */
+    struct expert_job *next;
+    int32_t part;
+    uint32_t done_in_part; /* bytes of the part that were handed out as chunks */
+    int32_t under_way;     /* chunks */
+    bool begun, urgent, failed;
+    struct err err;
+};
+
+struct expert_reader_counters { /* since open */
+    uint64_t reads, bytes;        /* finished reads and what they brought */
+    uint64_t read_ns;             /* time with at least one read under way */
+    uint64_t depth_sum;           /* reads under way, summed over the moments when one was begun */
+    uint64_t errors;
+    uint64_t latency[EXPERT_LATENCY_BUCKETS];
+    double latency_sum_s;
+    int32_t under_way;            /* now */
+};
+
+struct expert_reader *expert_reader_open(const struct expert_reader_params *p, struct err *e);
+void expert_reader_close(struct expert_reader **r); /* waits for what is under way */
+/* "io_uring, O_DIRECT, registered memory", "4 threads, buffered: O_DIRECT is refused here". */
+const char *expert_reader_way(const struct expert_reader *r);
+/* True when memory can be registered at all. */
+bool expert_reader_registers(const struct expert_reader *r);
+/* Registers piece i, which pins it. False: refused (limits of locked memory); it is read without. */
+bool expert_reader_register(struct expert_reader *r, int32_t i, void *memory, size_t bytes);
+void expert_reader_unregister(struct expert_reader *r, int32_t i);
+
+void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urgent);
+/* An expected record became one that is waited for. */
+void expert_reader_hurry(struct expert_reader *r, struct expert_job *job);
+/* Takes back a job of which nothing was read yet; false when it is under way. */
+bool expert_reader_drop(struct expert_reader *r, struct expert_job *job);
+/* A finished job (failed says how), or NULL: none, or with `wait` none is under way. */
+struct expert_job *expert_reader_take(struct expert_reader *r, bool wait);
+/* Any thread. */
+void expert_reader_counters(const struct expert_reader *r, struct expert_reader_counters *c);

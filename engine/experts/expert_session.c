@@ -1,0 +1,283 @@
+/* A layer of a step, from begin to end: see expert_store.h. */
+#include <stdlib.h>
+
+#define LOG_MODULE "experts"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/experts/expert_store_internal.h"
+
+/* A step that goes through its experts in order needs so many bytes before it, not more: what is read earlier than
+ * that would only push out what other layers use. */
+#define AHEAD_BYTES (64u << 20)
+#define SAVE_EVERY_NS 600000000000u
+
+static bool reserve(struct session *q, int32_t n)
+{
+    if (n <= q->cap)
+        return true;
+    struct want *wants = realloc(q->wants, (size_t)n * sizeof *wants);
+    if (wants)
+        q->wants = wants;
+    int32_t *order = realloc(q->order, (size_t)n * sizeof *order);
+    if (order)
+        q->order = order;
+    if (!wants || !order)
+        return false;
+    q->cap = n;
+    return true;
+}
+
+static const struct expert_part *first_part(const struct expert_store *s, int32_t want)
+{
+    const struct expert_layer *layer = &s->set.layout->layers[s->session.layer];
+    return &layer->records[s->session.wants[want].expert].parts[0];
+}
+
+static bool lies_before(const struct expert_store *s, int32_t a, int32_t b)
+{
+    const struct expert_part *x = first_part(s, a), *y = first_part(s, b);
+    return x->file != y->file ? x->file < y->file : x->offset < y->offset;
+}
+
+static void sort_by_place(struct expert_store *s, int32_t *list, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++) { /* nearly sorted: ids and places go together */
+        int32_t one = list[i], j = i;
+        for (; j && lies_before(s, one, list[j - 1]); j--)
+            list[j] = list[j - 1];
+        list[j] = one;
+    }
+}
+
+static void enter_want(struct expert_store *s, int32_t i)
+{
+    struct session *q = &s->session;
+    struct want *w = &q->wants[i];
+    w->slot = *store_slot_of(s, q->layer, w->expert);
+    w->state = WANT_MISSING;
+    s->counters.asked++;
+    if (w->slot < 0)
+        return;
+    struct expert_slot *slot = &s->slots.slots[w->slot];
+    slot->want = i;
+    slot->pins = 1;
+    w->state = slot->state == SLOT_READY ? WANT_READY : WANT_READING;
+    *(w->state == WANT_READY ? &s->counters.hits : &s->counters.late) += 1;
+    if (slot->ahead)
+        ahead_count(s, slot, true);
+    slot->ahead = false;
+    if (w->state == WANT_READING)
+        expert_reader_hurry(s->reader, &slot->job);
+}
+
+/* Bytes that are here or under way and not computed yet. */
+static uint64_t bytes_before(const struct expert_store *s)
+{
+    const struct session *q = &s->session;
+    uint64_t n = 0;
+    for (int32_t i = 0; i < q->n; i++)
+        n += q->wants[i].state == WANT_READING;
+    return n * s->set.layout->layers[q->layer].record_bytes;
+}
+
+/* Begins to read what is missing, as far as there is room; the batch goes to the disk by place. */
+static void pump(struct expert_store *s)
+{
+    enum { BATCH = 64 };
+    struct session *q = &s->session;
+    uint32_t bytes = s->set.layout->layers[q->layer].record_bytes;
+    uint64_t before = q->in_order ? bytes_before(s) : 0;
+    int32_t batch[BATCH], n = 0;
+    for (; q->next < q->n && n < BATCH; q->next++) {
+        struct want *w = &q->wants[q->order[q->next]];
+        if (w->state != WANT_MISSING)
+            continue;
+        if (q->in_order && before && before + bytes > AHEAD_BYTES)
+            break;
+        struct expert_slot *slot = store_acquire(s, q->layer, w->expert);
+        if (!slot)
+            break;
+        w->slot = (int32_t)(slot - s->slots.slots);
+        w->state = WANT_READING;
+        slot->want = q->order[q->next];
+        slot->pins = 1;
+        before += bytes;
+        batch[n++] = q->order[q->next];
+    }
+    sort_by_place(s, batch, n);
+    for (int32_t i = 0; i < n; i++) {
+        s->counters.misses++;
+        s->counters.miss_bytes +=
+            expert_read_bytes(&s->set.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
+        store_read(s, &s->slots.slots[q->wants[batch[i]].slot], true);
+    }
+}
+
+void expert_store_begin(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
+                        bool in_order)
+{
+    struct session *q = &s->session;
+    pthread_mutex_lock(&s->lock);
+    q->layer = s->layer_of[layer];
+    q->in_order = in_order;
+    q->failed = !reserve(q, n);
+    q->n = q->failed ? 0 : n;
+    q->next = q->n_out = 0;
+    if (q->failed)
+        err_set(&q->failure, ERR_NOMEM, "no memory for %d wanted experts", n);
+    expert_history_advance(&s->history, q->layer, rows);
+    for (int32_t i = 0; i < q->n; i++) {
+        q->wants[i].expert = wants[i].expert;
+        q->order[i] = i;
+        expert_history_touch(&s->history, q->layer, wants[i].expert, wants[i].rows, rows);
+        enter_want(s, i);
+    }
+    ahead_settle(s, q->layer);
+    if (!in_order)
+        sort_by_place(s, q->order, q->n);
+    if (q->n)
+        pump(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* A job came back: of this layer, or one that was read ahead for the next. */
+static void finish(struct expert_store *s, struct expert_job *job)
+{
+    struct session *q = &s->session;
+    struct expert_slot *slot = job->owner;
+    struct err why = {0};
+    int32_t want = slot->want;
+    bool ahead = slot->ahead, ok = store_enter(s, job, &why);
+    if (want < 0) {
+        if (!ok && !ahead)
+            log_warn("%s", why.text);
+        return; /* a failure shows again when its layer wants it */
+    }
+    if (ok) {
+        q->wants[want].state = WANT_READY;
+    } else if (!q->failed) {
+        q->failed = true;
+        q->failure = why;
+    }
+}
+
+static int32_t hand_out(struct expert_store *s, int32_t *ids, int32_t max)
+{
+    struct session *q = &s->session;
+    int32_t n = 0;
+    for (int32_t i = 0; i < q->n && n < max; i++) {
+        struct want *w = &q->wants[i];
+        if (w->state == WANT_READY) {
+            w->state = WANT_OUT;
+            ids[n++] = w->expert;
+        } else if (q->in_order && w->state != WANT_OUT && w->state != WANT_GIVEN) {
+            break;
+        }
+    }
+    q->n_out += n;
+    return n;
+}
+
+/* Everything is held by wants further on: the last of them goes, to be read again later. */
+static bool make_way(struct expert_store *s)
+{
+    struct session *q = &s->session;
+    for (int32_t i = q->n - 1; i > 0; i--) {
+        struct want *w = &q->wants[i];
+        if (w->state != WANT_READY)
+            continue;
+        struct expert_slot *slot = &s->slots.slots[w->slot];
+        slot->pins = 0;
+        slot->want = -1;
+        store_evict(s, slot);
+        w->slot = -1;
+        w->state = WANT_MISSING;
+        s->counters.asked++; /* it was counted when it was there, and will be again when it is read */
+        q->next = 0;
+        return true;
+    }
+    return false;
+}
+
+/* Waits without the lock. False: nothing is under way. */
+static bool wait_for_one(struct expert_store *s)
+{
+    uint64_t began = clock_ns();
+    pthread_mutex_unlock(&s->lock);
+    struct expert_job *job = expert_reader_take(s->reader, true);
+    pthread_mutex_lock(&s->lock);
+    s->counters.wait_ns += clock_ns() - began;
+    if (job)
+        finish(s, job);
+    return job != NULL;
+}
+
+int32_t expert_store_take(struct expert_store *s, int32_t *ids, int32_t max, bool wait, struct err *e)
+{
+    struct session *q = &s->session;
+    struct expert_job *job;
+    int32_t n = 0;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while ((job = expert_reader_take(s->reader, false)))
+            finish(s, job);
+        if (q->failed) {
+            *e = q->failure;
+            n = -1;
+            break;
+        }
+        n = hand_out(s, ids, max);
+        if (n || !wait || q->n_out == q->n)
+            break;
+        pump(s);
+        if (!wait_for_one(s) && !make_way(s)) {
+            err_set(&q->failure, ERR_INTERNAL, "no room for an expert in a budget of %llu bytes",
+                    (unsigned long long)s->budget);
+            q->failed = true;
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+static void unpin(struct expert_store *s, struct want *w)
+{
+    struct expert_slot *slot = &s->slots.slots[w->slot];
+    slot->pins = 0;
+    slot->want = -1;
+}
+
+void expert_store_give(struct expert_store *s, const int32_t *ids, int32_t n)
+{
+    struct session *q = &s->session;
+    pthread_mutex_lock(&s->lock);
+    for (int32_t i = 0, k = 0; i < q->n && k < n; i++) {
+        struct want *w = &q->wants[i];
+        if (w->state != WANT_OUT || w->expert != ids[k])
+            continue;
+        unpin(s, w);
+        w->state = WANT_GIVEN;
+        k++;
+    }
+    store_shrink(s);
+    if (!q->failed && q->next < q->n)
+        pump(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void expert_store_end(struct expert_store *s)
+{
+    struct session *q = &s->session;
+    struct err e = {0};
+    pthread_mutex_lock(&s->lock);
+    bool save = s->set.state_dir && clock_ns() - s->saved_ns > SAVE_EVERY_NS;
+    for (int32_t i = 0; i < q->n; i++)
+        if (q->wants[i].slot >= 0 && s->slots.slots[q->wants[i].slot].want == i)
+            unpin(s, &q->wants[i]);
+    q->layer = -1;
+    q->n = 0;
+    store_shrink(s);
+    pthread_mutex_unlock(&s->lock);
+    if (save && !expert_store_save(s, &e))
+        log_warn("what was learnt about experts is not kept: %s", e.text);
+}

@@ -1,0 +1,137 @@
+/* See expert_slots.h. */
+#include "engine/experts/expert_slots.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+int32_t expert_slots_count(const struct expert_layout *l)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->n_layers; i++)
+        n += l->layers[i].n_expert;
+    return n;
+}
+
+static int32_t find_class(const struct expert_slots *s, uint32_t bytes)
+{
+    int32_t c = 0;
+    while (c < s->n_classes && s->classes[c].bytes != bytes)
+        c++;
+    return c;
+}
+
+static void make_classes(struct expert_slots *s, const struct expert_layout *l)
+{
+    for (int32_t i = 0; i < l->n_layers; i++) {
+        int32_t c = find_class(s, l->layers[i].record_bytes);
+        if (c == s->n_classes)
+            s->classes[s->n_classes++].bytes = l->layers[i].record_bytes;
+        s->class_of[i] = c;
+        s->classes[c].n += l->layers[i].n_expert;
+    }
+}
+
+static bool place(struct expert_slots *s, struct slot_class *c, int32_t first, struct err *e)
+{
+    size_t bytes = (size_t)c->bytes * (size_t)c->n;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return err_set(e, ERR_NOMEM, "no address space for %zu bytes of experts", bytes);
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    c->memory = memory;
+    c->first = first;
+    c->unused = malloc((size_t)c->n * sizeof *c->unused);
+    if (!c->unused)
+        return err_set(e, ERR_NOMEM, "no memory for a list of %d slots", c->n);
+    for (int32_t i = 0; i < c->n; i++) {
+        struct expert_slot *slot = &s->slots[first + i];
+        slot->memory = c->memory + (size_t)i * c->bytes;
+        slot->bytes = c->bytes;
+        slot->size_class = (int32_t)(c - s->classes);
+        slot->want = -1;
+        c->unused[c->n_unused++] = first + c->n - 1 - i;
+    }
+    return true;
+}
+
+bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct expert_reader *r, struct err *e)
+{
+    *s = (struct expert_slots){.n = expert_slots_count(l), .reader = r};
+    if (l->n_layers < 1 || s->n < 1)
+        return err_set(e, ERR_INTERNAL, "a layout without experts");
+    s->slots = calloc((size_t)s->n, sizeof *s->slots);
+    s->taken = calloc((size_t)s->n, sizeof *s->taken);
+    s->classes = calloc((size_t)l->n_layers, sizeof *s->classes);
+    s->class_of = calloc((size_t)l->n_layers, sizeof *s->class_of);
+    if (!s->slots || !s->taken || !s->classes || !s->class_of) {
+        expert_slots_fini(s);
+        return err_set(e, ERR_NOMEM, "no memory for %d slots", s->n);
+    }
+    make_classes(s, l);
+    for (int32_t c = 0, first = 0; c < s->n_classes; first += s->classes[c++].n)
+        if (!place(s, &s->classes[c], first, e)) {
+            expert_slots_fini(s);
+            return false;
+        }
+    return true;
+}
+
+void expert_slots_fini(struct expert_slots *s)
+{
+    for (int32_t c = 0; s->classes && c < s->n_classes; c++) {
+        if (s->classes[c].memory)
+            munmap(s->classes[c].memory, (size_t)s->classes[c].bytes * (size_t)s->classes[c].n);
+        free(s->classes[c].unused);
+    }
+    free(s->classes);
+    free(s->class_of);
+    free(s->slots);
+    free(s->taken);
+    *s = (struct expert_slots){0};
+}
+
+static void hold(struct expert_slots *s, struct expert_slot *slot)
+{
+    int32_t index = (int32_t)(slot - s->slots);
+    slot->pinned = index < EXPERT_MAX_BUFFERS && expert_reader_register(s->reader, index, slot->memory, slot->bytes);
+    if (!slot->pinned && !s->no_lock) {
+        slot->locked = mlock(slot->memory, slot->bytes) == 0;
+        s->no_lock = !slot->locked;
+    }
+    if (slot->pinned || slot->locked)
+        s->locked_bytes += slot->bytes;
+}
+
+struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer)
+{
+    struct slot_class *c = &s->classes[s->class_of[layer]];
+    if (!c->n_unused)
+        return NULL;
+    struct expert_slot *slot = &s->slots[c->unused[--c->n_unused]];
+    slot->at = s->n_taken;
+    s->taken[s->n_taken++] = (int32_t)(slot - s->slots);
+    s->bytes += slot->bytes;
+    hold(s, slot);
+    return slot;
+}
+
+void expert_slots_release(struct expert_slots *s, struct expert_slot *slot)
+{
+    struct slot_class *c = &s->classes[slot->size_class];
+    int32_t index = (int32_t)(slot - s->slots), last = s->taken[--s->n_taken];
+    s->taken[slot->at] = last;
+    s->slots[last].at = slot->at;
+    s->bytes -= slot->bytes;
+    if (slot->pinned || slot->locked)
+        s->locked_bytes -= slot->bytes;
+    if (slot->pinned)
+        expert_reader_unregister(s->reader, index);
+    if (slot->locked)
+        munlock(slot->memory, slot->bytes);
+    madvise(slot->memory, slot->bytes, MADV_DONTNEED);
+    slot->pinned = slot->locked = slot->ahead = false;
+    slot->state = SLOT_FREE;
+    slot->want = -1;
+    slot->pins = 0;
+    c->unused[c->n_unused++] = index;
+}

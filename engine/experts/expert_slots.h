@@ -1,0 +1,60 @@
+/* The memory that records lie in: one slot for each, of the size that its layer's records have. Address space is
+ * reserved for all experts; pages become real when a slot is taken and go back when it is released. Taken slots are
+ * pinned (registered with the reader) or locked where the system allows that, so that they never swap.
+ *
+ * The store's lock guards it. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/experts/expert_layout.h"
+#include "engine/experts/expert_reader.h"
+
+enum slot_state { SLOT_FREE, SLOT_READING, SLOT_READY };
+
+struct expert_slot {
+    uint8_t *memory;
+    uint32_t bytes;
+    int32_t size_class;
+    int32_t layer, expert;  /* layer's index in the layout */
+    enum slot_state state;
+    int32_t pins;           /* a running layer holds it */
+    int32_t want;           /* index in the running layer's wants, or -1 */
+    bool ahead;             /* read ahead, its layer has not come yet */
+    bool pinned, locked;    /* its memory */
+    int32_t at;             /* position in the list of taken slots */
+    struct expert_job job;
+};
+
+struct slot_class {
+    uint32_t bytes;
+    int32_t n, first;      /* slots, and the first one's index */
+    uint8_t *memory;
+    int32_t *unused;       /* [n_unused] a stack, lowest index on top at first */
+    int32_t n_unused;
+};
+
+struct expert_slots {
+    struct expert_slot *slots;
+    int32_t n;
+    struct slot_class *classes;
+    int32_t n_classes;
+    int32_t *class_of;      /* [n_layers] */
+    int32_t *taken;         /* [n_taken] slots that are not free */
+    int32_t n_taken;
+    uint64_t bytes, locked_bytes; /* of taken slots */
+    bool no_lock;           /* the limit of locked memory was reached once */
+    struct expert_reader *reader; /* not owned */
+};
+
+#define EXPERT_MAX_BUFFERS 16384 /* what io_uring registers at most */
+
+/* Slots that a layout needs at most: one per expert. */
+int32_t expert_slots_count(const struct expert_layout *l);
+bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct expert_reader *r, struct err *e);
+void expert_slots_fini(struct expert_slots *s); /* after the reader is closed; accepts a zeroed struct */
+/* A slot for a record of this layer, or NULL when memory can't be had. */
+struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer);
+/* Gives the memory back to the system. */
+void expert_slots_release(struct expert_slots *s, struct expert_slot *slot);

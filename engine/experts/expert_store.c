@@ -1,0 +1,351 @@
+/* See expert_store.h: opening, memory, what is evicted, what a read must prove. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_MODULE "experts"
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/experts/expert_store_internal.h"
+
+#define SMALLEST_RECORDS 4     /* one to compute with, the others under way */
+#define CHECK_EVERY 16         /* of the records that were found right before, one in so many is checked again */
+
+uint64_t expert_store_smallest(const struct expert_layout *l)
+{
+    return l->record_bytes_max * SMALLEST_RECORDS;
+}
+
+int32_t *store_slot_of(struct expert_store *s, int32_t layer, int32_t expert)
+{
+    return &s->slot_of[s->history.first[layer] + expert];
+}
+
+static struct weight_planes *table_entry(struct expert_store *s, int32_t layer, int matrix, int32_t expert)
+{
+    int32_t n = s->set.layout->layers[layer].n_expert;
+    return &s->tables[(size_t)s->history.first[layer] * EXPERT_MATRIX__N + (size_t)(matrix * n + expert)];
+}
+
+/* --- memory --- */
+
+static void forget(struct expert_store *s, struct expert_slot *slot)
+{
+    if (slot->state == SLOT_READY)
+        s->counters.evictions++;
+    if (slot->ahead)
+        ahead_count(s, slot, false);
+    slot->ahead = false;
+    *store_slot_of(s, slot->layer, slot->expert) = -1;
+    for (int m = 0; m < EXPERT_MATRIX__N; m++)
+        *table_entry(s, slot->layer, m, slot->expert) = (struct weight_planes){0};
+}
+
+void store_evict(struct expert_store *s, struct expert_slot *slot)
+{
+    forget(s, slot);
+    expert_slots_release(&s->slots, slot);
+}
+
+/* The record that is worth least among those that nobody holds; what was read ahead goes only when nothing else can. */
+static struct expert_slot *victim(struct expert_store *s)
+{
+    struct expert_slot *worst = NULL;
+    double least = 0;
+    for (int32_t i = 0; i < s->slots.n_taken; i++) {
+        struct expert_slot *slot = &s->slots.slots[s->slots.taken[i]];
+        if (slot->state != SLOT_READY || slot->pins)
+            continue;
+        double rank = expert_history_rank(&s->history, slot->layer, slot->expert);
+        if (!worst || (worst->ahead && !slot->ahead) || (worst->ahead == slot->ahead && rank < least)) {
+            least = rank;
+            worst = slot;
+        }
+    }
+    return worst;
+}
+
+void store_shrink(struct expert_store *s)
+{
+    while (s->slots.bytes > s->budget) {
+        struct expert_slot *slot = victim(s);
+        if (!slot)
+            return;
+        store_evict(s, slot);
+    }
+}
+
+struct expert_slot *store_acquire(struct expert_store *s, int32_t layer, int32_t expert)
+{
+    struct expert_slot *slot = NULL;
+    uint32_t bytes = s->set.layout->layers[layer].record_bytes;
+    while (!slot && s->slots.bytes + bytes > s->budget) {
+        struct expert_slot *old = victim(s);
+        if (!old)
+            return NULL;
+        /* One of the same size hands its memory on: neither zeroed nor registered again. */
+        if (s->slots.bytes <= s->budget && old->size_class == s->slots.class_of[layer])
+            forget(s, slot = old);
+        else
+            store_evict(s, old);
+    }
+    if (!slot)
+        slot = expert_slots_take(&s->slots, layer);
+    if (!slot)
+        return NULL;
+    slot->layer = layer;
+    slot->expert = expert;
+    slot->state = SLOT_READING;
+    slot->want = -1;
+    slot->pins = 0;
+    slot->ahead = false;
+    *store_slot_of(s, layer, expert) = (int32_t)(slot - s->slots.slots);
+    return slot;
+}
+
+void store_read(struct expert_store *s, struct expert_slot *slot, bool urgent)
+{
+    slot->job = (struct expert_job){.record = &s->set.layout->layers[slot->layer].records[slot->expert],
+                                    .memory = slot->memory,
+                                    .buffer = slot->pinned ? (int32_t)(slot - s->slots.slots) : -1,
+                                    .owner = slot};
+    expert_reader_add(s->reader, &slot->job, urgent);
+}
+
+/* --- what was read --- */
+
+static bool verify(struct expert_store *s, const struct expert_slot *slot,
+                   const struct weight_planes where[EXPERT_MATRIX__N], struct err *e)
+{
+    const struct expert_layer *layer = &s->set.layout->layers[slot->layer];
+    int32_t i = s->history.first[slot->layer] + slot->expert;
+    if (s->history.checked[i]) {
+        if (++s->reads_since_check < CHECK_EVERY)
+            return true;
+        s->reads_since_check = 0;
+    }
+    uint64_t sum = expert_checksum(layer->weights, where);
+    if (!s->history.sums[i])
+        s->history.sums[i] = sum;
+    s->history.checked[i] = s->history.sums[i] == sum;
+    return s->history.checked[i] ||
+           err_set(e, ERR_IO, "what was read is not what it should be: checksum %016" PRIx64 ", want %016" PRIx64, sum,
+                   s->history.sums[i]);
+}
+
+bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e)
+{
+    struct expert_slot *slot = job->owner;
+    const struct expert_layer *layer = &s->set.layout->layers[slot->layer];
+    struct weight_planes where[EXPERT_MATRIX__N];
+    struct err why = job->err;
+    for (int m = 0; m < EXPERT_MATRIX__N; m++)
+        where[m] = expert_planes(job->record, (enum expert_matrix)m, slot->memory);
+    if (job->failed || !verify(s, slot, where, &why)) {
+        s->counters.failures++;
+        if (e)
+            err_set(e, ERR_IO, "layer %d, expert %d (%s): %s", layer->layer, slot->expert,
+                    s->set.layout->files[job->record->parts[0].file].path, why.text);
+        store_evict(s, slot);
+        return false;
+    }
+    for (int m = 0; m < EXPERT_MATRIX__N; m++)
+        *table_entry(s, slot->layer, m, slot->expert) = where[m];
+    slot->state = SLOT_READY;
+    return true;
+}
+
+/* --- warming --- */
+
+struct candidate {
+    int32_t layer, expert;
+    double rank;
+};
+
+static int hotter(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return x->rank < y->rank ? 1 : x->rank > y->rank ? -1 : 0;
+}
+
+static int32_t list_hot(struct expert_store *s, struct candidate *list)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->history.n_layers; i++)
+        for (int32_t x = 0; x < s->set.layout->layers[i].n_expert; x++) {
+            double rank = expert_history_rank(&s->history, i, x);
+            if (isfinite(rank))
+                list[n++] = (struct candidate){i, x, rank};
+        }
+    qsort(list, (size_t)n, sizeof *list, hotter);
+    return n;
+}
+
+/* Hottest first, as many as fit. A record that can't be read is left to the step that wants it. */
+static void warm(struct expert_store *s)
+{
+    struct candidate *list = malloc((size_t)s->history.n * sizeof *list);
+    uint64_t began = clock_ns();
+    int32_t n = list ? list_hot(s, list) : 0, read = 0;
+    struct expert_job *job;
+    for (int32_t i = 0; i < n; i++) {
+        if (s->slots.bytes + s->set.layout->layers[list[i].layer].record_bytes > s->budget)
+            break;
+        struct expert_slot *slot = store_acquire(s, list[i].layer, list[i].expert);
+        if (!slot)
+            break;
+        store_read(s, slot, false);
+    }
+    while ((job = expert_reader_take(s->reader, true))) {
+        uint64_t bytes = expert_read_bytes(job->record);
+        if (!store_enter(s, job, NULL))
+            continue;
+        s->counters.warm_bytes += bytes;
+        read++;
+    }
+    if (read)
+        log_info("experts that earlier runs used most were read: n=%d bytes=%" PRIu64 " ms=%.0f", read,
+                 s->counters.warm_bytes, (double)(clock_ns() - began) * 1e-6);
+    free(list);
+}
+
+/* --- plan --- */
+
+static bool make_plan(struct expert_store *s, struct err *e)
+{
+    const struct expert_layout *l = s->set.layout;
+    const struct model_plan *from = s->set.plan;
+    s->plan = *from;
+    s->plan.layers = calloc((size_t)from->n_layer, sizeof *s->plan.layers);
+    s->layer_of = calloc((size_t)from->n_layer, sizeof *s->layer_of);
+    s->tables = calloc((size_t)s->history.n * EXPERT_MATRIX__N, sizeof *s->tables);
+    s->slot_of = calloc((size_t)s->history.n, sizeof *s->slot_of);
+    if (!s->plan.layers || !s->layer_of || !s->tables || !s->slot_of)
+        return err_set(e, ERR_NOMEM, "no memory for the expert store");
+    memcpy(s->plan.layers, from->layers, (size_t)from->n_layer * sizeof *from->layers);
+    for (int32_t i = 0; i < from->n_layer; i++)
+        s->layer_of[i] = -1;
+    for (int32_t i = 0; i < s->history.n; i++)
+        s->slot_of[i] = -1;
+    for (int32_t i = 0; i < l->n_layers; i++) {
+        struct moe_plan *m = &s->plan.layers[l->layers[i].layer].moe;
+        struct weight *to[] = {&m->gate, &m->up, &m->down};
+        s->layer_of[l->layers[i].layer] = i;
+        for (int x = 0; x < EXPERT_MATRIX__N; x++) {
+            *to[x] = l->layers[i].weights[x];
+            to[x]->table = table_entry(s, i, x, 0);
+        }
+    }
+    return true;
+}
+
+/* --- door --- */
+
+static bool open_parts(struct expert_store *s, struct err *e)
+{
+    const struct expert_store_params *p = &s->set;
+    int32_t n = expert_slots_count(p->layout);
+    if (!expert_history_init(&s->history, p->layout, p->plan->fingerprint, e) || !make_plan(s, e))
+        return false;
+    s->reader = expert_reader_open(&(struct expert_reader_params){.files = p->layout->files,
+                                                                  .n_files = p->layout->n_files,
+                                                                  .depth = p->depth,
+                                                                  .chunk = p->chunk,
+                                                                  .n_buffers = n < EXPERT_MAX_BUFFERS ? n : EXPERT_MAX_BUFFERS,
+                                                                  .no_uring = p->no_uring,
+                                                                  .no_direct = p->no_direct},
+                                   e);
+    return s->reader && expert_slots_init(&s->slots, p->layout, s->reader, e);
+}
+
+struct expert_store *expert_store_open(const struct expert_store_params *p, struct err *e)
+{
+    struct expert_store *s = calloc(1, sizeof *s);
+    struct err none = {0};
+    if (!s) {
+        err_set(e, ERR_NOMEM, "no memory for the expert store");
+        return NULL;
+    }
+    s->set = *p;
+    s->session.layer = -1;
+    s->smallest = expert_store_smallest(p->layout);
+    s->budget = p->budget > s->smallest ? p->budget : s->smallest;
+    s->saved_ns = clock_ns();
+    pthread_mutex_init(&s->lock, NULL);
+    if (!open_parts(s, e)) {
+        s->set.state_dir = NULL; /* nothing was learnt */
+        expert_store_close(&s);
+        return NULL;
+    }
+    if (p->state_dir && expert_history_load(&s->history, p->state_dir, &none))
+        warm(s);
+    else if (p->state_dir && none.code != ERR_NOTFOUND)
+        log_warn("what was learnt about experts is not used: %s", none.text);
+    return s;
+}
+
+void expert_store_close(struct expert_store **ps)
+{
+    struct expert_store *s = *ps;
+    struct err e = {0};
+    *ps = NULL;
+    if (!s)
+        return;
+    if (s->set.state_dir && !expert_store_save(s, &e))
+        log_warn("what was learnt about experts is not kept: %s", e.text);
+    expert_reader_close(&s->reader);
+    expert_slots_fini(&s->slots);
+    expert_history_fini(&s->history);
+    free(s->session.wants);
+    free(s->session.order);
+    free(s->plan.layers);
+    free(s->layer_of);
+    free(s->tables);
+    free(s->slot_of);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+const struct model_plan *expert_store_plan(const struct expert_store *s)
+{
+    return &s->plan;
+}
+
+const char *expert_store_way(const struct expert_store *s)
+{
+    return expert_reader_way(s->reader);
+}
+
+void expert_store_set_budget(struct expert_store *s, uint64_t bytes)
+{
+    pthread_mutex_lock(&s->lock);
+    s->budget = bytes > s->smallest ? bytes : s->smallest;
+    store_shrink(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void expert_store_counters(const struct expert_store *s, struct expert_counters *c)
+{
+    struct expert_store *open = (struct expert_store *)s; /* for the lock alone */
+    pthread_mutex_lock(&open->lock);
+    *c = s->counters;
+    c->budget_bytes = s->budget;
+    c->resident_bytes = s->slots.bytes;
+    c->locked_bytes = s->slots.locked_bytes;
+    c->resident_experts = (uint64_t)s->slots.n_taken;
+    c->prefetching = expert_store_prefetching(s);
+    expert_reader_counters(s->reader, &c->disk);
+    pthread_mutex_unlock(&open->lock);
+}
+
+bool expert_store_save(struct expert_store *s, struct err *e)
+{
+    if (!s->set.state_dir)
+        return true;
+    pthread_mutex_lock(&s->lock);
+    bool ok = expert_history_save(&s->history, s->set.state_dir, e);
+    s->saved_ns = clock_ns();
+    pthread_mutex_unlock(&s->lock);
+    return ok;
+}

@@ -1,0 +1,68 @@
+/* The store's inside, shared by expert_store.c (opening, memory, counters), expert_session.c (a layer of a step) and
+ * expert_ahead.c (reading ahead). `lock` guards all of it but what is set at open; the owner does not hold it while it
+ * waits for a read. */
+#pragma once
+#include <pthread.h>
+
+#include "engine/experts/expert_history.h"
+#include "engine/experts/expert_slots.h"
+#include "engine/experts/expert_store.h"
+
+enum want_state { WANT_MISSING, WANT_READING, WANT_READY, WANT_OUT, WANT_GIVEN };
+
+struct want {
+    int32_t expert, slot; /* slot -1: none yet */
+    enum want_state state;
+};
+
+struct session { /* the running layer */
+    int32_t layer;       /* index in the layout; -1: none runs */
+    bool in_order, failed;
+    struct want *wants;  /* [n] */
+    int32_t n, cap;
+    int32_t *order;      /* [n] the order in which missing ones are read */
+    int32_t next;        /* first of order that may still be missing */
+    int32_t n_out;       /* handed out, given back included */
+    struct err failure;
+};
+
+struct ahead { /* does reading ahead pay? */
+    int32_t useful, wasted;  /* records of this window */
+    int32_t pause;           /* layers that the next pause takes */
+    int32_t rest;            /* layers until it is tried again; 0: it is on */
+};
+
+struct expert_store {
+    struct expert_store_params set;
+    struct model_plan plan;      /* the model's, with tables for experts */
+    struct weight_planes *tables; /* [layers] of gate, up, down [n_expert] */
+    int32_t *layer_of;           /* [n_layer of the plan] index in the layout, or -1 */
+    int32_t *slot_of;            /* [history.n] or -1 */
+    struct expert_reader *reader;
+    struct expert_slots slots;
+    struct expert_history history;
+    struct session session;
+    struct ahead ahead;
+    pthread_mutex_t lock;
+    uint64_t budget, smallest;
+    struct expert_counters counters;
+    uint64_t saved_ns;
+    uint32_t reads_since_check; /* of records known to be right */
+};
+
+/* expert_store.c. Under the lock. */
+int32_t *store_slot_of(struct expert_store *s, int32_t layer, int32_t expert);
+/* Memory for a record of this layer, evicting others; NULL when everything is held. The slot is SLOT_READING. */
+struct expert_slot *store_acquire(struct expert_store *s, int32_t layer, int32_t expert);
+/* Forgets what the slot holds and gives its memory back. */
+void store_evict(struct expert_store *s, struct expert_slot *slot);
+/* Evicts what is over the budget and held by nobody. */
+void store_shrink(struct expert_store *s);
+/* A finished job: verified and entered, or its slot released and *e set. */
+bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e);
+void store_read(struct expert_store *s, struct expert_slot *slot, bool urgent);
+
+/* expert_ahead.c. Under the lock. */
+/* The layer has come: what was read ahead for it and is not wanted counts as wasted. wants are entered already. */
+void ahead_settle(struct expert_store *s, int32_t layer);
+void ahead_count(struct expert_store *s, const struct expert_slot *slot, bool useful);
