@@ -8,6 +8,7 @@ include tests/unit/cpu.mk
 include tests/unit/engine.mk
 include tests/unit/experts.mk
 include tests/unit/fcgi.mk
+include tests/unit/grammar.mk
 include tests/unit/model.mk
 include tests/unit/store.mk
 include tests/unit/text.mk
