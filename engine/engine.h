@@ -19,6 +19,7 @@
 #define ENGINE_MAX_TOP_LOGPROBS 20
 #define ENGINE_MAX_BIAS 1024
 #define ENGINE_KEY_SIZE 48
+#define ENGINE_MAX_GRAMMAR_BYTES ((uint32_t)8 << 20)
 
 struct engine_bias {
     int32_t id;
@@ -54,6 +55,8 @@ struct engine_job_params {
     char scope[64];        /* prompt cache's scope: jobs of another scope never share blocks */
     char request_id[48];   /* for the log */
     int32_t priority;      /* 0 normal, 1 background (runs only when nothing else wants the device) */
+    const void *grammar;   /* [n_grammar] bytes, a program of engine/grammar: the answer follows it to its end; NULL: free */
+    uint32_t n_grammar;
 };
 
 struct engine_token {

@@ -25,7 +25,7 @@ libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cor
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
 OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/models.json \
 	%D%/openapi/messages.json %D%/openapi/text.json %D%/openapi/state.json %D%/openapi/account.json %D%/openapi/conversations.json
-FCGI_ROOM_LIBS = libsluice-fcgi.a $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) -lm
+FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker
 sluice_worker_SOURCES = %D%/worker_main.c

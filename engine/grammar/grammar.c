@@ -395,3 +395,9 @@ bool grammar_run_may_end(const struct grammar_run *r)
 {
     return r->ended || r->entry->a.states[r->state].may_end;
 }
+
+bool grammar_run_must_end(const struct grammar_run *r)
+{
+    const struct state *s = &r->entry->a.states[r->state];
+    return r->ended || (s->may_end && !s->n);
+}

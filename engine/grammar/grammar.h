@@ -45,7 +45,8 @@ void grammar_run_destroy(struct grammar_run **r);
 bool grammar_run_mask(struct grammar_run *r, struct grammar_mask *m, struct err *e);
 /* The answer grew by this token. False: it is not allowed here (then the run has not moved), or *e as above. */
 bool grammar_run_push(struct grammar_run *r, int32_t id, struct err *e);
-/* May the answer end here? */
+/* May the answer end here? Must it: can nothing else follow? */
 bool grammar_run_may_end(const struct grammar_run *r);
+bool grammar_run_must_end(const struct grammar_run *r);
 /* For tests and tools: bytes in place of a token. False: the grammar does not take them; the run has not moved. */
 bool grammar_run_push_bytes(struct grammar_run *r, const void *bytes, size_t len, struct err *e);

@@ -32,7 +32,7 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
         .blocks = j->blocks,
         .state = s->set.n_recurrent ? j->slot : -1,
         .n_out = sample ? 1 : 0,
-        .want_logits = sample && sampler_wants_logits(j->sampler),
+        .want_logits = sample && (j->grammar || sampler_wants_logits(j->sampler)),
     };
     if (j->state == JOB_DECODE)
         s->decode_rows += n_tokens;
@@ -124,7 +124,8 @@ void batch_build(struct scheduler *s)
 
 static bool is_eos(const struct scheduler *s, const struct job *j, int32_t id)
 {
-    for (int32_t i = 0; !j->params.ignore_eos && i < s->set.n_eos; i++)
+    /* a grammar's end is the answer's end, whatever the job says of such tokens */
+    for (int32_t i = 0; (j->grammar || !j->params.ignore_eos) && i < s->set.n_eos; i++)
         if (s->set.eos[i] == id)
             return true;
     return false;
@@ -155,11 +156,12 @@ static void take_token(struct scheduler *s, struct job *j, const struct engine_t
     note_token(s, j, now);
     ev.decode_ms = now - j->times.first_token;
     bool full = j->n_generated >= j->params.max_tokens;
+    bool over = eos || (j->grammar && grammar_run_must_end(j->grammar));
     if (eos)
         ev.n_tokens = 0;
     else
         met = answer_push(&j->answer, token->id, &s->text);
-    if (met < 0 && (eos || full))
+    if (met < 0 && (over || full))
         met = answer_flush(&j->answer, &s->text);
     ev.text = s->text.data;
     ev.text_len = s->text.len;
@@ -172,7 +174,7 @@ static void take_token(struct scheduler *s, struct job *j, const struct engine_t
         job_fail(s, j, &e);
     } else if (met >= 0) {
         job_finish(s, j, ENGINE_STOP_STRING, j->params.stop[met]);
-    } else if (eos) {
+    } else if (over) {
         job_finish(s, j, ENGINE_STOP_EOS, NULL);
     } else if (full) {
         job_finish(s, j, ENGINE_LENGTH, NULL);
@@ -184,6 +186,17 @@ static void take_token(struct scheduler *s, struct job *j, const struct engine_t
 static bool stands_at_checkpoint(const struct job *j)
 {
     return j->n_computed == j->branch_at || j->n_computed == j->prompt_end_at;
+}
+
+/* Among those that the job's grammar allows, if it has one. */
+static bool pick_token(struct scheduler *s, struct job *j, const struct step_row *row, int32_t n_top,
+                       struct engine_token *token, struct err *e)
+{
+    struct grammar_mask allowed;
+    if (j->grammar && !grammar_run_mask(j->grammar, &allowed, e))
+        return false;
+    sampler_pick_allowed(j->sampler, s->work, row, n_top, j->params.top_logprobs, j->grammar ? &allowed : NULL, token);
+    return !j->grammar || grammar_run_push(j->grammar, token->id, e);
 }
 
 /* After the step: KV of the new rows is there. */
@@ -202,8 +215,11 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
                                               .total = j->params.n_prompt, .cached = j->n_cached});
     if (row) {
         struct engine_token token;
-        sampler_pick(j->sampler, s->work, row, n_top, j->params.top_logprobs, &token);
-        take_token(s, j, &token, now);
+        struct err e = {0};
+        if (pick_token(s, j, row, n_top, &token, &e))
+            take_token(s, j, &token, now);
+        else
+            job_fail(s, j, &e);
     } else if (j->n_computed == j->n_tokens) { /* max_tokens 0: only the prompt was to be read */
         j->times.first_token = j->times.last_token = now;
         job_finish(s, j, ENGINE_LENGTH, NULL);

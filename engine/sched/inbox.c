@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include "engine/grammar/program.h"
+
 void inbox_init(struct inbox *in)
 {
     pthread_condattr_t attributes;
@@ -50,6 +52,12 @@ static bool check_length(const struct inbox_limits *l, struct engine_job_params 
     return true;
 }
 
+static bool check_grammar(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
+{
+    struct program program;
+    return !p->n_grammar || program_open(&program, p->grammar, p->n_grammar, l->n_vocab, e);
+}
+
 bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e)
 {
     bool ok = false;
@@ -65,7 +73,7 @@ bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *positio
         ok = true;
     pthread_mutex_unlock(&in->lock);
     *position = waiting;
-    return ok && check_ids(&limits, p, e) && check_length(&limits, p, e);
+    return ok && check_ids(&limits, p, e) && check_length(&limits, p, e) && check_grammar(&limits, p, e);
 }
 
 void inbox_push(struct inbox *in, struct job *j)

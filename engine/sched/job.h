@@ -9,6 +9,7 @@
 #include "engine/base/arena.h"
 #include "engine/cache/prefix_index.h"
 #include "engine/engine.h"
+#include "engine/grammar/grammar.h"
 #include "engine/sched/answer.h"
 #include "engine/sched/event_log.h"
 #include "engine/sched/sampler.h"
@@ -49,6 +50,7 @@ struct job {
     int32_t rolling_block; /* the block behind which the answer's latest copy stands; -1: none */
     bool was_paused;
     struct sampler *sampler;
+    struct grammar_run *grammar; /* NULL: free text; given back before the job is over */
     struct answer answer;
     struct job_times times;
     struct job *previous, *next; /* in a list of the scheduler */

@@ -34,7 +34,7 @@ struct sampler_work *sampler_work_create(int32_t n_vocab, struct err *e)
     struct sampler_work *w = calloc(1, sizeof *w);
     if (w) {
         w->n_vocab = n_vocab;
-        w->logits = malloc((size_t)n_vocab * sizeof *w->logits);
+        w->logits = calloc((size_t)n_vocab, sizeof *w->logits);
         w->list = malloc((size_t)n_vocab * sizeof *w->list);
         w->weight = malloc((size_t)n_vocab * sizeof *w->weight);
     }
@@ -249,11 +249,9 @@ static int32_t draw_plain(const struct sampler *s, struct sampler_work *w, float
     return draw(w->weight, w->n_vocab, total, u);
 }
 
-static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const float *row, double u)
+/* Over w's adjusted logits: the place in them. */
+static int32_t draw_from(const struct sampler *s, struct sampler_work *w, double u)
 {
-    for (int32_t i = 0; i < w->n_vocab; i++)
-        w->logits[i] = tame(row[i]);
-    adjust(s, w->logits);
     int32_t best = ranking_greatest(w->logits, w->n_vocab);
     float max = w->logits[best];
     if (s->set.temperature <= 0 || max == -INFINITY)
@@ -262,6 +260,41 @@ static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const
         return s->set.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
     ranking_best(w->logits, w->n_vocab, s->set.top_k, w->list);
     return draw_top_k(s, w, s->set.top_k, u);
+}
+
+static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const float *row, double u)
+{
+    for (int32_t i = 0; i < w->n_vocab; i++)
+        w->logits[i] = tame(row[i]);
+    adjust(s, w->logits);
+    return draw_from(s, w, u);
+}
+
+/* Few are allowed: theirs are brought together, and only they are looked at. */
+static int32_t pick_from_list(struct sampler *s, struct sampler_work *w, const float *row, const struct grammar_mask *m,
+                              double u)
+{
+    struct sampler_work few = *w;
+    for (int32_t i = 0; i < m->n; i++)
+        w->logits[m->list[i]] = tame(row[m->list[i]]);
+    adjust(s, w->logits); /* also others', which nobody reads */
+    for (int32_t i = 0; i < m->n; i++)
+        w->logits[i] = w->logits[m->list[i]]; /* ascending: i <= list[i] */
+    few.n_vocab = m->n;
+    return m->list[draw_from(s, &few, u)];
+}
+
+static int32_t pick_from_bits(struct sampler *s, struct sampler_work *w, const float *row, const struct grammar_mask *m,
+                              double u)
+{
+    for (int32_t i = 0; i < w->n_vocab; i++)
+        w->logits[i] = m->bits[i >> 5] >> (i & 31) & 1 ? tame(row[i]) : -INFINITY;
+    adjust(s, w->logits);
+    int32_t id = draw_from(s, w, u);
+    for (int32_t i = 0; !grammar_mask_has(m, id) && i < w->n_vocab; i++) /* no allowed token has a finite logit */
+        if (grammar_mask_has(m, i))
+            id = i;
+    return id;
 }
 
 static int32_t pick_from_candidates(struct sampler *s, struct sampler_work *w, const struct step_row *row,
@@ -286,9 +319,17 @@ static float logprob(float logit, float log_sum_exp)
 void sampler_pick(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
                   int32_t top_logprobs, struct engine_token *out)
 {
+    sampler_pick_allowed(s, w, row, n_top, top_logprobs, NULL, out);
+}
+
+void sampler_pick_allowed(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
+                          int32_t top_logprobs, const struct grammar_mask *allowed, struct engine_token *out)
+{
     double u = random_uniform(s->set.seed, s->position++);
-    int32_t id = sampler_wants_logits(s) ? pick_from_logits(s, w, row->logits, u)
-                                         : pick_from_candidates(s, w, row, n_top, u);
+    int32_t id = allowed && allowed->list ? pick_from_list(s, w, row->logits, allowed, u)
+                 : allowed                ? pick_from_bits(s, w, row->logits, allowed, u)
+                 : sampler_wants_logits(s) ? pick_from_logits(s, w, row->logits, u)
+                                           : pick_from_candidates(s, w, row, n_top, u);
     if (id < 0 || id >= s->n_vocab) /* a backend's candidate list without any finite logit */
         id = 0;
     float logit = row->logits ? row->logits[id] : -INFINITY;

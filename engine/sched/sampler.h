@@ -14,6 +14,7 @@
 
 #include "engine/base/err.h"
 #include "engine/engine.h"
+#include "engine/grammar/grammar.h"
 #include "engine/model/backend.h"
 
 #define SAMPLER_NO_LOGPROB (-9999.0f) /* stands for minus infinity, as in OpenAI's API: JSON has none */
@@ -38,3 +39,7 @@ int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs);
  * Logprobs are those of the model at temperature 1, before bias and penalties. top_logprobs -1: none beside. */
 void sampler_pick(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
                   int32_t top_logprobs, struct engine_token *out);
+/* The same among the allowed tokens only (NULL: all): after bias and penalties, before temperature. With a mask the row's
+ * logits must be there. */
+void sampler_pick_allowed(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
+                          int32_t top_logprobs, const struct grammar_mask *allowed, struct engine_token *out);

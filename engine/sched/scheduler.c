@@ -43,7 +43,9 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     tally_init(&s->tally);
     s->index = prefix_index_create(p->n_blocks, p->fingerprint, e);
     s->queue = s->index ? fair_queue_create(e) : NULL;
-    s->work = s->queue ? sampler_work_create(p->n_vocab, e) : NULL;
+    s->trie = s->queue ? token_trie_create(p->vocab, p->n_vocab, p->eos, p->n_eos, e) : NULL;
+    s->grammars = s->trie ? grammar_cache_create(s->trie, 0, e) : NULL;
+    s->work = s->grammars ? sampler_work_create(p->n_vocab, e) : NULL;
     if (!s->work)
         goto fail;
     s->pool = prefix_index_pool(s->index);
@@ -79,6 +81,7 @@ static void leave(struct scheduler *s, struct job *j, const struct engine_event 
         fair_queue_leave(s->queue, j);
     }
     j->state = JOB_OVER;
+    grammar_run_destroy(&j->grammar); /* here: readers may give the job up on another thread */
     message_put_event(&j->last_event, last);
     j->next = s->ended;
     s->ended = j;
@@ -233,6 +236,8 @@ void scheduler_destroy(struct scheduler **at)
         send_last_events(s);
     }
     sampler_work_destroy(&s->work);
+    grammar_cache_destroy(&s->grammars);
+    token_trie_destroy(&s->trie);
     fair_queue_destroy(&s->queue);
     prefix_index_destroy(&s->index);
     checkpoints_destroy(&s->checkpoints);

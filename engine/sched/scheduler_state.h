@@ -30,6 +30,8 @@ struct scheduler {
 
     struct job *ended; /* linked by next: their last event goes out after the status page */
     struct sampler_work *work;
+    struct token_trie *trie;
+    struct grammar_cache *grammars;
     struct tally tally;
     struct buf frames, text; /* scratch of one event */
 };

@@ -117,6 +117,9 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (p->top_logprobs < -1 || p->top_logprobs > ENGINE_MAX_TOP_LOGPROBS)
         return err_field(e, ERR_INPUT, "top_logprobs", "%d, expected 0 to %d", p->top_logprobs,
                          ENGINE_MAX_TOP_LOGPROBS);
+    if (p->n_grammar > ENGINE_MAX_GRAMMAR_BYTES)
+        return err_field(e, ERR_LIMIT, "grammar", "%u bytes once compiled, at most %u are taken", p->n_grammar,
+                         ENGINE_MAX_GRAMMAR_BYTES);
     if (p->priority < 0 || p->priority > 1)
         return err_field(e, ERR_INPUT, "priority", "%d, expected 0 or 1", p->priority);
     if (!terminated(p->key, sizeof p->key) || !terminated(p->scope, sizeof p->scope) ||
@@ -161,6 +164,7 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     put_string(b, p->scope);
     put_string(b, p->request_id);
     frame_put_u32(b, (uint32_t)p->priority);
+    frame_put_bytes(b, p->grammar, p->n_grammar);
     frame_end(b, start);
     if (b->failed)
         return err_set(e, ERR_NOMEM, "no memory for a prompt of %d tokens", p->n_prompt);
@@ -219,6 +223,19 @@ static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struc
     return true;
 }
 
+static bool get_grammar(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
+{
+    const char *bytes = frame_get_bytes(r, ENGINE_MAX_GRAMMAR_BYTES, &p->n_grammar);
+    if (!p->n_grammar)
+        return true;
+    void *copy = arena_alloc(a, p->n_grammar); /* aligned, as a program must be */
+    if (!copy)
+        return err_set(e, ERR_NOMEM, "no memory for a grammar of %u bytes", p->n_grammar);
+    memcpy(copy, bytes, p->n_grammar);
+    p->grammar = copy;
+    return true;
+}
+
 bool message_get_submit(const struct frame *f, struct engine_job_params *p, struct arena *a, struct err *e)
 {
     struct frame_reader r;
@@ -248,6 +265,8 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     get_string(&r, p->scope, sizeof p->scope);
     get_string(&r, p->request_id, sizeof p->request_id);
     p->priority = (int32_t)frame_get_u32(&r);
+    if (!get_grammar(&r, p, a, e))
+        return false;
     if (!at_end(&r) || flags > SUBMIT_ALL)
         return malformed(e, "SUBMIT");
     return message_check_params(p, e);
