@@ -410,6 +410,12 @@ expr schema_read(struct json_schema *s, const cJSON *schema)
     return x;
 }
 
+bool json_schema_is_object(struct json_schema *s, const cJSON *schema)
+{
+    s->root = schema;
+    return schema_types(s, schema) == TYPE_OBJECT;
+}
+
 expr json_schema_read(struct json_schema *s, const cJSON *schema, bool strict, struct err *e)
 {
     struct err mine = {0};

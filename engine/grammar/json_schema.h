@@ -18,6 +18,8 @@ void json_schema_destroy(struct json_schema **s);
  * (ERR_INPUT, ERR_UNSUPPORTED, ERR_LIMIT), its text begins with the place, such as "#/properties/a: ...". The tree must
  * stay until json_schema_destroy. */
 expr json_schema_read(struct json_schema *s, const cJSON *schema, bool strict, struct err *e);
+/* Is it, by its type or keywords, a schema of objects and of nothing else? */
+bool json_schema_is_object(struct json_schema *s, const cJSON *schema);
 /* Any JSON value; any JSON object. */
 expr json_schema_any(struct json_schema *s);
 expr json_schema_any_object(struct json_schema *s);

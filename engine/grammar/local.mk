@@ -5,5 +5,6 @@ libsluice_grammar_a_SOURCES = \
 	%D%/json_schema.c %D%/json_schema.h %D%/schema_internal.h %D%/schema_object.c %D%/schema_array.c \
 	%D%/schema_string.c %D%/schema_number.c %D%/schema_merge.c %D%/schema_value.c \
 	%D%/token_trie.c %D%/token_trie.h %D%/automaton.c %D%/automaton.h %D%/grammar.c %D%/grammar.h \
+	%D%/call_grammar.c %D%/call_grammar.h %D%/call_values.c %D%/call_values.h \
 	%D%/text_without.c %D%/text_without.h
 GRAMMAR_LIBS = libsluice-grammar.a

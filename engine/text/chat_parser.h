@@ -38,6 +38,8 @@ struct chat_parser_params {
 /* Does this format's markup consist of control tokens (VOCAB_SPECIAL)? Then the parser must be fed text in which
  * they are spelled out (detokenizer_init with special_text), but for those that end the answer. */
 bool chat_format_special_text(const char *format);
+/* The tags around this format's reasoning; false: it has none of that kind (harmony has a channel, "plain" may). */
+bool chat_format_reasoning(const char *format, const char **open, const char **close);
 
 struct chat_parser *chat_parser_create(const struct chat_parser_params *p, struct err *e);
 bool chat_parser_push(struct chat_parser *p, const char *text, size_t len, struct err *e);

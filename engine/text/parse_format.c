@@ -41,6 +41,16 @@ bool chat_format_special_text(const char *format)
     return f && f->special_text;
 }
 
+bool chat_format_reasoning(const char *format, const char **open, const char **close)
+{
+    const struct parse_format *f = parse_format_find(format);
+    if (!f || !f->think_open)
+        return false;
+    *open = f->think_open;
+    *close = f->think_close;
+    return true;
+}
+
 /* From the most telling sign to the least; all of a row's signs must be there. */
 static const struct {
     const char *signs[3];
