@@ -80,6 +80,9 @@ struct engine_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens;
     double queue_ms, prefill_ms, decode_ms; /* waiting; first row in to first token; first token to last */
     double prefill_tokens_per_s, decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
+    /* Experts that stay on disk: bytes that were read for this job, experts that it wanted, and how many of these were
+     * in memory; shares where it shared a step. All 0: all weights are in memory. */
+    double expert_read_bytes, expert_asked, expert_hits;
 };
 
 struct engine_event {

@@ -141,6 +141,37 @@ static void engine_totals(struct buf *b, const struct status_page *p)
     engine_histogram(b, "e2e_request_latency_seconds", "submission to end", &p->job_time);
 }
 
+/* Experts that stay on disk. */
+static void experts(struct buf *b, const struct status_experts *x, bool alive)
+{
+    gauge(b, "expert_cache_budget_bytes", "memory that experts may take", (double)x->budget_bytes);
+    gauge(b, "expert_cache_bytes", "memory that they take", alive ? (double)x->resident_bytes : 0);
+    gauge(b, "expert_cache_locked_bytes", "of it, pinned or locked", alive ? (double)x->locked_bytes : 0);
+    gauge(b, "expert_cache_experts", "experts in memory", alive ? (double)x->resident_experts : 0);
+    gauge(b, "expert_reads_under_way", "reads that the disk works on", alive ? x->reads_under_way : 0);
+    gauge(b, "expert_prefetching", "1 while reading ahead pays", alive && x->prefetching);
+    counter(b, "expert_asked_total", "experts that layers of steps wanted", (double)x->asked);
+    counter(b, "expert_hits_total", "of these, in memory", (double)x->hits);
+    counter(b, "expert_late_total", "of these, being read ahead of time", (double)x->late);
+    counter(b, "expert_misses_total", "of these, read then", (double)x->misses);
+    counter(b, "expert_evictions_total", "experts that made room", (double)x->evictions);
+    counter(b, "expert_failures_total", "experts that could not be read or were wrong", (double)x->failures);
+    counter(b, "expert_reads_total", "reads of the disk", (double)x->reads);
+    counter(b, "expert_read_errors_total", "reads that failed or came short", (double)x->read_errors);
+    counter(b, "expert_read_bytes_total", "bytes that the disk gave", (double)x->read_bytes);
+    counter(b, "expert_miss_bytes_total", "bytes asked of it because a step wanted them", (double)x->miss_bytes);
+    counter(b, "expert_warm_bytes_total", "bytes read at the start", (double)x->warm_bytes);
+    head(b, "expert_prefetch_bytes_total", "counter", "bytes read ahead, by whether their layer wanted them");
+    buf_printf(b, "sluice_expert_prefetch_bytes_total{outcome=\"useful\"} %llu\n",
+               (unsigned long long)x->prefetch_useful_bytes);
+    buf_printf(b, "sluice_expert_prefetch_bytes_total{outcome=\"wasted\"} %llu\n",
+               (unsigned long long)x->prefetch_wasted_bytes);
+    counter(b, "expert_wait_seconds_total", "steps waited for the disk with nothing to compute", x->wait_seconds);
+    counter(b, "expert_read_seconds_total", "time with a read under way", x->read_seconds);
+    counter(b, "expert_read_depth_total", "reads under way, summed over reads", x->read_depth_sum);
+    engine_histogram(b, "expert_read_duration_seconds", "from asking to having, of one read", &x->read_time);
+}
+
 static void http_totals(struct buf *b, const struct shared *s)
 {
     head(b, "http_requests_total", "counter", "requests answered by the workers");
@@ -204,6 +235,7 @@ static bool metrics(struct request *r, struct err *e)
     facts_read(r, &page);
     engine_state(&b, &page);
     engine_totals(&b, &page);
+    experts(&b, &page.experts, page.state != ENGINE_DOWN);
     http_totals(&b, r->worker->shared);
     pools(&b, r->worker->shared);
     if (b.failed) {

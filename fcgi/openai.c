@@ -40,8 +40,12 @@ void openai_timings(struct buf *b, const struct engine_usage *u)
 {
     buf_printf(b,
                "{\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"prefill_tokens_per_s\":%.3f,"
-               "\"decode_tokens_per_s\":%.3f}",
+               "\"decode_tokens_per_s\":%.3f",
                u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
+    if (u->expert_asked > 0)
+        buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f", u->expert_read_bytes,
+                   u->expert_hits / u->expert_asked);
+    buf_putc(b, '}');
 }
 
 void openai_logprob(struct buf *b, float logprob)

@@ -244,7 +244,10 @@ bool batch_run(struct scheduler *s, struct err *e)
 {
     struct step step = {.sequences = s->sequences, .n_sequences = s->n_members, .n_top = candidates_wanted(s)};
     double start = clock_ms();
-    if (!s->set.ops->step(s->set.backend, &step, s->rows, e))
+    bool ok = s->set.ops->step(s->set.backend, &step, s->rows, e);
+    if (s->set.experts)
+        expert_tally_step(&s->expert_tally, s->set.experts, s->members, s->sequences, s->n_members);
+    if (!ok)
         return false;
     double now = clock_ms();
     tally_step(&s->tally, (now - start) * 1e-3, s->prefill_rows, s->decode_rows);

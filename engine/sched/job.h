@@ -53,6 +53,7 @@ struct job {
     struct grammar_run *grammar; /* NULL: free text; given back before the job is over */
     struct answer answer;
     struct job_times times;
+    double expert_bytes, expert_asked, expert_hits; /* its share of what its steps read and wanted; 0: all in memory */
     struct job *previous, *next; /* in a list of the scheduler */
     struct buf last_event;       /* DONE or FAILED, appended to the log after the status page was published */
 };

@@ -108,6 +108,9 @@ static struct engine_usage usage_of(const struct job *j)
         u.prefill_tokens_per_s = computed / u.prefill_ms * 1e3;
     if (u.decode_ms > 0)
         u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
+    u.expert_read_bytes = j->expert_bytes;
+    u.expert_asked = j->expert_asked;
+    u.expert_hits = j->expert_hits;
     return u;
 }
 
@@ -313,6 +316,8 @@ void scheduler_publish(struct scheduler *s)
     page->rows = c.rows;
     page->weight_bytes_read = c.weight_bytes_read;
     page->kv_bytes_read = c.kv_bytes_read;
+    if (s->set.experts)
+        expert_tally_publish(s->set.experts, page);
     page->jobs_running = s->n_running;
     /* accepted ones that have not come through the inbox yet wait as well */
     page->jobs_waiting = (int32_t)(page->jobs_accepted - jobs_ended(&s->tally)) - s->n_running;

@@ -19,6 +19,7 @@
 #include "engine/text/vocab.h"
 
 struct scheduler;
+struct expert_store;
 
 struct scheduler_params {
     const struct backend_ops *ops;
@@ -32,6 +33,7 @@ struct scheduler_params {
     int32_t prefill_chunk;       /* rows of prompts in a step at most; 0: max_rows */
     bool no_prefix_cache;
     uint64_t fingerprint;
+    struct expert_store *experts; /* the backend's, for the counters; NULL: none */
     struct status_writer *status; /* NULL: none */
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/cache/checkpoints.h"
 #include "engine/cache/prefix_index.h"
+#include "engine/sched/expert_tally.h"
 #include "engine/sched/fair_queue.h"
 #include "engine/sched/scheduler.h"
 
@@ -33,6 +34,7 @@ struct scheduler {
     struct token_trie *trie;
     struct grammar_cache *grammars;
     struct tally tally;
+    struct expert_tally expert_tally;
     struct buf frames, text; /* scratch of one event */
 };
 

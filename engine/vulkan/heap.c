@@ -1,16 +1,12 @@
 /* Planning, allocation and upload of long-lived device memory. */
 #include "engine/vulkan/heap.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ALIGN 256u
 #define BUFFER_BYTES (2048ull << 20) /* aim; larger parts get a buffer of their own */
-#define STAGE_BYTES (32ull << 20)    /* each of two */
-#define FILLERS 8                    /* threads at most that turn the file's layout into the device's */
-#define FILL_BYTES (1 << 20)         /* worth a thread */
+#define STAGE_BYTES (8ull << 20)     /* each of two */
 
 bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e)
 {
@@ -113,45 +109,6 @@ fail:
     return false;
 }
 
-struct share { /* one thread's rows */
-    const struct heap_part *part;
-    int source;
-    int64_t first, n;
-    uint8_t *out;
-};
-
-static void *fill_share(void *context)
-{
-    const struct share *s = context;
-    s->part->fill(s->part, s->source, s->first, s->n, s->out);
-    return NULL;
-}
-
-/* What bounds a load is this: unpacking and page faults, one core's worth of them. A share whose thread can't be had is
- * filled here. */
-static void fill(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
-{
-    pthread_t threads[FILLERS];
-    struct share shares[FILLERS];
-    int64_t wanted = n * p->row_bytes / FILL_BYTES, cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int count = (int)(wanted < 1 ? 1 : wanted > FILLERS ? FILLERS : wanted), started = 1;
-    count = cores < count ? (int)cores : count;
-    for (int i = 0; i < count; i++) {
-        int64_t from = n * i / count, to = n * (i + 1) / count;
-        shares[i] = (struct share){p, source, first + from, to - from, out + from * p->row_bytes};
-    }
-    while (started < count && pthread_create(&threads[started], NULL, fill_share, &shares[started]) == 0) {
-        started++;
-    }
-    fill_share(&shares[0]);
-    for (int i = started; i < count; i++) {
-        fill_share(&shares[i]);
-    }
-    for (int i = 1; i < started; i++) {
-        pthread_join(threads[i], NULL);
-    }
-}
-
 static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const struct heap_part *p, struct err *e)
 {
     VkBuffer to = h->buffers[p->buffer].buffer;
@@ -170,7 +127,7 @@ static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const st
             }
             n = n < room ? n : room;
             struct gpu_buffer *half = &s->half[s->now];
-            fill(p, i, row, n, (uint8_t *)half->map + s->used);
+            p->fill(p, i, row, n, (uint8_t *)half->map + s->used);
             VkBufferCopy copy = {.srcOffset = s->used, .dstOffset = at, .size = (uint64_t)n * p->row_bytes};
             vkCmdCopyBuffer(s->command[s->now], half->buffer, to, 1, &copy);
             s->used += (copy.size + 15) / 16 * 16;

@@ -14,8 +14,7 @@
 struct heap_part {
     uint64_t bytes;
     VkDeviceAddress *address; /* filled by heap_commit */
-    /* Writes `n` rows from row `first` of source i to out; NULL: the part is cleared. Called by several threads at once
-     * for different rows. */
+    /* Writes `n` rows from row `first` of source i to out; NULL: the part is cleared. */
     void (*fill)(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out);
     const void *sources[HEAP_SOURCES]; /* one below the other */
     const void *extra;

@@ -43,6 +43,9 @@ static void put_done(struct buf *b, const struct engine_event *ev)
     frame_put_f64(b, u->decode_ms);
     frame_put_f64(b, u->prefill_tokens_per_s);
     frame_put_f64(b, u->decode_tokens_per_s);
+    frame_put_f64(b, u->expert_read_bytes);
+    frame_put_f64(b, u->expert_asked);
+    frame_put_f64(b, u->expert_hits);
 }
 
 void message_put_event(struct buf *b, const struct engine_event *ev)
@@ -140,6 +143,9 @@ static void get_done(struct frame_reader *r, struct engine_event *ev, struct eve
     u->decode_ms = frame_get_f64(r);
     u->prefill_tokens_per_s = frame_get_f64(r);
     u->decode_tokens_per_s = frame_get_f64(r);
+    u->expert_read_bytes = frame_get_f64(r);
+    u->expert_asked = frame_get_f64(r);
+    u->expert_hits = frame_get_f64(r);
 }
 
 bool message_get_event(const struct frame *f, struct engine_event *ev, struct event_box *box, struct err *e)

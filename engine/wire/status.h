@@ -44,6 +44,19 @@ struct status_part { /* of the model's weights: "experts", "attention", ...; "" 
     } formats[STATUS_PART_FORMATS]; /* the greatest */
 };
 
+/* Experts that stay on disk, counted where they are read; all zero when the model is in memory. See
+ * engine/experts/expert_store.h for what each means. */
+struct status_experts {
+    uint64_t budget_bytes, resident_bytes, locked_bytes, resident_experts; /* now */
+    int32_t reads_under_way, prefetching; /* now; prefetching: 1 while reading ahead pays */
+    uint64_t asked, hits, late, misses, evictions, failures;
+    uint64_t reads, read_errors, read_bytes, miss_bytes, prefetch_useful_bytes, prefetch_wasted_bytes, warm_bytes;
+    double wait_seconds, read_seconds; /* steps waited; at least one read was under way */
+    double read_depth_sum;             /* reads under way, summed over the reads */
+    struct status_histogram read_time;
+    char way[160];                     /* how it reads */
+};
+
 struct status_page { /* only fixed-size fields; sizes in bytes, rates per second, times in seconds unless named */
     uint32_t magic, version;
     uint64_t size;
@@ -73,6 +86,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     double step_seconds, idle_seconds;
     uint64_t prefix_queries, prefix_hits; /* in tokens asked for and tokens found */
     struct status_histogram time_to_first_token, time_per_output_token, queue_time, job_time;
+    struct status_experts experts;
     int32_t n_jobs;
     struct status_job jobs[STATUS_JOBS];
 };

@@ -153,7 +153,8 @@ static void test_events_read_back_as_written(void **state)
     assert_memory_equal(out.text, "h\xc3\xa9", 3);
 
     in = (struct engine_event){.type = ENGINE_DONE, .job = 5, .finish = ENGINE_STOP_STRING, .stop_string = "END",
-                               .usage = {.prompt_tokens = 10, .cached_tokens = 3, .completion_tokens = 7, .decode_tokens_per_s = 12.5}};
+                               .usage = {.prompt_tokens = 10, .cached_tokens = 3, .completion_tokens = 7, .decode_tokens_per_s = 12.5,
+                                         .expert_read_bytes = 4096, .expert_asked = 8, .expert_hits = 5.5}};
     buf_clear(&b);
     message_put_event(&b, &in);
     parse_one(&b, &f);
@@ -161,6 +162,7 @@ static void test_events_read_back_as_written(void **state)
     assert_string_equal(out.stop_string, "END");
     assert_int_equal(out.usage.cached_tokens, 3);
     assert_true(out.usage.decode_tokens_per_s == 12.5);
+    assert_true(out.usage.expert_read_bytes == 4096 && out.usage.expert_asked == 8 && out.usage.expert_hits == 5.5);
 
     in = (struct engine_event){.type = ENGINE_FAILED, .error = {.code = ERR_BUSY, .field = "f", .text = "full"}};
     buf_clear(&b);

@@ -1,0 +1,60 @@
+/* See expert_tally.h. */
+#include "engine/sched/expert_tally.h"
+
+#include <stdio.h>
+
+void expert_tally_step(struct expert_tally *t, const struct expert_store *store, struct job *const *members,
+                       const struct step_sequence *sequences, int32_t n)
+{
+    struct expert_counters c;
+    double rows = 0;
+    expert_store_counters(store, &c);
+    for (int32_t i = 0; i < n; i++)
+        rows += sequences[i].n_tokens;
+    for (int32_t i = 0; i < n && rows > 0; i++) {
+        double share = sequences[i].n_tokens / rows;
+        members[i]->expert_bytes += share * (double)(c.disk.bytes - t->bytes);
+        members[i]->expert_asked += share * (double)(c.asked - t->asked);
+        members[i]->expert_hits += share * (double)(c.hits - t->hits);
+    }
+    *t = (struct expert_tally){.asked = c.asked, .hits = c.hits, .bytes = c.disk.bytes};
+}
+
+void expert_tally_publish(const struct expert_store *store, struct status_page *page)
+{
+    struct expert_counters c;
+    struct status_experts *to = &page->experts;
+    expert_store_counters(store, &c);
+    *to = (struct status_experts){
+        .budget_bytes = c.budget_bytes,
+        .resident_bytes = c.resident_bytes,
+        .locked_bytes = c.locked_bytes,
+        .resident_experts = c.resident_experts,
+        .reads_under_way = c.disk.under_way,
+        .prefetching = c.prefetching,
+        .asked = c.asked,
+        .hits = c.hits,
+        .late = c.late,
+        .misses = c.misses,
+        .evictions = c.evictions,
+        .failures = c.failures,
+        .reads = c.disk.reads,
+        .read_errors = c.disk.errors,
+        .read_bytes = c.disk.bytes,
+        .miss_bytes = c.miss_bytes,
+        .prefetch_useful_bytes = c.prefetch_useful_bytes,
+        .prefetch_wasted_bytes = c.prefetch_wasted_bytes,
+        .warm_bytes = c.warm_bytes,
+        .wait_seconds = (double)c.wait_ns * 1e-9,
+        .read_seconds = (double)c.disk.read_ns * 1e-9,
+        .read_depth_sum = (double)c.disk.depth_sum,
+    };
+    _Static_assert(EXPERT_LATENCY_BUCKETS == STATUS_BUCKETS, "one bucket for each");
+    status_histogram_init(&to->read_time, EXPERT_LATENCY_FIRST, 2);
+    for (int i = 0; i < STATUS_BUCKETS; i++) {
+        to->read_time.count[i] = c.disk.latency[i];
+        to->read_time.total += c.disk.latency[i];
+    }
+    to->read_time.sum = c.disk.latency_sum_s;
+    snprintf(to->way, sizeof to->way, "%s", expert_store_way(store));
+}
