@@ -1,0 +1,100 @@
+"""The `openai` package: chat, stream, tools, text completions, errors as its own classes."""
+import json
+import unittest
+
+import openai
+from openai import OpenAI
+
+from house import BASE, HISTORY_KEY, KEY, LIMITED_KEY, MODEL, WEATHER, call, order, says
+
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "Weather of a town", "parameters": WEATHER}}]
+
+
+def client(key=KEY):
+    return OpenAI(base_url=BASE, api_key=key, max_retries=0)
+
+
+class Chat(unittest.TestCase):
+    def test_whole_answer(self):
+        r = client().chat.completions.create(model=MODEL, messages=says("Four words of answer."))
+        self.assertEqual(r.choices[0].message.content, "Four words of answer.")
+        self.assertEqual(r.choices[0].finish_reason, "stop")
+        self.assertEqual(r.usage.total_tokens, r.usage.prompt_tokens + r.usage.completion_tokens)
+        self.assertTrue(r._request_id.startswith("req_"))
+
+    def test_stream_says_the_same(self):
+        text, usage = "", None
+        for chunk in client().chat.completions.create(
+            model=MODEL, messages=says("Ein Satz mit Umlauten: äöü 🦊."), stream=True, stream_options={"include_usage": True}
+        ):
+            text += chunk.choices[0].delta.content or "" if chunk.choices else ""
+            usage = chunk.usage or usage
+        self.assertEqual(text, "Ein Satz mit Umlauten: äöü 🦊.")
+        self.assertGreater(usage.completion_tokens, 5)
+
+    def test_stream_helper(self):
+        with client().chat.completions.stream(model=MODEL, messages=says("a b c")) as stream:
+            parts = [e.delta for e in stream if e.type == "content.delta"]
+            final = stream.get_final_completion()
+        self.assertEqual("".join(parts), "a b c")
+        self.assertEqual(final.choices[0].message.content, "a b c")
+
+    def test_tools_loop(self):
+        messages = says(call("get_weather", {"town": "Köln"}))
+        first = client().chat.completions.create(model=MODEL, messages=messages, tools=TOOLS)
+        self.assertEqual(first.choices[0].finish_reason, "tool_calls")
+        asked = first.choices[0].message.tool_calls[0]
+        self.assertEqual(json.loads(asked.function.arguments), {"town": "Köln"})
+        messages += [first.choices[0].message, {"role": "tool", "tool_call_id": asked.id, "content": order("It rains in Köln.")}]
+        second = client().chat.completions.create(model=MODEL, messages=messages, tools=TOOLS)
+        self.assertEqual(second.choices[0].message.content, "It rains in Köln.")
+
+    def test_streamed_tool_call(self):
+        with client().chat.completions.stream(model=MODEL, messages=says(call("get_weather", {"town": "Bonn"})), tools=TOOLS) as stream:
+            final = stream.get_final_completion()
+        self.assertEqual(json.loads(final.choices[0].message.tool_calls[0].function.arguments), {"town": "Bonn"})
+
+    def test_choices_logprobs_length(self):
+        r = client().chat.completions.create(model=MODEL, messages=says("one two three four"), n=2, logprobs=True, top_logprobs=2, max_tokens=2)
+        self.assertEqual([c.index for c in r.choices], [0, 1])
+        self.assertEqual([c.finish_reason for c in r.choices], ["length", "length"])
+        self.assertEqual(len(r.choices[0].logprobs.content), 2)
+        self.assertEqual(len(r.choices[0].logprobs.content[0].top_logprobs), 2)
+
+    def test_text_completion(self):
+        r = client().completions.create(model=MODEL, prompt=order("plain text"), max_tokens=50)
+        self.assertEqual(r.choices[0].text, "plain text")
+
+    def test_models(self):
+        self.assertEqual([m.id for m in client().models.list()], [MODEL])
+        self.assertEqual(client().models.retrieve(MODEL).object, "model")
+
+
+class Errors(unittest.TestCase):
+    def raises(self, kind, status, code, key=KEY, **body):
+        with self.assertRaises(kind) as caught:
+            client(key).chat.completions.create(**{"model": MODEL, "messages": says(), **body})
+        e = caught.exception
+        self.assertEqual(e.status_code, status)
+        self.assertEqual(e.code, code)
+        self.assertTrue(e.request_id.startswith("req_"))
+        return e
+
+    def test_classes(self):
+        e = self.raises(openai.BadRequestError, 400, "invalid_value", temperature=9)
+        self.assertEqual(e.param, "temperature")
+        self.raises(openai.AuthenticationError, 401, "invalid_api_key", key="sk-no")
+        self.raises(openai.PermissionDeniedError, 403, "insufficient_scope", key=HISTORY_KEY)
+        self.raises(openai.NotFoundError, 404, "model_not_found", model="nope")
+        e = self.raises(openai.RateLimitError, 429, "rate_limit_exceeded", key=LIMITED_KEY)
+        self.assertGreaterEqual(int(e.response.headers["retry-after"]), 1)
+        self.raises(openai.InternalServerError, 503, "queue_full", messages=says(refuse="busy"))
+
+    def test_a_stream_that_breaks_raises(self):
+        with self.assertRaises(openai.APIError):
+            for _ in client().chat.completions.create(model=MODEL, messages=says("a b c d e f", fail_after=2), stream=True):
+                pass
+
+
+if __name__ == "__main__":
+    unittest.main()
