@@ -44,9 +44,12 @@ static const struct field_row fields[] = {
     {"service_tier", FIELD_INERT},
     {"safety_identifier", FIELD_INERT},
     {"prompt_cache_key", FIELD_INERT}, /* a hint to a router of many servers; this is one */
+    {"prompt_cache_options", FIELD_INERT},
+    {"prompt_cache_retention", FIELD_INERT},
     {"audio", FIELD_REFUSED},
     {"function_call", FIELD_REFUSED},
     {"functions", FIELD_REFUSED},
+    {"moderation", FIELD_REFUSED},
     {"prediction", FIELD_REFUSED},
     {"verbosity", FIELD_REFUSED},
     {"web_search_options", FIELD_REFUSED},

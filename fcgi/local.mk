@@ -11,6 +11,8 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/chat_thinking.c %D%/fields.c \
 	%D%/chat_build.c %D%/chat_build.h %D%/parts.c %D%/parts.h %D%/anthropic.c %D%/anthropic.h \
 	%D%/messages.h %D%/messages_request.c %D%/messages_view.c %D%/api_messages.c \
+	%D%/responses.h %D%/responses_items.c %D%/responses_request.c %D%/responses_chain.c %D%/responses_view.c \
+	%D%/responses_stream.c %D%/api_responses.c \
 	%D%/chat_job.c %D%/chat_job.h %D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
 	%D%/completions.h %D%/completions_request.c %D%/completions_view.c %D%/api_completions.c \
 	%D%/facts.c %D%/facts.h %D%/users.h \
@@ -24,7 +26,8 @@ libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cor
 	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
 OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/models.json \
-	%D%/openapi/messages.json %D%/openapi/text.json %D%/openapi/state.json %D%/openapi/account.json %D%/openapi/conversations.json
+	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \
+	%D%/openapi/account.json %D%/openapi/conversations.json
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker

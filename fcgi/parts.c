@@ -82,8 +82,10 @@ void parts_take(struct parts *p, const struct generation *g, const struct chat_d
 
 void parts_fini(struct parts *p)
 {
-    for (int i = 0; i < p->n; i++)
+    for (int i = 0; i < p->n; i++) {
         buf_fini(&p->at[i].text);
+        buf_fini(&p->at[i].logprobs);
+    }
     free(p->at);
     *p = (struct parts){0};
 }

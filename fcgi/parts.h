@@ -13,6 +13,7 @@ struct part {
     enum part_kind kind;
     struct buf text;                    /* of reasoning and text */
     const struct generation_call *call; /* PART_CALL: owned by the generation */
+    struct buf logprobs;                /* kept by a view that shows them */
 };
 
 /* Told as the parts grow; any member may be NULL. */

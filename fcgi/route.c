@@ -23,6 +23,7 @@
     X(chat)                                                                                                            \
     X(completions)                                                                                                     \
     X(messages)                                                                                                        \
+    X(responses)                                                                                                       \
     X(models)                                                                                                          \
     X(text)                                                                                                            \
     X(health)                                                                                                          \

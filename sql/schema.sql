@@ -110,6 +110,19 @@ CREATE TABLE usage (
     PRIMARY KEY (user_id, day, key_id)
 ) STRICT, WITHOUT ROWID;
 
+-- Answers of /v1/responses: own input items, and the response as it was sent. They expire.
+CREATE TABLE responses (
+    id TEXT NOT NULL PRIMARY KEY CHECK (length(id) BETWEEN 6 AND 64),
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    previous_id TEXT,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    input TEXT NOT NULL CHECK (input GLOB '[[]*]'),
+    response TEXT NOT NULL CHECK (response GLOB '{*}')
+) STRICT;
+CREATE INDEX responses_by_user ON responses (user_id);
+CREATE INDEX responses_by_expiry ON responses (expires_at);
+
 -- Rows are only ever added. user_id without foreign key: what a removed user did stays known.
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -128,4 +141,4 @@ CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;

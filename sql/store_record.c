@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/server_row.h"
+#include "sql/store_responses.h"
 #include "sql/statement.h"
 
 #define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
@@ -199,8 +200,10 @@ bool store_clear(struct store *s, bool *more, struct err *e)
     int64_t id = 0;
     bool sessions = false;
     *more = false;
-    if (!clear_sessions(s, &sessions, e))
+    if (!clear_sessions(s, &sessions, e) || !store_response_clear(s, more, e))
         return false;
+    if (*more)
+        return true;
     int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
     if (rc == 1) {
         *more = true;

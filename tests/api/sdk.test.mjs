@@ -83,3 +83,23 @@ test('text completions', async () => {
   const r = await client.completions.create({ model: 'demo-model', prompt: 'The river', max_tokens: 8, temperature: 0, echo: true });
   assert.ok(r.choices[0].text.startsWith('The river') && r.choices[0].text.length > 9);
 });
+
+test('responses: whole, streamed, continued, looked up and forgotten', async () => {
+  const ask = { model: 'demo-model', input: 'What is a river?', max_output_tokens: 40, temperature: 0 };
+  const whole = await client.responses.create(ask);
+  assert.ok(whole.output_text.length > 5);
+  const streamed = await client.responses.stream(ask).finalResponse();
+  assert.equal(streamed.output_text, whole.output_text);
+  assert.deepEqual(streamed.usage.output_tokens, whole.usage.output_tokens);
+  const next = await client.responses.create({ ...ask, input: 'And a lake?', previous_response_id: whole.id });
+  assert.ok(next.usage.input_tokens > whole.usage.input_tokens);
+  assert.ok(next.usage.input_tokens_details.cached_tokens > 0, 'the first turn is in the prompt cache');
+  assert.equal((await client.responses.retrieve(next.id)).output_text, next.output_text);
+  const items = [];
+  for await (const item of client.responses.inputItems.list(next.id, { order: 'asc', limit: 2 })) items.push(item.role);
+  assert.deepEqual(items, ['user', 'assistant', 'user']);
+  await client.responses.delete(next.id);
+  await assert.rejects(client.responses.retrieve(next.id), OpenAI.NotFoundError);
+  await assert.rejects(client.responses.create({ ...ask, previous_response_id: next.id }), (e) => e.code === 'previous_response_not_found');
+  assert.equal((await client.responses.inputTokens.count({ model: ask.model, input: ask.input })).input_tokens, whole.usage.input_tokens);
+});

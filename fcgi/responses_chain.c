@@ -1,0 +1,60 @@
+/* responses.h: what came before, out of the store. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "fcgi/request.h"
+#include "fcgi/responses.h"
+#include "sql/store_responses.h"
+
+static const struct json_limits stored = {.max_depth = 160}; /* what came in with 128 is a little deeper in its row */
+
+static void move_items(cJSON *out, cJSON *items)
+{
+    cJSON *item;
+    while ((item = cJSON_DetachItemFromArray(items, 0)))
+        cJSON_AddItemToArray(out, item);
+}
+
+/* The row's input and then its output. */
+static bool add_row(cJSON *out, const struct store_response *row, struct err *e)
+{
+    cJSON *input = json_parse(row->input, strlen(row->input), &stored, e);
+    cJSON *response = input ? json_parse(row->response, strlen(row->response), &stored, e) : NULL;
+    bool ok = input && response;
+    if (ok) {
+        move_items(out, input);
+        move_items(out, cJSON_GetObjectItemCaseSensitive(response, "output"));
+    }
+    cJSON_Delete(input);
+    cJSON_Delete(response);
+    return ok;
+}
+
+static bool find(struct request *r, const char *id, struct store_response *row, struct err *e)
+{
+    if (store_response_get(r->store, r->arena, r->who.user_id, id, row, e))
+        return true;
+    if (e->code != ERR_NOTFOUND)
+        return false;
+    r->hint.code = "previous_response_not_found";
+    r->hint.status = 400;
+    return err_field(e, ERR_NOTFOUND, "previous_response_id", "'%.60s' is not kept here", id);
+}
+
+bool responses_chain(struct request *r, const char *id, cJSON *out, struct err *e)
+{
+    struct store_response *rows = arena_alloc(r->arena, RESPONSES_MAX_CHAIN * sizeof *rows);
+    int n = 0;
+    if (!rows)
+        return err_set(e, ERR_NOMEM, "no memory for what came before");
+    for (; id; id = rows[n++].previous_id) {
+        if (n == RESPONSES_MAX_CHAIN)
+            return err_field(e, ERR_LIMIT, "previous_response_id", "more than %d responses stand behind one another", n);
+        if (!find(r, id, &rows[n], e))
+            return false;
+    }
+    while (n > 0)
+        if (!add_row(out, &rows[--n], e))
+            return false;
+    return true;
+}

@@ -1,0 +1,301 @@
+/* responses.h: the request. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "fcgi/request.h"
+#include "fcgi/responses.h"
+#include "fcgi/worker.h"
+
+#define MAX_METADATA 16
+
+static const struct field_row fields[] = {
+    {"model", FIELD_READ},
+    {"input", FIELD_READ},
+    {"instructions", FIELD_READ},
+    {"previous_response_id", FIELD_READ},
+    {"store", FIELD_READ},
+    {"stream", FIELD_READ},
+    {"stream_options", FIELD_READ},
+    {"max_output_tokens", FIELD_READ},
+    {"temperature", FIELD_READ},
+    {"top_p", FIELD_READ},
+    {"top_k", FIELD_READ},
+    {"min_p", FIELD_READ},
+    {"repetition_penalty", FIELD_READ},
+    {"presence_penalty", FIELD_READ},
+    {"frequency_penalty", FIELD_READ},
+    {"seed", FIELD_READ},
+    {"stop", FIELD_READ},
+    {"logit_bias", FIELD_READ},
+    {"top_logprobs", FIELD_READ},
+    {"include", FIELD_READ},
+    {"tools", FIELD_READ},
+    {"tool_choice", FIELD_READ},
+    {"parallel_tool_calls", FIELD_READ},
+    {"text", FIELD_READ},
+    {"reasoning", FIELD_READ},
+    {"truncation", FIELD_READ},
+    {"metadata", FIELD_READ},
+    {"background", FIELD_READ},
+    {"enable_thinking", FIELD_READ},
+    {"chat_template_kwargs", FIELD_READ},
+    {"cache_salt", FIELD_READ},
+    {"user", FIELD_INERT},
+    {"safety_identifier", FIELD_INERT},
+    {"service_tier", FIELD_INERT},
+    {"prompt_cache_key", FIELD_INERT},
+    {"prompt_cache_options", FIELD_INERT},
+    {"prompt_cache_retention", FIELD_INERT},
+    {"max_tool_calls", FIELD_INERT}, /* of built-in tools: there are none */
+    {"access_programs", FIELD_REFUSED},
+    {"context_management", FIELD_REFUSED},
+    {"conversation", FIELD_REFUSED},
+    {"image", FIELD_REFUSED},
+    {"moderation", FIELD_REFUSED},
+    {"prompt", FIELD_REFUSED},
+    {NULL, FIELD_READ},
+};
+
+static bool read_include(struct responses_request *q, const cJSON *body, struct err *e)
+{
+    const cJSON *list = NULL, *item;
+    int64_t top = 0;
+    if (!json_get_array(body, "include", &list, e) || !json_get_int(body, "top_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &top, e))
+        return false;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *name = cJSON_GetStringValue(item);
+        if (name && !strcmp(name, "message.output_text.logprobs"))
+            q->logprobs = true;
+        else if (!name || strcmp(name, "reasoning.encrypted_content")) /* reasoning is in the item, plainly */
+            return err_field(e, name ? ERR_UNSUPPORTED : ERR_INPUT, "include", "'%.60s' is not done here", name ? name : "");
+    }
+    q->logprobs |= top > 0;
+    q->chat.top_logprobs = q->logprobs ? (int)top : -1;
+    return true;
+}
+
+static bool read_metadata(const cJSON *body, struct err *e)
+{
+    const cJSON *metadata = NULL, *item;
+    if (!json_get_object(body, "metadata", &metadata, e))
+        return false;
+    if (cJSON_GetArraySize(metadata) > MAX_METADATA)
+        return err_field(e, ERR_INPUT, "metadata", "has at most %d members", MAX_METADATA);
+    cJSON_ArrayForEach(item, metadata) if (!cJSON_IsString(item) || strlen(item->valuestring) > 512 || strlen(item->string) > 64) return
+        err_field(e, ERR_INPUT, "metadata", "holds strings of at most 512 bytes under names of at most 64");
+    return true;
+}
+
+static bool read_reasoning(struct chat_request *c, const struct request *r, const cJSON *body, struct err *e)
+{
+    const cJSON *reasoning = NULL, *member;
+    const char *effort = NULL, *summary = "auto";
+    if (!json_get_object(body, "reasoning", &reasoning, e))
+        return false;
+    cJSON_ArrayForEach(member, reasoning)
+    {
+        bool known = !strcmp(member->string, "effort") || !strcmp(member->string, "summary");
+        char field[64];
+        snprintf(field, sizeof field, "reasoning.%.50s", member->string);
+        if (!known && !cJSON_IsNull(member))
+            return err_field(e, ERR_UNSUPPORTED, field, "is not done here");
+    }
+    if (!json_get_string(reasoning, "effort", &effort, e) || !json_get_string(reasoning, "summary", &summary, e))
+        return chat_build_rename(e, e->field, *e->field == 'e' ? "reasoning.effort" : "reasoning.summary");
+    if (strcmp(summary, "auto"))
+        return err_field(e, ERR_UNSUPPORTED, "reasoning.summary", "'%.20s' is not made here; reasoning is shown as it is",
+                         summary);
+    return !effort || chat_set_effort(c, r, effort, "reasoning.effort", e);
+}
+
+static bool read_switches(struct responses_request *q, const cJSON *body, struct err *e)
+{
+    const char *truncation = "disabled";
+    bool background = false, usage;
+    q->store = true;
+    if (!json_get_bool(body, "store", &q->store, e) || !json_get_bool(body, "background", &background, e) ||
+        !json_get_string(body, "truncation", &truncation, e) || !field_stream(body, &q->chat.stream, &usage, e))
+        return false;
+    if (background)
+        return err_field(e, ERR_UNSUPPORTED, "background", "is not done here; stream the answer");
+    if (strcmp(truncation, "disabled"))
+        return err_field(e, strcmp(truncation, "auto") ? ERR_INPUT : ERR_UNSUPPORTED, "truncation",
+                         "must be 'disabled': nothing is dropped from a conversation here");
+    return true;
+}
+
+/* Sampling, under chat's names. */
+static bool read_settings(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
+                          struct err *e)
+{
+    static const char *const same[] = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
+                                       "frequency_penalty", "seed", "stop", "logit_bias", NULL};
+    cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "settings");
+    for (int i = 0; same[i]; i++)
+        chat_build_refer(b, o, same[i], json_member(body, same[i]));
+    chat_build_refer(b, o, "max_tokens", json_member(body, "max_output_tokens"));
+    return settings_read(&q->chat.settings, o, r->worker->text, r->arena, e) ||
+           chat_build_rename(e, "max_tokens", "max_output_tokens");
+}
+
+/* {type: function, name, ...} as chat's {type, function: {name, ...}}; other types as they are, to be refused by name. */
+static void add_function(struct chat_build *b, cJSON *list, const cJSON *tool)
+{
+    static const char *const members[] = {"name", "description", "parameters", "strict", NULL};
+    const char *type = cJSON_GetStringValue(json_member(tool, "type"));
+    cJSON *out = cJSON_CreateObject();
+    chat_build_refer(b, out, "type", json_member(tool, "type"));
+    cJSON *function = type && !strcmp(type, "function") ? cJSON_AddObjectToObject(out, "function") : NULL;
+    for (int i = 0; function && members[i]; i++)
+        chat_build_refer(b, function, members[i], json_member(tool, members[i]));
+    if (!cJSON_AddItemToArray(list, out))
+        b->failed = true;
+}
+
+static void add_choice(struct chat_build *b, cJSON *o, const cJSON *choice)
+{
+    const char *type = cJSON_GetStringValue(json_member(choice, "type"));
+    const cJSON *tool;
+    if (type && !strcmp(type, "function")) {
+        cJSON *named = cJSON_AddObjectToObject(o, "tool_choice");
+        cJSON_AddStringToObject(named, "type", "function");
+        chat_build_refer(b, cJSON_AddObjectToObject(named, "function"), "name", json_member(choice, "name"));
+    } else if (type && !strcmp(type, "allowed_tools")) {
+        cJSON *named = cJSON_AddObjectToObject(o, "tool_choice");
+        cJSON_AddStringToObject(named, "type", "allowed_tools");
+        cJSON *allowed = cJSON_AddObjectToObject(named, "allowed_tools");
+        chat_build_refer(b, allowed, "mode", json_member(choice, "mode"));
+        cJSON *list = cJSON_AddArrayToObject(allowed, "tools");
+        cJSON_ArrayForEach(tool, json_member(choice, "tools")) add_function(b, list, tool);
+    } else {
+        chat_build_refer(b, o, "tool_choice", choice);
+    }
+}
+
+static void add_format(struct chat_build *b, cJSON *o, const cJSON *format)
+{
+    static const char *const members[] = {"name", "description", "schema", "strict", NULL};
+    const char *type = cJSON_GetStringValue(json_member(format, "type"));
+    cJSON *out = cJSON_AddObjectToObject(o, "response_format");
+    chat_build_refer(b, out, "type", json_member(format, "type"));
+    cJSON *schema = type && !strcmp(type, "json_schema") ? cJSON_AddObjectToObject(out, "json_schema") : NULL;
+    for (int i = 0; schema && members[i]; i++)
+        chat_build_refer(b, schema, members[i], json_member(format, members[i]));
+}
+
+static bool read_output(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
+                        struct err *e)
+{
+    const cJSON *tools = NULL, *tool, *text = NULL, *format = NULL;
+    const char *verbosity = "medium";
+    cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "output");
+    if (!json_get_array(body, "tools", &tools, e) || !json_get_object(body, "text", &text, e) ||
+        !json_get_object(text, "format", &format, e) || !json_get_string(text, "verbosity", &verbosity, e))
+        return false;
+    if (strcmp(verbosity, "medium"))
+        return err_field(e, ERR_UNSUPPORTED, "text.verbosity", "other than medium is not done here");
+    cJSON *list = tools ? cJSON_AddArrayToObject(o, "tools") : NULL;
+    cJSON_ArrayForEach(tool, tools) add_function(b, list, tool);
+    if (json_member(body, "tool_choice"))
+        add_choice(b, o, json_member(body, "tool_choice"));
+    chat_build_refer(b, o, "parallel_tool_calls", json_member(body, "parallel_tool_calls"));
+    if (format)
+        add_format(b, o, format);
+    if (chat_read_output(&q->chat, r, o, e))
+        return true;
+    chat_build_rename(e, ".function", "");
+    chat_build_rename(e, "response_format.json_schema", "response_format");
+    return chat_build_rename(e, "response_format", "text.format");
+}
+
+static bool add_items(struct chat_build *b, const cJSON *items, struct err *e)
+{
+    const cJSON *item;
+    int i = 0;
+    cJSON_ArrayForEach(item, items) if (!responses_add_item(b, item, i++, e)) return false;
+    return true;
+}
+
+/* instructions, then the chain, then the input. */
+static bool read_conversation(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
+                              struct err *e)
+{
+    const cJSON *input = json_member(body, "input");
+    const char *instructions = NULL;
+    if (!json_get_string(body, "instructions", &instructions, e) ||
+        !json_get_string(body, "previous_response_id", &q->previous, e))
+        return false;
+    if (input && !cJSON_IsString(input) && !cJSON_IsArray(input))
+        return err_field(e, ERR_INPUT, "input", "must be a string or a list of items");
+    if (!q->previous && (!input || (cJSON_IsArray(input) && !input->child)))
+        return err_field(e, ERR_INPUT, "input", "is needed");
+    q->chain = cJSON_CreateArray();
+    q->input = responses_input_items(r, input, e);
+    if (!q->input || (q->previous && !responses_chain(r, q->previous, q->chain, e)))
+        return false;
+    if (instructions)
+        chat_build_text(b, chat_build_message(b, "system"), instructions);
+    return add_items(b, q->chain, e) && add_items(b, q->input, e);
+}
+
+static void echo_member(struct buf *b, const cJSON *body, const char *name, const char *otherwise)
+{
+    const cJSON *v = json_member(body, name);
+    buf_printf(b, ",\"%s\":", name);
+    if (v)
+        json_write(b, v);
+    else
+        buf_puts(b, otherwise);
+}
+
+static void write_echo(struct responses_request *q, const cJSON *body)
+{
+    static const char *const rows[][2] = {{"instructions", "null"},
+                                          {"max_output_tokens", "null"},
+                                          {"max_tool_calls", "null"},
+                                          {"metadata", "{}"},
+                                          {"parallel_tool_calls", "true"},
+                                          {"previous_response_id", "null"},
+                                          {"prompt_cache_key", "null"},
+                                          {"reasoning", "{\"effort\":null,\"summary\":null}"},
+                                          {"safety_identifier", "null"},
+                                          {"text", "{\"format\":{\"type\":\"text\"}}"},
+                                          {"tool_choice", "\"auto\""},
+                                          {"tools", "[]"},
+                                          {"truncation", "\"disabled\""},
+                                          {"user", "null"}};
+    const struct engine_sampling *s = &q->chat.settings.sampling;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        echo_member(&q->echo, body, rows[i][0], rows[i][1]);
+    buf_printf(&q->echo, ",\"service_tier\":\"default\",\"temperature\":%.7g,\"top_p\":%.7g,\"top_logprobs\":%d",
+               (double)s->temperature, (double)s->top_p, q->chat.top_logprobs < 0 ? 0 : q->chat.top_logprobs);
+}
+
+bool responses_read(struct responses_request *q, struct request *r, bool counts, struct err *e)
+{
+    chat_request_init(&q->chat, r, "input");
+    cJSON *body = request_json(r, e);
+    if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))
+        return false;
+    q->chat.owned = cJSON_CreateObject();
+    q->chat.messages = cJSON_AddArrayToObject(q->chat.owned, "messages");
+    struct chat_build b = {.messages = q->chat.messages};
+    if (!read_switches(q, body, e) || !read_settings(q, r, &b, body, e) || !read_include(q, body, e) ||
+        !read_metadata(body, e) || !read_output(q, r, &b, body, e) || !chat_read_thinking(&q->chat, r, body, e) ||
+        !read_reasoning(&q->chat, r, body, e) || !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
+        !read_conversation(q, r, &b, body, e))
+        return false;
+    if (!counts)
+        write_echo(q, body);
+    return !(b.failed || q->echo.failed) || err_set(e, ERR_NOMEM, "no memory for the input");
+}
+
+void responses_request_fini(struct responses_request *q)
+{
+    chat_request_fini(&q->chat);
+    cJSON_Delete(q->input);
+    cJSON_Delete(q->chain);
+    buf_fini(&q->echo);
+}

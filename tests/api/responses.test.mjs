@@ -1,0 +1,258 @@
+// POST /v1/responses: items in and out, whole and streamed; what is kept, and for whom.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { events } from './answers.mjs';
+import { order, start } from './harness.mjs';
+
+let s;
+before(async () => { s = await start({ fake: true }); });
+after(() => s?.stop());
+
+const ask = (body, headers) => s.json('POST', '/v1/responses', { model: 'demo-model', ...body }, headers);
+const say = (o) => order(o)[0].content;
+const tools = [{ type: 'function', name: 'get_weather', description: 'Weather of a town', strict: false,
+  parameters: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'] } }];
+const call = (town) => `<tool_call>\n{"name": "get_weather", "arguments": {"town": "${town}"}}\n</tool_call>`;
+
+async function stream(body) {
+  const r = await s.request('POST', '/v1/responses', { ...body, stream: true });
+  assert.equal(r.status, 200);
+  const out = [];
+  for await (const { event, data } of events(r)) {
+    assert.equal(event, data.type, 'the event has its name twice');
+    assert.equal(data.sequence_number, out.length, 'events are numbered');
+    out.push(data);
+  }
+  return out;
+}
+
+test('a whole response repeats what was asked', async () => {
+  const r = await ask({ input: say({ text: 'Hello there.' }), instructions: 'Be brief.', max_output_tokens: 50, temperature: 0.5,
+    metadata: { a: 'b' }, user: 'u1' });
+  assert.equal(r.status, 200, r.text);
+  assert.match(r.body.id, /^resp_[0-9a-f]{24}$/);
+  assert.deepEqual([r.body.object, r.body.status, r.body.model, r.body.error, r.body.incomplete_details],
+    ['response', 'completed', 'demo-model', null, null]);
+  assert.equal(r.body.output.length, 1);
+  const m = r.body.output[0];
+  assert.match(m.id, /^msg_/);
+  assert.deepEqual([m.type, m.role, m.status], ['message', 'assistant', 'completed']);
+  assert.deepEqual(m.content, [{ type: 'output_text', text: 'Hello there.', annotations: [], logprobs: [] }]);
+  assert.deepEqual([r.body.instructions, r.body.max_output_tokens, r.body.temperature, r.body.metadata, r.body.user, r.body.store],
+    ['Be brief.', 50, 0.5, { a: 'b' }, 'u1', true]);
+  const u = r.body.usage;
+  assert.equal(u.total_tokens, u.input_tokens + u.output_tokens);
+  assert.ok(r.body.completed_at >= r.body.created_at);
+});
+
+test('max_output_tokens ends incomplete', async () => {
+  const r = await ask({ input: say({ text: 'one two three four' }), max_output_tokens: 2 });
+  assert.equal(r.body.status, 'incomplete');
+  assert.deepEqual(r.body.incomplete_details, { reason: 'max_output_tokens' });
+  assert.equal(r.body.output.at(-1).status, 'incomplete');
+});
+
+test('reasoning is an item of its own', async () => {
+  const r = await ask({ input: say({ text: '<think>\nA greeting.\n</think>\n\nHello!' }), include: ['reasoning.encrypted_content'],
+    reasoning: { summary: 'auto' } });
+  assert.deepEqual(r.body.output.map((i) => i.type), ['reasoning', 'message'], r.text);
+  assert.deepEqual(r.body.output[0].summary, []);
+  assert.equal(r.body.output[0].content[0].text.trim(), 'A greeting.');
+  assert.ok(r.body.usage.output_tokens_details.reasoning_tokens > 0);
+});
+
+test('logprobs when they are included', async () => {
+  const r = await ask({ input: say({ text: '<think>\nHm.\n</think>\n\nGrüße 世界' }), include: ['message.output_text.logprobs'], top_logprobs: 2 });
+  const { text, logprobs } = r.body.output[1].content[0];
+  const bytes = Buffer.concat(logprobs.map((i) => Buffer.from(i.bytes))).toString('utf8');
+  assert.ok(bytes.endsWith(text), `${bytes} ends with ${text}`);
+  assert.equal(logprobs[0].top_logprobs.length, 2);
+});
+
+test('a tool loop with items sent back', async () => {
+  const first = await ask({ input: say({ text: `<think>\nHm.\n</think>\n\nLook.\n${call('Köln')}\n${call('Bonn')}` }), tools, store: false });
+  assert.deepEqual(first.body.output.map((i) => i.type), ['reasoning', 'message', 'function_call', 'function_call'], first.text);
+  const [, , a, b] = first.body.output;
+  assert.match(a.id, /^fc_/);
+  assert.match(a.call_id, /^call_/);
+  assert.deepEqual([a.name, JSON.parse(a.arguments)], ['get_weather', { town: 'Köln' }]);
+  const second = await ask({ tools, store: false, input: [{ role: 'user', content: 'x' }, ...first.body.output,
+    { type: 'function_call_output', call_id: a.call_id, output: 'rain' },
+    { type: 'function_call_output', call_id: b.call_id, output: [{ type: 'input_text', text: 'sun' }] },
+    { role: 'user', content: [{ type: 'input_text', text: say({ text: 'It rains.' }) }] }] });
+  assert.equal(second.status, 200, second.text);
+  assert.equal(second.body.output[0].content[0].text, 'It rains.');
+  assert.equal(second.body.store, false);
+  assert.equal((await s.json('GET', `/v1/responses/${second.body.id}`)).status, 404);
+});
+
+test('items make the same prompt as chat\'s messages', async () => {
+  const input = [{ role: 'user', content: 'Rain?' }, { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'Look it up.' }] },
+    { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Let me see.' }] },
+    { type: 'function_call', call_id: 'call_1', name: 'get_weather', arguments: '{"town":"Bonn"}' },
+    { type: 'function_call_output', call_id: 'call_1', output: 'sun' }];
+  const count = await s.json('POST', '/v1/responses/input_tokens', { input, tools, instructions: 'Be brief.' });
+  assert.equal(count.status, 200, count.text);
+  assert.equal(count.body.object, 'response.input_tokens');
+  const { type, strict, ...f } = tools[0];
+  const chat = await s.chat({ max_tokens: 1, tools: [{ type: 'function', function: { ...f, strict } }], messages: [{ role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Rain?' }, { role: 'assistant', content: 'Let me see.', reasoning_content: 'Look it up.',
+      tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"town":"Bonn"}' } }] },
+    { role: 'tool', tool_call_id: 'call_1', content: 'sun' }] });
+  assert.equal(count.body.input_tokens, chat.body.usage.prompt_tokens, chat.text);
+});
+
+test('the events come in the documented order', async () => {
+  const list = await stream({ input: say({ text: `<think>\nHm.\n</think>\n\nGrüße 世界\n${call('Köln')}` }), tools });
+  const names = list.map((e) => e.type.replace('response.', '')).filter((n, i, all) => !n.endsWith('.delta') || n !== all[i - 1]);
+  const item = (kind) => ['output_item.added', 'content_part.added', `${kind}.delta`, `${kind}.done`, 'content_part.done', 'output_item.done'];
+  assert.deepEqual(names, ['created', 'in_progress', ...item('reasoning_text'), ...item('output_text'), 'output_item.added',
+    'function_call_arguments.delta', 'function_call_arguments.done', 'output_item.done', 'completed']);
+  const final = list.at(-1).response;
+  for (const [i, made] of final.output.entries()) {
+    assert.deepEqual(list.find((e) => e.type === 'response.output_item.done' && e.output_index === i).item, made);
+    const deltas = list.filter((e) => e.type.endsWith('.delta') && e.output_index === i);
+    assert.ok(deltas.every((e) => e.item_id === made.id));
+    assert.equal(deltas.map((e) => e.delta).join(''), made.arguments ?? made.content[0].text);
+  }
+  assert.equal(list[0].response.status, 'in_progress');
+  assert.deepEqual(list[0].response.output, []);
+  assert.equal(list[0].response.id, final.id);
+  const kept = await s.json('GET', `/v1/responses/${final.id}`);
+  assert.deepEqual(kept.body, final, 'what is kept is what was sent');
+});
+
+test('an engine that fails ends the stream with response.failed', async () => {
+  const list = await stream({ input: say({ text: 'one two three four', fail_after: 2 }) });
+  assert.equal(list.at(-1).type, 'response.failed');
+  assert.equal(list.at(-1).response.status, 'failed');
+  assert.equal(list.at(-1).response.error.code, 'server_error');
+  assert.equal((await s.json('GET', `/v1/responses/${list[0].response.id}`)).status, 404);
+});
+
+test('previous_response_id carries the conversation on', async () => {
+  const first = await ask({ input: 'My name is Ada.', instructions: 'Be brief.' });
+  const second = await ask({ input: 'And yours?', previous_response_id: first.body.id });
+  assert.equal(second.status, 200, second.text);
+  assert.equal(second.body.previous_response_id, first.body.id);
+  const third = await ask({ input: [{ role: 'user', content: say({ text: 'Fine.' }) }], previous_response_id: second.body.id });
+  const chat = await s.chat({ max_tokens: 50, messages: [{ role: 'user', content: 'My name is Ada.' }, { role: 'assistant', content: 'ok' },
+    { role: 'user', content: 'And yours?' }, { role: 'assistant', content: 'ok' }, { role: 'user', content: say({ text: 'Fine.' }) }] });
+  assert.equal(third.body.usage.input_tokens, chat.body.usage.prompt_tokens, 'the instructions are not carried on');
+  const items = await s.json('GET', `/v1/responses/${third.body.id}/input_items?order=asc`);
+  assert.deepEqual(items.body.data.map((i) => i.content[0].text), ['My name is Ada.', 'ok', 'And yours?', 'ok', say({ text: 'Fine.' })]);
+  const page = await s.json('GET', `/v1/responses/${third.body.id}/input_items?limit=2`);
+  assert.deepEqual(page.body.data.map((i) => i.id), items.body.data.slice(3).reverse().map((i) => i.id));
+  assert.deepEqual([page.body.has_more, page.body.first_id, page.body.last_id], [true, items.body.data[4].id, items.body.data[3].id]);
+  const rest = await s.json('GET', `/v1/responses/${third.body.id}/input_items?limit=9&after=${page.body.last_id}`);
+  assert.equal(rest.body.data.length, 3);
+  assert.equal(rest.body.has_more, false);
+  const gone = await s.json('DELETE', `/v1/responses/${first.body.id}`);
+  assert.deepEqual(gone.body, { id: first.body.id, object: 'response', deleted: true });
+  assert.equal((await s.json('GET', `/v1/responses/${first.body.id}`)).status, 404);
+  const broken = await ask({ input: 'x', previous_response_id: third.body.id });
+  assert.equal(broken.status, 400);
+  assert.equal(broken.body.error.code, 'previous_response_not_found');
+});
+
+test('another user\'s hands reach nothing', async () => {
+  const mine = await ask({ input: 'a secret' });
+  const login = await s.request('POST', '/api/login', { name: s.admin.name, password: s.admin.password }, { authorization: null });
+  const cookie = login.headers.get('set-cookie').split(';')[0];
+  const csrf = (await login.json()).csrf;
+  const head = { authorization: null, cookie, 'x-csrf-token': csrf };
+  const made = await s.json('POST', '/api/users', { name: 'eve', password: 'long enough a password', role: 'user' }, head);
+  assert.equal(made.status, 201, made.text);
+  const evelogin = await s.request('POST', '/api/login', { name: 'eve', password: 'long enough a password' }, { authorization: null });
+  const eve = { authorization: null, cookie: evelogin.headers.get('set-cookie').split(';')[0], 'x-csrf-token': (await evelogin.json()).csrf };
+  const where = `/v1/responses/${mine.body.id}`;
+  for (const [method, path, body] of [['GET', where], ['GET', `${where}/input_items`], ['DELETE', where], ['POST', `${where}/cancel`]]) {
+    const r = await s.json(method, path, body, eve);
+    assert.equal(r.status, 404, `${method} ${path}: ${r.text}`);
+  }
+  const r = await ask({ input: 'x', previous_response_id: mine.body.id }, eve);
+  assert.equal(r.body.error.code, 'previous_response_not_found', r.text);
+  assert.equal((await s.json('GET', where)).status, 200);
+});
+
+test('cancel and streams of kept responses are refused plainly', async () => {
+  const r = await ask({ input: 'hi' });
+  const cancel = await s.json('POST', `/v1/responses/${r.body.id}/cancel`);
+  assert.deepEqual([cancel.status, cancel.body.error.param], [400, 'response_id']);
+  const again = await s.json('GET', `/v1/responses/${r.body.id}?stream=true`);
+  assert.deepEqual([again.status, again.body.error.param], [400, 'stream']);
+  for (const [method, path] of [['GET', ''], ['DELETE', ''], ['POST', '/cancel'], ['GET', '/input_items']])
+    assert.equal((await s.json(method, `/v1/responses/resp_nothing${path}`)).status, 404, method + path);
+  for (const query of ['limit=0', 'limit=x', 'order=up', 'after=nobody'])
+    assert.equal((await s.json('GET', `/v1/responses/${r.body.id}/input_items?${query}`)).status, 400, query);
+});
+
+const user = { role: 'user', content: 'hi' };
+const cases = [
+  ['input', { input: undefined }],
+  ['input', { input: [] }],
+  ['input', { input: 5 }],
+  ['input[0]', { input: ['hi'] }],
+  ['input[0].role', { input: [{ role: 'robot', content: 'x' }] }],
+  ['input[0].content', { input: [{ role: 'user' }] }],
+  ['input[0].content', { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'x' }] }] }],
+  ['input[1].type', { input: [user, { type: 'item_reference', id: 'x' }] }],
+  ['input[1].call_id', { input: [user, { type: 'function_call', name: 'f', arguments: '{}' }] }],
+  ['input[1].call_id', { input: [user, { type: 'function_call_output', output: 'x' }] }],
+  ['input[1].output', { input: [user, { type: 'function_call_output', call_id: 'a' }] }],
+  ['input[1].encrypted_content', { input: [user, { type: 'reasoning', summary: [], encrypted_content: 'x' }] }],
+  ['previous_response_id', { previous_response_id: 'resp_nothing' }],
+  ['previous_response_id', { previous_response_id: 5 }],
+  ['instructions', { instructions: 5 }],
+  ['store', { store: 'yes' }],
+  ['background', { background: true }],
+  ['conversation', { conversation: 'conv_1' }],
+  ['prompt', { prompt: { id: 'x' } }],
+  ['truncation', { truncation: 'auto' }],
+  ['truncation', { truncation: 'some' }],
+  ['include', { include: ['file_search_call.results'] }],
+  ['include', { include: 'x' }],
+  ['max_output_tokens', { max_output_tokens: 0 }],
+  ['max_output_tokens', { max_output_tokens: 'x' }],
+  ['temperature', { temperature: 3 }],
+  ['top_logprobs', { top_logprobs: 21 }],
+  ['metadata', { metadata: 'x' }],
+  ['metadata', { metadata: { a: 1 } }],
+  ['reasoning.effort', { reasoning: { effort: 'huge' } }],
+  ['reasoning.effort', { reasoning: { effort: 5 } }],
+  ['reasoning.summary', { reasoning: { summary: 'detailed' } }],
+  ['reasoning.mode', { reasoning: { mode: 'pro' } }],
+  ['stream_options', { stream_options: {} }],
+  ['text.verbosity', { text: { verbosity: 'low' } }],
+  ['tools', { tools: {} }],
+  ['tools[0].type', { tools: [{ type: 'web_search' }] }],
+  ['tools[0].name', { tools: [{ type: 'function', name: 'a b' }] }],
+  ['tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 5 }] }],
+  ['tool_choice', { tools, tool_choice: 'always' }],
+  ['tool_choice', { tool_choice: 'auto' }],
+  ['nonsense', { nonsense: 1 }],
+];
+for (const [field, change] of cases) {
+  test(`400 ${field}: ${JSON.stringify(change).slice(0, 70)}`, async () => {
+    const r = await ask({ input: 'hi', ...change });
+    assert.equal(r.status, 400, r.text);
+    assert.equal(r.body.error.param, field, r.text);
+  });
+}
+
+test('unauthorised, oversized, wrong method, the engine\'s refusals', async () => {
+  assert.equal((await ask({ input: 'hi' }, { authorization: null })).status, 401);
+  assert.equal((await ask({ input: 'x'.repeat(17 << 20) })).status, 413);
+  const method = await s.json('GET', '/v1/responses');
+  assert.deepEqual([method.status, method.headers.get('allow')], [405, 'POST']);
+  const limit = await ask({ input: say({ refuse: 'limit' }) });
+  assert.deepEqual([limit.status, limit.body.error.param, limit.body.error.code], [400, 'input', 'context_length_exceeded']);
+  assert.equal((await ask({ input: say({ refuse: 'busy' }) })).status, 503);
+});
+
+test('what is too large to keep says that it was not kept', async () => {
+  const r = await ask({ input: [{ role: 'user', content: 'the '.repeat(1100000) }, { role: 'user', content: say({ text: 'ok' }) }] });
+  assert.equal(r.status, 200, r.text.slice(0, 300));
+  assert.equal(r.body.store, false);
+  assert.equal((await s.json('GET', `/v1/responses/${r.body.id}`)).status, 404);
+});
