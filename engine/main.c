@@ -9,6 +9,7 @@
 #define LOG_MODULE "engine"
 #include "engine/base/log.h"
 #include "engine/base/option.h"
+#include "engine/memory/memory_options.h"
 #include "engine/sched/loop.h"
 #include "engine/sched/notify.h"
 
@@ -17,6 +18,7 @@
 struct options {
     const char *model, *socket, *status, *backend, *cache_dir, *group, *log_level;
     int64_t ctx, slots, max_queue, threads, prefill_chunk, kv_memory, grace;
+    struct memory_options memory;
     bool exact, prefix_cache, help, version;
 };
 
@@ -42,8 +44,9 @@ static const struct option table[] = {
      .help = "Folder for the compiled vocabulary and pipelines."},
     {.name = "kv-memory", .type = OPTION_BYTES, .offset = FIELD(kv_memory), .max = 1e15, .value = "BYTES",
      .help = "Memory for KV blocks; 0: half of what all slots could fill, at most a quarter of free memory."},
-    {.name = "prefill-chunk", .type = OPTION_INT, .offset = FIELD(prefill_chunk), .fallback = "512", .min = 32,
-     .max = 65536, .value = "TOKENS", .help = "Prompt tokens of a step at most."},
+    MEMORY_OPTION_ROWS(struct options, memory),
+    {.name = "prefill-chunk", .type = OPTION_INT, .offset = FIELD(prefill_chunk), .max = 65536, .value = "TOKENS",
+     .help = "Prompt tokens of a step at most, 32 or more; 0: 512, or 2048 where experts are streamed and memory allows."},
     {.name = "prefix-cache", .type = OPTION_BOOL, .offset = FIELD(prefix_cache), .fallback = "true",
      .help = "Reuse KV blocks of equal beginnings within a scope."},
     {.name = "exact", .type = OPTION_BOOL, .offset = FIELD(exact),
@@ -70,6 +73,8 @@ static bool check(const struct options *o, gid_t *group, struct err *e)
 {
     if (!o->model || !o->socket || !o->status)
         return err_set(e, ERR_INPUT, "--model, --socket and --status are needed; see --help");
+    if (o->prefill_chunk && o->prefill_chunk < 32)
+        return err_field(e, ERR_INPUT, "prefill-chunk", "%d is less than 32", (int)o->prefill_chunk);
     *group = (gid_t)-1;
     if (!o->group)
         return true;
@@ -104,11 +109,13 @@ static int serve(const struct options *o, gid_t group, struct err *e)
                                                  .grace_ms = (int)o->grace * 1000, .inbox = &inbox, .status = status},
                          e);
     monitor = server ? monitor_create(status, e) : NULL;
+    struct memory_wish memory = {0};
+    memory_options_wish(&o->memory, &memory);
     if (monitor)
         loop = loop_start(&(struct loop_params){.model = o->model, .backend = o->backend, .cache_dir = o->cache_dir,
                                                 .ctx = o->ctx, .slots = o->slots, .max_queue = o->max_queue,
                                                 .threads = o->threads, .prefill_chunk = o->prefill_chunk,
-                                                .kv_bytes = o->kv_memory, .exact = o->exact,
+                                                .kv_bytes = o->kv_memory, .memory = memory, .exact = o->exact,
                                                 .prefix_cache = o->prefix_cache, .inbox = &inbox, .server = server,
                                                 .status = status, .monitor = monitor},
                           e);

@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 
 #include "engine/cpu/bandwidth.h"
+#include "engine/cpu/head.h"
 #include "engine/cpu/kv_layout.h"
 #include "engine/cpu/layout.h"
 #include "engine/cpu/open.h"
 #include "engine/cpu/router.h"
+#include "engine/cpu/speed.h"
 #include "engine/cpu/step.h"
 #include "engine/experts/expert_store.h"
 
@@ -81,6 +83,8 @@ static bool allocate(struct backend *b, struct err *e)
         !map_memory(&b->work, b->work_bytes, "work buffers", e))
         return false;
     layout_work(&l, b, b->work);
+    if (!head_reserve_decode(b, e))
+        return false;
     place_views(b);
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].backend = b;
@@ -205,13 +209,19 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
         return false;
     struct layout l = {.plan = plan, .params = p, .kernels = kernels_best(),
                        .n_workers = p->n_threads > 0 ? p->n_threads : pool_default_threads()};
-    /* One row of logits: what decoding needs; more come when whole logits are asked for. */
-    size_t results = (size_t)plan->n_vocab * sizeof(float) + BACKEND_MAX_TOP * 8 + 4;
+    size_t results = head_decode_bytes(plan, p->max_sequences);
     *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
                                  .kv = layout_kv_bytes(&l),
                                  .state = layout_state_values(&l, NULL) * sizeof(float) * (size_t)p->n_states,
                                  .work = layout_work(&l, NULL, NULL) + results};
     m->host = m->weights + m->kv + m->state + m->work;
+    return true;
+}
+
+static bool device(struct backend_device *d, struct err *e)
+{
+    *d = (struct backend_device){0};
+    snprintf(d->name, sizeof d->name, "cpu, %s kernels", kernels_best()->name);
     return true;
 }
 
@@ -222,6 +232,7 @@ static bool probe(struct err *e)
 
 const struct backend_ops cpu_backend = {
     .name = "cpu",
+    .streams = true,
     .open = cpu_open,
     .close = cpu_close,
     .step = step_run,
@@ -232,5 +243,7 @@ const struct backend_ops cpu_backend = {
     .device_name = device_name,
     .read_bandwidth = read_bandwidth,
     .estimate = estimate,
+    .device = device,
+    .speed = speed_measure,
     .probe = probe,
 };

@@ -21,9 +21,8 @@ static bool grow(void *pointer, size_t bytes, struct err *e)
     return *p || err_set(e, ERR_NOMEM, "no memory for results (%zu bytes)", bytes);
 }
 
-bool head_reserve(struct backend *b, struct err *e)
+static bool reserve(struct backend *b, int32_t n, int32_t rows, struct err *e)
 {
-    int32_t n = b->rows.n_out, rows = b->rows.keep_logits ? n : n < HEAD_ROWS ? n : HEAD_ROWS;
     if (rows > b->logits_rows) {
         b->logits_rows = 0;
         if (!grow(&b->logits, (size_t)rows * (size_t)b->plan->n_vocab * sizeof(float), e))
@@ -39,6 +38,24 @@ bool head_reserve(struct backend *b, struct err *e)
         b->top_rows = n;
     }
     return true;
+}
+
+bool head_reserve(struct backend *b, struct err *e)
+{
+    int32_t n = b->rows.n_out;
+    return reserve(b, n, b->rows.keep_logits ? n : n < HEAD_ROWS ? n : HEAD_ROWS, e);
+}
+
+bool head_reserve_decode(struct backend *b, struct err *e)
+{
+    int32_t n = b->params.max_sequences;
+    return reserve(b, n, n < HEAD_ROWS ? n : HEAD_ROWS, e);
+}
+
+size_t head_decode_bytes(const struct model_plan *plan, int32_t n)
+{
+    size_t rows = (size_t)(n < HEAD_ROWS ? n : HEAD_ROWS);
+    return rows * (size_t)plan->n_vocab * sizeof(float) + (size_t)n * (BACKEND_MAX_TOP * 8 + 4);
 }
 
 void head_publish(const struct backend *b, struct step_row *rows)

@@ -53,7 +53,7 @@ static struct widest measure(const struct layout *l)
     struct widest m = {.row = (size_t)plan->d_model};
     for (int32_t i = 0; i < plan->n_layer; i++)
         widen(&m, &plan->layers[i]);
-    if (l->params->experts) /* the next router's input lies in the mixers' place */
+    if (l->params->experts || l->params->streams) /* the next router's input lies in the mixers' place */
         raise_to(&m.mixed, (size_t)plan->d_model);
     return m;
 }
@@ -167,7 +167,7 @@ size_t layout_work(const struct layout *l, struct backend *b, char *memory)
     b->shared_gate = take(&p, n * sizeof(float));
     b->out_rows = take(&p, HEAD_ROWS * d * sizeof(float));
     b->chunk_stats = take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
-    if (l->params->experts)
+    if (l->params->experts || l->params->streams)
         take_stream(&p, &m, d, l->params->max_rows, &b->stream);
     take_ropes(l, &p, b);
     take_panels(l, &p, &m, l->params->max_rows, b->panels);

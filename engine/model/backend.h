@@ -32,6 +32,7 @@ struct backend_params {
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are where the plan
      * says. The store outlives the backend, whose owner thread is the store's. */
     struct expert_store *experts;
+    bool streams; /* for estimate: experts will come from a store that is not there yet; weights are those of the plan */
     /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values are
      * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
     void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);
@@ -79,8 +80,22 @@ struct backend_counters { /* since open; written by the owner thread only */
     uint64_t step_ns;           /* time inside step() */
 };
 
+struct backend_device { /* what computes, before anything is opened on it */
+    char name[128];
+    bool in_ram;                  /* its memory is RAM: integrated, or a CPU that plays a GPU */
+    uint64_t total, available;    /* bytes of device memory, by VK_EXT_memory_budget where there; 0: not a GPU */
+};
+
+struct backend_speed { /* measured at one row; 0: unknown */
+    double dense, experts; /* packed weight bytes per second through the kernels of the plan's formats */
+    double memory;         /* KV, bytes per second */
+    double layer_s;        /* a layer's fixed time beside its bytes */
+};
+
 struct backend_ops {
     const char *name; /* "cpu", "vulkan" */
+    bool streams; /* takes backend_params.experts */
+    bool splits;  /* dense weights on the device, experts in RAM */
     struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p, struct err *e);
     void (*close)(struct backend **b);
     /* rows: at least the sum of n_out entries. On failure nothing of the step counts; ERR_DEVICE means that the
@@ -96,6 +111,11 @@ struct backend_ops {
     double (*read_bandwidth)(struct backend *b);
     /* Bytes that `open` would take, without opening: what `sluice info` prints. */
     bool (*estimate)(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e);
+    /* Name and memory of the device that open would take. */
+    bool (*device)(struct backend_device *d, struct err *e);
+    /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second and at most 128 MiB.
+     * False: can't be known before open (read_bandwidth then bounds it). */
+    bool (*speed)(const struct model_plan *plan, const struct backend_params *p, struct backend_speed *s, struct err *e);
     /* Can it run here at all? False with the reason. */
     bool (*probe)(struct err *e);
 };

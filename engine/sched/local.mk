@@ -6,6 +6,6 @@ libsluice_sched_a_SOURCES = \
 	%D%/monitor.c %D%/monitor.h %D%/notify.c %D%/notify.h %D%/random.c %D%/random.h \
 	%D%/ranking.c %D%/ranking.h \
 	%D%/sampler.c %D%/sampler.h %D%/scheduler.c %D%/scheduler.h %D%/scheduler_state.h \
-	%D%/server.c %D%/server.h %D%/sizing.c %D%/sizing.h %D%/stop.c %D%/stop.h \
+	%D%/server.c %D%/server.h %D%/stop.c %D%/stop.h \
 	%D%/tally.c %D%/tally.h
-SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(EXPERTS_LIBS) $(CACHE_LIBS) $(WIRE_LIBS)
+SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(WIRE_LIBS)

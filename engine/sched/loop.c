@@ -13,12 +13,13 @@
 #include "engine/base/hash.h"
 #define LOG_MODULE "loop"
 #include "engine/base/log.h"
+#include "engine/memory/memory_load.h"
+#include "engine/memory/memory_text.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
 #include "engine/model/plan_parts.h"
 #include "engine/sched/notify.h"
 #include "engine/sched/scheduler.h"
-#include "engine/sched/sizing.h"
 #include "engine/text/text_model.h"
 
 #define IDLE_MS 1000 /* the wait ends early for a job; this is only how often idle time is added up */
@@ -30,11 +31,8 @@ struct loop {
     struct text_model text;
     bool text_open;
     struct model *model;
-    const struct backend_ops *ops;
-    struct backend *backend;
-    char backend_note[192]; /* as in the status page */
+    struct memory_load memory; /* plan and backend */
     struct scheduler *scheduler;
-    struct sizing size;
     double load_ms;
 };
 
@@ -82,61 +80,55 @@ static void describe_model(const struct loop *l, struct status_page *page)
     page->active_parameters = facts->active_parameters;
 }
 
-static bool on_gpu(const struct loop *l)
+/* Members of the plan as JSON, without braces. */
+static void put_plan(const struct loop *l, struct buf *b)
 {
-    return strcmp(l->ops->name, "cpu") != 0;
+    memory_plan_json(&l->memory.plan, &l->memory.estimate, b);
 }
 
 static void describe_backend(const struct loop *l, struct status_page *page)
 {
     struct backend_memory m = {0};
-    l->ops->memory(l->backend, &m);
-    snprintf(page->backend, sizeof page->backend, "%s", l->ops->name);
-    snprintf(page->device, sizeof page->device, "%s", l->ops->device_name(l->backend));
-    snprintf(page->backend_note, sizeof page->backend_note, "%s", l->backend_note);
-    snprintf(page->strategy, sizeof page->strategy, "%s", on_gpu(l) ? "full_gpu" : "cpu_only");
-    page->n_ctx = l->size.n_ctx;
-    page->n_slots = l->size.n_slots;
+    struct buf plan = {0};
+    const struct memory_load *from = &l->memory;
+    const struct sizing *size = &from->plan.size;
+    from->ops->memory(from->opened, &m);
+    snprintf(page->backend, sizeof page->backend, "%s", from->ops->name);
+    snprintf(page->device, sizeof page->device, "%s", from->ops->device_name(from->opened));
+    snprintf(page->backend_note, sizeof page->backend_note, "%s", from->plan.reason);
+    snprintf(page->strategy, sizeof page->strategy, "%s", strategy_name(from->plan.strategy));
+    page->n_ctx = size->n_ctx;
+    page->n_slots = size->n_slots;
     page->max_queue = (int32_t)l->set.max_queue;
     page->block_tokens = BACKEND_BLOCK_TOKENS;
-    page->n_blocks = l->size.n_blocks;
-    page->max_rows = l->size.max_rows;
+    page->n_blocks = size->n_blocks;
+    page->max_rows = size->max_rows;
     page->n_threads = l->set.threads ? (int32_t)l->set.threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
     page->kv_bytes = m.kv;
     page->state_bytes = m.state;
     page->work_bytes = m.work;
     page->device_bytes = m.device;
     page->host_bytes = m.host;
+    buf_putc(&plan, '{');
+    put_plan(l, &plan);
+    buf_putc(&plan, '}');
+    if (!plan.failed && plan.len < sizeof page->plan) /* what is cut would not be JSON */
+        memcpy(page->plan, plan.data, plan.len + 1);
+    buf_fini(&plan);
 }
 
-static void json_gb(struct buf *b, const char *name, uint64_t bytes)
-{
-    buf_printf(b, ",\"%s\":%.3f", name, (double)bytes / 1e9);
-}
-
-/* One line on standard output, for whoever started the engine. GB are 10^9 bytes. */
+/* One line on standard output, for whoever started the engine. */
 static void print_ready(const struct loop *l)
 {
-    struct backend_memory m = {0};
     struct buf b = {0};
-    const char *device = l->ops->device_name(l->backend);
-    int32_t layers = model_plan(l->model)->n_layer;
-    uint64_t weights = model_facts(l->model)->weight_bytes;
-    uint64_t ram = sizing_total_memory();
-    l->ops->memory(l->backend, &m);
-    uint64_t total = weights + m.kv + m.state + m.work;
+    const char *device = l->memory.ops->device_name(l->memory.opened);
     buf_printf(&b, "{\"event\":\"ready\",\"pid\":%d,\"model\":", (int)getpid());
     buf_json_string(&b, l->text.name, strlen(l->text.name));
-    buf_printf(&b, ",\"backend\":\"%s\",\"device\":", l->ops->name);
+    buf_printf(&b, ",\"backend\":\"%s\",\"device\":", l->memory.ops->name);
     buf_json_string(&b, device, strlen(device));
-    buf_printf(&b, ",\"strategy\":\"%s\"", on_gpu(l) ? "full_gpu" : "cpu_only");
-    json_gb(&b, "model_weight_gb", weights);
-    json_gb(&b, "kv_cache_gb", m.kv);
-    json_gb(&b, "total_required_gb", total);
-    json_gb(&b, "system_ram_gb", ram);
-    buf_printf(&b, ",\"overcommit_ratio\":%.4f,\"gpu_layers\":%d,\"cpu_layers\":%d,\"total_layers\":%d",
-               ram ? (double)total / (double)ram : 0, on_gpu(l) ? layers : 0, on_gpu(l) ? 0 : layers, layers);
-    buf_printf(&b, ",\"ssd_stream\":false,\"load_ms\":%.1f}\n", l->load_ms);
+    buf_putc(&b, ',');
+    put_plan(l, &b);
+    buf_printf(&b, ",\"load_ms\":%.1f}\n", l->load_ms);
     if (!b.failed) {
         fputs(b.data, stdout);
         fflush(stdout);
@@ -147,106 +139,50 @@ static void print_ready(const struct loop *l)
 static bool open_scheduler(struct loop *l, struct err *e)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const uint64_t identity[3] = {plan->fingerprint, hash64(l->ops->name, strlen(l->ops->name), 0), l->set.exact};
+    const uint64_t identity[3] = {plan->fingerprint, hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0), l->set.exact};
     struct scheduler_params p = {
-        .ops = l->ops,
-        .backend = l->backend,
+        .ops = l->memory.ops,
+        .backend = l->memory.opened,
+        .experts = memory_load_experts(&l->memory),
         .vocab = l->text.vocab,
         .eos = l->text.n_eos ? l->text.eos : plan->eos,
         .n_eos = l->text.n_eos ? l->text.n_eos : plan->n_eos,
         .n_vocab = plan->n_vocab,
-        .n_ctx = l->size.n_ctx,
-        .n_slots = l->size.n_slots,
-        .n_blocks = l->size.n_blocks,
-        .max_rows = l->size.max_rows,
+        .n_ctx = l->memory.plan.size.n_ctx,
+        .n_slots = l->memory.plan.size.n_slots,
+        .n_blocks = l->memory.plan.size.n_blocks,
+        .max_rows = l->memory.plan.size.max_rows,
         .n_recurrent = plan->n_recurrent,
-        .n_checkpoints = l->size.n_checkpoints,
-        .prefill_chunk = l->size.prefill_chunk,
+        .n_checkpoints = l->memory.plan.size.n_checkpoints,
+        .prefill_chunk = l->memory.plan.size.prefill_chunk,
         .no_prefix_cache = !l->set.prefix_cache,
         .fingerprint = hash64(identity, sizeof identity, 0),
         .status = l->set.status,
     };
     if (plan->n_recurrent && l->set.prefix_cache)
-        log_info("recurrent layers=%d state checkpoints=%d%s", plan->n_recurrent, l->size.n_checkpoints,
-                 l->size.n_checkpoints ? "" : ": no memory for them, the prompt cache is off");
+        log_info("recurrent layers=%d state checkpoints=%d%s", plan->n_recurrent, l->memory.plan.size.n_checkpoints,
+                 l->memory.plan.size.n_checkpoints ? "" : ": no memory for them, the prompt cache is off");
     l->scheduler = scheduler_create(&p, e);
     return l->scheduler != NULL;
-}
-
-static struct backend_params backend_params_of(const struct loop *l)
-{
-    return (struct backend_params){
-        .n_blocks = l->size.n_blocks,
-        .n_states = l->size.n_states,
-        .max_rows = l->size.max_rows,
-        .max_sequences = l->size.n_slots,
-        .n_threads = (int32_t)l->set.threads,
-        .exact = l->set.exact,
-        .cache_dir = l->set.cache_dir,
-    };
-}
-
-/* What one KV block takes as this backend stores it: the difference that many make, since a pool has fixed parts. */
-static bool measure_model(struct loop *l, struct sizing_model *m, struct err *e)
-{
-    enum { FEW = 64, MANY = 128 };
-    const struct model_plan *plan = model_plan(l->model);
-    struct backend_memory few, many;
-    l->size = (struct sizing){.n_slots = 1, .n_blocks = FEW, .max_rows = 64, .n_states = plan->n_recurrent ? 1 : 0};
-    struct backend_params p = backend_params_of(l);
-    if (!l->ops->estimate(plan, &p, &few, e))
-        return false;
-    p.n_blocks = MANY;
-    if (!l->ops->estimate(plan, &p, &many, e))
-        return false;
-    *m = (struct sizing_model){.n_ctx = plan->n_ctx, .block_bytes = (many.kv - few.kv) / (MANY - FEW),
-                               .state_bytes = few.state};
-    return true;
 }
 
 static bool open_backend(struct loop *l, struct err *e)
 {
     const struct loop_params *set = &l->set;
-    const struct model_plan *plan = model_plan(l->model);
-    struct sizing_wish wish = {set->ctx, set->slots, set->prefill_chunk, set->kv_bytes};
-    struct sizing_model measured;
-    /* what a GPU has free only its open can tell */
-    uint64_t available = on_gpu(l) ? 0 : sizing_available_memory();
-    if (!measure_model(l, &measured, e) || !sizing_choose(&measured, &wish, available, &l->size, e))
+    struct memory_wish wish = set->memory;
+    wish.size = (struct sizing_wish){set->ctx, set->slots, set->prefill_chunk, set->kv_bytes};
+    wish.n_threads = (int32_t)set->threads;
+    wish.exact = set->exact;
+    if (!memory_load_plan(&l->memory, l->model, set->backend, &wish, e))
         return false;
-    for (;;) {
-        struct backend_params p = backend_params_of(l);
-        l->backend = l->ops->open(plan, &p, e);
-        if (l->backend)
-            return true;
-        /* a size that was asked for is not changed silently; a chosen one is */
-        if ((e->code != ERR_NOMEM && e->code != ERR_LIMIT) || set->kv_bytes || !sizing_shrink(&l->size))
-            return false;
-        log_info("KV pool is made smaller blocks=%d: %s", l->size.n_blocks, e->text);
-    }
-}
-
-/* The chosen backend, or with "auto" the one that runs what it refuses. */
-static bool open_some_backend(struct loop *l, struct err *e)
-{
-    if (open_backend(l, e))
-        return true;
-    const struct backend_ops *instead = backend_instead(l->set.backend, l->ops, e);
-    if (!instead)
-        return false;
-    snprintf(l->backend_note, sizeof l->backend_note, "%s: %.180s", l->ops->name, e->text);
-    l->ops = instead;
-    *e = (struct err){0};
-    return open_backend(l, e);
+    memory_load_measure(&l->memory, set->cache_dir);
+    return memory_load_open(&l->memory, &(struct backend_params){.cache_dir = set->cache_dir}, e);
 }
 
 static bool load(struct loop *l, struct err *e)
 {
     double start = clock_ms();
     const struct loop_params *set = &l->set;
-    l->ops = backend_select(set->backend, e);
-    if (!l->ops)
-        return false;
     if (!text_model_open(&l->text, set->model, set->cache_dir, e))
         return false;
     l->text_open = true;
@@ -257,7 +193,7 @@ static bool load(struct loop *l, struct err *e)
     describe_model(l, page);
     status_end(set->status);
     monitor_watch(set->monitor, l->model);
-    if (!open_some_backend(l, e) || !open_scheduler(l, e))
+    if (!open_backend(l, e) || !open_scheduler(l, e))
         return false;
     l->load_ms = clock_ms() - start;
     return true;
@@ -293,12 +229,12 @@ static void announce(struct loop *l)
     status_end(l->set.status);
     scheduler_publish(l->scheduler);
     inbox_open(l->set.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
-                                                    .n_ctx = l->size.n_ctx,
+                                                    .n_ctx = l->memory.plan.size.n_ctx,
                                                     .max_queue = (int32_t)l->set.max_queue});
     print_ready(l);
     notify_manager("READY=1");
     log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f", l->text.name,
-             l->ops->name, l->ops->device_name(l->backend), l->size.n_ctx, l->size.n_slots, l->size.n_blocks,
+             l->memory.ops->name, l->memory.ops->device_name(l->memory.opened), l->memory.plan.size.n_ctx, l->memory.plan.size.n_slots, l->memory.plan.size.n_blocks,
              l->load_ms);
 }
 
@@ -346,8 +282,7 @@ static void *run(void *context)
     scheduler_destroy(&l->scheduler); /* jobs that are left fail; their readers are told */
     server_kick(l->set.server);
     monitor_watch(l->set.monitor, NULL);
-    if (l->backend)
-        l->ops->close(&l->backend);
+    memory_load_close(&l->memory);
     model_close(&l->model);
     if (l->text_open)
         text_model_close(&l->text);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/memory/memory_plan.h"
 #include "engine/sched/inbox.h"
 #include "engine/sched/monitor.h"
 #include "engine/sched/server.h"
@@ -18,6 +19,7 @@ struct loop_params {
     const char *model, *backend, *cache_dir;
     int64_t ctx, slots, max_queue, threads, prefill_chunk;
     int64_t kv_bytes; /* 0: chosen */
+    struct memory_wish memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;
     struct inbox *inbox;
     struct server *server;

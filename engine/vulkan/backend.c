@@ -181,7 +181,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
     m->work = planned ? heap_planned_bytes(&b->work.heap) : b->work.heap.bytes;
     m->device = m->weights + m->kv + m->state + m->work;
-    m->host = b->step.buffer.size + b->result.buffer.size + b->result.whole.size;
+    m->host = planned ? work_host_bytes(b) : b->step.buffer.size + b->result.buffer.size + b->result.whole.size;
     m->work += m->host;
 }
 
@@ -225,6 +225,19 @@ static bool pick_only(bool *software, struct err *e)
     return ok;
 }
 
+static bool backend_device(struct backend_device *d, struct err *e)
+{
+    struct gpu g = {0};
+    bool ok = gpu_instance_open(&g, e) && gpu_pick(&g, e);
+    *d = (struct backend_device){.in_ram = g.caps.in_ram};
+    if (ok) {
+        memcpy(d->name, g.caps.name, sizeof d->name - 1);
+        gpu_memory_free(&g, &d->available, &d->total);
+    }
+    gpu_instance_close(&g);
+    return ok;
+}
+
 static bool backend_probe(struct err *e)
 {
     bool software;
@@ -250,5 +263,6 @@ const struct backend_ops vulkan_backend = {
     .device_name = backend_device_name,
     .read_bandwidth = backend_read_bandwidth,
     .estimate = backend_estimate,
+    .device = backend_device,
     .probe = backend_probe,
 };

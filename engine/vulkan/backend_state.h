@@ -113,6 +113,7 @@ struct backend {
 /* --- work.c: work memory, the step's variables, results, KV, states */
 void sizes_of(const struct model_plan *plan, const struct backend_params *p, struct sizes *s);
 bool work_plan(struct backend *b, struct err *e); /* notes work, KV and states in their heaps; no device is touched */
+uint64_t work_host_bytes(const struct backend *b); /* of the step's and the results' buffers, before work_open */
 bool work_open(struct backend *b, struct err *e);
 bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e);
 void work_close(struct backend *b);

@@ -17,6 +17,7 @@
 struct gpu_caps {
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
     bool software;            /* a CPU pretends: right, not fast */
+    bool in_ram;              /* its memory is RAM: integrated or software */
     uint32_t subgroup;        /* threads of a subgroup */
     uint32_t max_threads;     /* of a workgroup */
     uint32_t max_shared;      /* bytes */

@@ -174,6 +174,7 @@ static bool read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, str
     }
     memcpy(c->name, p.properties.deviceName, sizeof c->name);
     c->software = p.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    c->in_ram = c->software || p.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     c->subgroup = subgroup.subgroupSize;
     c->max_threads = limits->maxComputeWorkGroupInvocations;
     c->max_shared = limits->maxComputeSharedMemorySize;

@@ -113,49 +113,83 @@ bool work_plan(struct backend *b, struct err *e)
     return ok;
 }
 
-static bool step_open(struct backend *b, struct err *e)
+struct step_places { /* offsets in the step's buffer, and its size */
+    uint64_t rows, tiles, sequences, runs, outs, tables, bytes;
+    int32_t table_cap, tile_cap, tile_rows;
+};
+
+/* By the plan alone, so that the size is known without a device: tiles have their room also where the device can't run
+ * the attention that uses them. */
+static struct step_places step_places(const struct backend *b)
 {
-    struct step_memory *s = &b->step;
+    struct step_places s;
     uint64_t rows = pad32(b->params.max_rows);
     int64_t per_sequence = ((int64_t)b->plan->n_ctx + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS + 1;
     /* No sequence has more blocks than the context or the pool. */
     if (per_sequence > b->params.n_blocks) {
         per_sequence = b->params.n_blocks;
     }
-    s->table_cap = (int32_t)(per_sequence * b->params.max_sequences + 1);
-    s->tile_rows = wide_attention_fits(b) ? 64 / (int32_t)b->sizes.group : 0;
-    s->tile_cap = s->tile_rows ? (int32_t)rows / s->tile_rows + b->params.max_sequences + 8 : 1;
-    uint64_t rows_at = 16, tiles_at = rows_at + rows * 16, sequences_at = tiles_at + (uint64_t)s->tile_cap * 16;
-    uint64_t runs_at = sequences_at + (uint64_t)b->params.max_sequences * 16, outs_at = runs_at + rows * 8, tables_at = outs_at + rows * 4;
-    if (!gpu_buffer_create(&b->gpu, GPU_STEP, tables_at + (uint64_t)s->table_cap * 4, "step", &s->buffer, e)) {
+    s.table_cap = (int32_t)(per_sequence * b->params.max_sequences + 1);
+    s.tile_rows = b->sizes.group && b->sizes.group <= 64 ? 64 / (int32_t)b->sizes.group : 0;
+    s.tile_cap = s.tile_rows ? (int32_t)rows / s.tile_rows + b->params.max_sequences + 8 : 1;
+    s.rows = 16;
+    s.tiles = s.rows + rows * 16;
+    s.sequences = s.tiles + (uint64_t)s.tile_cap * 16;
+    s.runs = s.sequences + (uint64_t)b->params.max_sequences * 16;
+    s.outs = s.runs + rows * 8;
+    s.tables = s.outs + rows * 4;
+    s.bytes = s.tables + (uint64_t)s.table_cap * 4;
+    return s;
+}
+
+static bool step_open(struct backend *b, struct err *e)
+{
+    struct step_memory *s = &b->step;
+    struct step_places at = step_places(b);
+    s->table_cap = at.table_cap;
+    s->tile_rows = wide_attention_fits(b) ? at.tile_rows : 0;
+    s->tile_cap = s->tile_rows ? at.tile_cap : 1;
+    if (!gpu_buffer_create(&b->gpu, GPU_STEP, at.bytes, "step", &s->buffer, e)) {
         return false;
     }
     uint8_t *map = s->buffer.map;
     memset(map, 0, s->buffer.size);
     s->n_top = (int32_t *)(void *)map;
-    s->rows = (int32_t(*)[4])(void *)(map + rows_at);
-    s->tiles = (int32_t(*)[4])(void *)(map + tiles_at);
-    s->sequences = (int32_t(*)[4])(void *)(map + sequences_at);
-    s->runs = (int32_t(*)[2])(void *)(map + runs_at);
-    s->outs = (int32_t *)(void *)(map + outs_at);
-    s->tables = (int32_t *)(void *)(map + tables_at);
+    s->rows = (int32_t(*)[4])(void *)(map + at.rows);
+    s->tiles = (int32_t(*)[4])(void *)(map + at.tiles);
+    s->sequences = (int32_t(*)[4])(void *)(map + at.sequences);
+    s->runs = (int32_t(*)[2])(void *)(map + at.runs);
+    s->outs = (int32_t *)(void *)(map + at.outs);
+    s->tables = (int32_t *)(void *)(map + at.tables);
     s->at_n_top = s->buffer.address;
-    s->at_rows = s->buffer.address + rows_at;
-    s->at_tiles = s->buffer.address + tiles_at;
-    s->at_sequences = s->buffer.address + sequences_at;
-    s->at_runs = s->buffer.address + runs_at;
-    s->at_outs = s->buffer.address + outs_at;
-    s->at_tables = s->buffer.address + tables_at;
+    s->at_rows = s->buffer.address + at.rows;
+    s->at_tiles = s->buffer.address + at.tiles;
+    s->at_sequences = s->buffer.address + at.sequences;
+    s->at_runs = s->buffer.address + at.runs;
+    s->at_outs = s->buffer.address + at.outs;
+    s->at_tables = s->buffer.address + at.tables;
     return true;
+}
+
+static uint64_t result_bytes(const struct backend *b, uint64_t *top, uint64_t *used)
+{
+    uint64_t rows = pad32(b->params.max_rows);
+    *top = rows * BACKEND_MAX_TOP * 4;
+    *used = 2 * *top + rows * 4;
+    return *used + (uint64_t)b->plan->n_layer * USED_WORDS * 4;
+}
+
+uint64_t work_host_bytes(const struct backend *b)
+{
+    uint64_t top, used;
+    return step_places(b).bytes + result_bytes(b, &top, &used);
 }
 
 static bool result_open(struct backend *b, struct err *e)
 {
     struct result_memory *r = &b->result;
-    uint64_t rows = pad32(b->params.max_rows), top = rows * BACKEND_MAX_TOP * 4;
-    r->used_offset = 2 * top + rows * 4;
-    if (!gpu_buffer_create(&b->gpu, GPU_READBACK, r->used_offset + (uint64_t)b->plan->n_layer * USED_WORDS * 4, "results",
-                           &r->buffer, e)) {
+    uint64_t top, bytes = result_bytes(b, &top, &r->used_offset);
+    if (!gpu_buffer_create(&b->gpu, GPU_READBACK, bytes, "results", &r->buffer, e)) {
         return false;
     }
     uint8_t *map = r->buffer.map;

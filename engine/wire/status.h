@@ -74,7 +74,8 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     struct status_part parts[STATUS_PARTS];
     uint64_t file_bytes, weight_bytes, dense_bytes, expert_bytes, active_bytes, parameters, active_parameters;
     uint64_t kv_bytes, state_bytes, work_bytes, device_bytes, host_bytes;
-    char backend_note[192]; /* why "auto" did not take the GPU for this model; else empty */
+    char backend_note[192]; /* why a faster strategy, such as the GPU, was not taken for this model; else empty */
+    char plan[2048];        /* JSON object: what was planned before the load, with the keys of the ready line */
     uint64_t resident_bytes, resident_weight_bytes; /* from /proc/self/smaps_rollup and mincore, refreshed every few seconds */
     /* now */
     int32_t jobs_running, jobs_waiting, blocks_used, blocks_cached, connections;

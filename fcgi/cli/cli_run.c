@@ -10,9 +10,6 @@
 
 static bool open_backend(struct run *r, const struct run_params *p, struct err *e)
 {
-    r->ops = backend_select(p->backend, e);
-    if (!r->ops)
-        return false;
     int64_t n_blocks = (int64_t)r->blocks_each * r->n_sequences;
     if (n_blocks > INT32_MAX)
         return err_set(e, ERR_LIMIT, "%d sequences of %d tokens are too many", r->n_sequences, r->n_tokens);
@@ -21,17 +18,19 @@ static bool open_backend(struct run *r, const struct run_params *p, struct err *
         return err_set(e, ERR_NOMEM, "no memory for %d block numbers", (int)n_blocks);
     for (int32_t i = 0; i < n_blocks; i++)
         r->blocks[i] = i;
-    struct backend_params params = {
-        .n_blocks = (int32_t)n_blocks, .n_states = r->plan->n_recurrent ? r->n_sequences + p->n_states_more : 0, .max_rows = r->chunk,
-        .max_sequences = r->n_sequences, .n_threads = p->n_threads, .exact = p->exact, .dump = p->dump,
-        .dump_context = p->dump_context, .route = p->route, .route_context = p->route_context};
-    r->backend = r->ops->open(r->plan, &params, e);
-    const struct backend_ops *instead = r->backend ? NULL : backend_instead(p->backend, r->ops, e);
-    if (instead) {
-        r->ops = instead;
-        r->backend = r->ops->open(r->plan, &params, e);
-    }
-    return r->backend != NULL;
+    struct memory_wish wish = {.fixed = {.n_ctx = r->n_tokens, .n_slots = r->n_sequences, .n_blocks = (int32_t)n_blocks,
+                                         .prefill_chunk = r->chunk, .max_rows = r->chunk,
+                                         .n_states = r->plan->n_recurrent ? r->n_sequences + p->n_states_more : 0},
+                               .n_threads = p->n_threads, .exact = p->exact};
+    if (p->memory)
+        memory_options_wish(p->memory, &wish);
+    struct backend_params more = {.dump = p->dump, .dump_context = p->dump_context, .route = p->route,
+                                  .route_context = p->route_context};
+    if (!memory_load_plan(&r->memory, r->model, p->backend, &wish, e) || !memory_load_open(&r->memory, &more, e))
+        return false;
+    r->ops = r->memory.ops;
+    r->backend = r->memory.opened;
+    return true;
 }
 
 bool run_open(struct run *r, const struct run_params *p, struct err *e)
@@ -56,8 +55,7 @@ bool run_open(struct run *r, const struct run_params *p, struct err *e)
 
 void run_close(struct run *r)
 {
-    if (r->backend)
-        r->ops->close(&r->backend);
+    memory_load_close(&r->memory);
     model_close(&r->model);
     free(r->blocks);
     *r = (struct run){0};

@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/memory/memory_load.h"
+#include "engine/memory/memory_options.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
 
@@ -17,6 +19,7 @@ struct run_params {
     int32_t chunk;        /* rows of a step at most; 0: 512 */
     int32_t n_threads;    /* cpu: 0 = one per core */
     bool exact;
+    const struct memory_options *memory; /* strategy and budgets; NULL: chosen */
     void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);
     void *dump_context;
     void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids); /* as backend_params */
@@ -26,6 +29,7 @@ struct run_params {
 struct run {
     struct model *model;
     const struct model_plan *plan;
+    struct memory_load memory; /* the plan, and what holds the next two */
     const struct backend_ops *ops;
     struct backend *backend;
     int32_t *blocks;        /* [n_sequences, blocks_each] */

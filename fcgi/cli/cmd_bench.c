@@ -15,6 +15,7 @@ extern const struct command cmd_bench;
 #define MAX_LIST 16
 
 struct options {
+    struct memory_options memory;
     const char *model, *backend, *prompts, *depths, *batches, *routing;
     int64_t tokens, repeats, chunk, threads, seed;
     bool exact, json;
@@ -31,6 +32,7 @@ static const struct option options[] = {
     {"repeats", OPTION_INT, AT(repeats), "5", 1, BENCH_MAX_REPEATS, NULL, "N", "repeats, after one that is not counted"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
+    MEMORY_OPTION_ROWS(struct options, memory),
     {"routing", OPTION_CHOICE, AT(routing), "model", 0, 0, ROUTING_KINDS, NULL,
      "who chooses the experts: the model, or a trace of that kind (see docs/OPERATIONS.md)"},
     {"seed", OPTION_INT, AT(seed), "1", 0, 9e15, NULL, "S", "of the trace"},
@@ -174,7 +176,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     b->n_repeats = (int32_t)o->repeats;
     if (!make_cases(b, o, e))
         return false;
-    struct run_params p = {.model = o->model, .backend = o->backend, .n_tokens = bench_positions(b),
+    struct run_params p = {.model = o->model, .backend = o->backend, .memory = &o->memory, .n_tokens = bench_positions(b),
                            .n_sequences = bench_sequences(b), .n_states_more = bench_sequences(b),
                            .chunk = (int32_t)o->chunk, .n_threads = (int32_t)o->threads, .exact = o->exact};
     enum routing_kind kind = routing_kind_of(o->routing);

@@ -17,6 +17,7 @@
 extern const struct command cmd_generate;
 
 struct generate {
+    struct memory_options memory;
     const char *model, *prompt_file, *ids_text, *backend;
     int64_t max_tokens, seed, top_k, chunk, threads;
     double temperature, top_p, min_p;
@@ -47,6 +48,7 @@ static const struct option options[] = {
     {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "S", "the same seed gives the same answer"},
     {"ignore-eos", OPTION_BOOL, AT(ignore_eos), NULL, 0, 0, NULL, NULL, "go on after an end token"},
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
+    MEMORY_OPTION_ROWS(struct generate, memory),
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
@@ -85,7 +87,7 @@ static bool read_prompt(struct generate *g, struct err *e)
 
 static bool open_run(struct generate *g, struct err *e)
 {
-    struct run_params p = {.model = g->model, .backend = g->backend, .chunk = (int32_t)g->chunk,
+    struct run_params p = {.model = g->model, .backend = g->backend, .memory = &g->memory, .chunk = (int32_t)g->chunk,
                            .n_threads = (int32_t)g->threads, .exact = g->exact,
                            .n_tokens = (int32_t)((int64_t)g->prompt.n + g->max_tokens)};
     if (!run_open(&g->run, &p, e))

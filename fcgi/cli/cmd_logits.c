@@ -14,6 +14,7 @@
 extern const struct command cmd_logits;
 
 struct logits {
+    struct memory_options memory;
     const char *model, *ids_file, *out, *backend, *dump;
     int64_t last, chunk, threads;
     bool exact;
@@ -28,6 +29,7 @@ static const struct option options[] = {
     {"last", OPTION_INT, AT(last), "1", 1, 1 << 24, NULL, "N", "rows wanted: those of the last N tokens"},
     {"out", OPTION_STRING, AT(out), NULL, 0, 0, NULL, "FILE", "safetensors file to write: logits [N, vocab], f32"},
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
+    MEMORY_OPTION_ROWS(struct logits, memory),
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a prefill step (0: 512)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
@@ -62,7 +64,7 @@ static bool logits(struct logits *l, struct err *e)
     bool ok = cli_ids_file(l->ids_file, &ids, e) && (ids.n || err_set(e, ERR_INPUT, "no ids in %s", l->ids_file));
     ok = ok && (!l->dump || (dump = dump_create(l->dump, e)));
     if (ok) {
-        struct run_params p = {.model = l->model, .backend = l->backend, .n_tokens = (int32_t)ids.n,
+        struct run_params p = {.model = l->model, .backend = l->backend, .memory = &l->memory, .n_tokens = (int32_t)ids.n,
                                .chunk = (int32_t)l->chunk, .n_threads = (int32_t)l->threads, .exact = l->exact,
                                .dump = dump ? dump_take : NULL, .dump_context = dump};
         ok = run_open(&r, &p, e) && compute(l, &r, &ids, e) && (!dump || dump_write(dump, e));

@@ -11,6 +11,7 @@
 extern const struct command cmd_perplexity;
 
 struct perplexity {
+    struct memory_options memory;
     const char *model, *ids_file, *backend;
     int64_t chunk, context, threads;
     bool exact, json;
@@ -27,6 +28,7 @@ static const struct option options[] = {
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
     {"context", OPTION_INT, AT(context), "0", 0, 1 << 24, NULL, "N",
      "cut the ids into windows of N, each read from its start (0: the model's own length)"},
+    MEMORY_OPTION_ROWS(struct perplexity, memory),
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
     {"chunk", OPTION_INT, AT(chunk), "0", 0, 65536, NULL, "N", "rows of a step (0: 128)"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
@@ -93,7 +95,7 @@ static bool perplexity(struct perplexity *p, struct err *e)
         model_close(&m);
     }
     if (ok) {
-        struct run_params params = {.model = p->model, .backend = p->backend, .chunk = p->chunk ? (int32_t)p->chunk : 128,
+        struct run_params params = {.model = p->model, .backend = p->backend, .memory = &p->memory, .chunk = p->chunk ? (int32_t)p->chunk : 128,
                                     .n_threads = (int32_t)p->threads, .exact = p->exact,
                                     .n_tokens = (int32_t)(p->context < (int64_t)ids.n ? p->context : (int64_t)ids.n)};
         p->ids = &ids;

@@ -5,7 +5,7 @@ GOLDEN_TESTS += %D%/test_demo_vulkan %D%/test_families_vulkan %D%/test_hybrid_vu
 endif
 check_PROGRAMS += $(GOLDEN_TESTS)
 TESTS += $(GOLDEN_TESTS)
-GOLDEN_LIBS = libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+GOLDEN_LIBS = $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
 
 %C%_test_demo_cpu_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)

@@ -56,7 +56,8 @@ const MAY = {
   "engine/vulkan": ["engine/model"],
   "engine/wire": ["engine/engine.h"],
   "engine/cache": ["engine/model", "engine/wire"],
-  "engine/sched": ["engine/cache", "engine/experts", "engine/grammar", "engine/model", "engine/text", "engine/wire", "engine/engine.h"],
+  "engine/memory": ["engine/experts", "engine/model"],
+  "engine/sched": ["engine/cache", "engine/experts", "engine/grammar", "engine/memory", "engine/model", "engine/text", "engine/wire", "engine/engine.h"],
   sql: [],
   fcgi: ["engine/engine.h", "engine/grammar", "engine/wire/status.h", "engine/text", "sql"],
 };

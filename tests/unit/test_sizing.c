@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "engine/sched/sizing.h"
+#include "engine/memory/sizing.h"
 
 #define BLOCK 1000 /* bytes */
 

@@ -1,13 +1,10 @@
 /* How large context, KV pool and steps are. */
-#include "engine/sched/sizing.h"
+#include "engine/memory/sizing.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "engine/model/backend.h"
 
-#define DEFAULT_CTX 32768
 #define DEFAULT_PREFILL_CHUNK 512
 #define MAX_BLOCKS (INT32_MAX / BACKEND_BLOCK_TOKENS) /* positions are counted in 32 bits */
 
@@ -46,7 +43,7 @@ bool sizing_choose(const struct sizing_model *m, const struct sizing_wish *wish,
                    struct sizing *out, struct err *e)
 {
     int32_t n_ctx = m->n_ctx;
-    int64_t ctx = wish->ctx ? wish->ctx : n_ctx < DEFAULT_CTX ? n_ctx : DEFAULT_CTX;
+    int64_t ctx = wish->ctx ? wish->ctx : n_ctx < SIZING_DEFAULT_CTX ? n_ctx : SIZING_DEFAULT_CTX;
     int64_t each = (int64_t)m->block_bytes, one = blocks_of(ctx);
     if (ctx > n_ctx)
         return err_field(e, ERR_LIMIT, "ctx", "%" PRId64 " positions, the model was made for %d", ctx, n_ctx);
@@ -76,32 +73,18 @@ bool sizing_choose(const struct sizing_model *m, const struct sizing_wish *wish,
     return true;
 }
 
+int32_t sizing_one_context(const struct sizing *s)
+{
+    return (int32_t)blocks_of(s->n_ctx);
+}
+
 bool sizing_shrink(struct sizing *s)
 {
-    int32_t one = (int32_t)blocks_of(s->n_ctx);
+    int32_t one = sizing_one_context(s);
     if (s->n_blocks <= one && !s->n_checkpoints)
         return false;
     s->n_states -= s->n_checkpoints - s->n_checkpoints / 2;
     s->n_checkpoints /= 2;
     s->n_blocks = s->n_blocks / 2 < one ? one : s->n_blocks / 2;
     return true;
-}
-
-uint64_t sizing_available_memory(void)
-{
-    char line[256];
-    unsigned long long kib = 0;
-    FILE *f = fopen("/proc/meminfo", "re");
-    if (!f)
-        return 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    fclose(f);
-    return kib * 1024;
-}
-
-uint64_t sizing_total_memory(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -1,9 +1,11 @@
-/* How large things are made: context, KV pool, rows of a step. Pure arithmetic, called before the backend is opened. */
+/* How large things are made: context, KV pool, rows of a step. Pure arithmetic, the planner's part that knows of slots. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/base/err.h"
+
+#define SIZING_DEFAULT_CTX 32768
 
 struct sizing_wish { /* 0: to be chosen */
     int64_t ctx, slots, prefill_chunk, kv_bytes;
@@ -27,5 +29,5 @@ bool sizing_choose(const struct sizing_model *m, const struct sizing_wish *wish,
 /* After a backend could not get the memory: fewer copies, a smaller pool, one context at least. False: they are the
  * smallest already. */
 bool sizing_shrink(struct sizing *s);
-uint64_t sizing_available_memory(void); /* MemAvailable in bytes; 0: unknown */
-uint64_t sizing_total_memory(void);
+/* KV blocks that one sequence of the full context needs. */
+int32_t sizing_one_context(const struct sizing *s);

@@ -1,0 +1,49 @@
+/* From measured rates to a decode rate. See memory_rates.h. */
+#include "engine/memory/memory_rates.h"
+
+/* LRU over calibrated routing traces of models with 128 and 256 experts. */
+static const struct {
+    double share, hit;
+} curve[] = {{0, 0}, {0.0625, 0.45}, {0.125, 0.66}, {0.1875, 0.75}, {0.25, 0.81}, {0.375, 0.87}, {0.5, 0.91}, {0.625, 0.94}, {1, 1}};
+
+double memory_hit_rate(double share)
+{
+    const int n = sizeof curve / sizeof curve[0];
+    if (!(share > 0))
+        return 0;
+    for (int i = 1; i < n; i++)
+        if (share <= curve[i].share) {
+            double part = (share - curve[i - 1].share) / (curve[i].share - curve[i - 1].share);
+            return curve[i - 1].hit + part * (curve[i].hit - curve[i - 1].hit);
+        }
+    return 1;
+}
+
+static double seconds(uint64_t bytes, double rate)
+{
+    return rate > 0 ? (double)bytes / rate : 0;
+}
+
+struct memory_estimate memory_estimate_make(const struct memory_model *m, const struct memory_plan *p,
+                                            const struct memory_rates *r, int32_t depth, double hit_rate)
+{
+    struct memory_estimate out = {.hit_rate = 1};
+    const struct backend_speed *s = &r->speed;
+    bool streams = p->strategy == STRATEGY_SSD_STREAMING;
+    if (!(s->dense > 0) || (m->active_experts && !(s->experts > 0)) || (streams && !(r->disk > 0)))
+        return out;
+    double dense = seconds(m->active_dense, s->dense) + seconds(m->kv_per_token * (uint64_t)depth, s->memory) +
+                   m->n_layer * s->layer_s;
+    double experts = seconds(m->active_experts, s->experts);
+    if (streams) {
+        double share = m->cache_most ? (double)p->expert_cache / (double)m->cache_most : 0;
+        out.hit_rate = hit_rate >= 0 ? hit_rate : memory_hit_rate(share);
+    }
+    out.compute_s = dense + experts;
+    out.disk_s = seconds((uint64_t)((double)m->active_experts * (1 - out.hit_rate)), r->disk);
+    /* A layer's missing experts are read while its other experts are computed; what is dense waits for the router. */
+    double overlapped = experts * out.hit_rate;
+    double total = dense + (overlapped > out.disk_s ? overlapped : out.disk_s) + experts * (1 - out.hit_rate);
+    out.tokens_per_s = total > 0 ? 1 / total : 0;
+    return out;
+}

@@ -1,0 +1,198 @@
+/* See memory_fit.h. */
+#include "engine/memory/memory_fit.h"
+
+#include <stdio.h>
+
+#include "engine/memory/memory_text.h"
+
+#define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming: each expert is read once a chunk */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static uint64_t ram_limit(const struct memory_input *in)
+{
+    uint64_t limit = minus(in->machine.available, memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES);
+    if (in->wish.ram_budget)
+        limit = least(limit, minus((uint64_t)in->wish.ram_budget, MEMORY_PROCESS_BYTES));
+    return limit;
+}
+
+static uint64_t gpu_limit(const struct memory_input *in, const struct memory_place *at)
+{
+    return in->wish.gpu_budget ? least(at->available, (uint64_t)in->wish.gpu_budget) : at->available;
+}
+
+static bool on_gpu(const struct memory_plan *p)
+{
+    return p->strategy == STRATEGY_FULL_GPU || p->strategy == STRATEGY_HYBRID;
+}
+
+bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, struct err *e)
+{
+    const struct memory_place *at = &in->places[p->place];
+    struct backend_params params = memory_plan_params(p, &in->wish);
+    struct backend_memory m;
+    if (!at->estimate(at->context, &params, &m, e))
+        return false;
+    bool streams = p->strategy == STRATEGY_SSD_STREAMING;
+    p->dense = minus(m.weights, in->model.experts);
+    p->experts = streams ? 0 : m.weights - p->dense;
+    p->kv = m.kv;
+    p->state = m.state;
+    p->work = m.work;
+    p->device = m.device;
+    p->host = m.host - (streams ? m.weights - p->dense : 0) + p->expert_cache;
+    p->total = m.weights + m.kv + m.state + m.work;
+    return true;
+}
+
+/* What one KV block and one state take as this backend stores them: the difference that many make, since a pool has
+ * fixed parts. */
+static bool measure_pools(const struct memory_input *in, const struct memory_plan *p, struct sizing_model *out, struct err *e)
+{
+    enum { FEW = 64, MANY = 128 };
+    struct memory_plan a = *p, b;
+    a.size = (struct sizing){.n_slots = 1, .n_blocks = FEW, .max_rows = 64, .n_states = in->model.recurrent ? 1 : 0};
+    b = a;
+    b.size.n_blocks = MANY;
+    if (!memory_fit_parts(in, &a, e) || !memory_fit_parts(in, &b, e))
+        return false;
+    *out = (struct sizing_model){.n_ctx = in->model.n_ctx, .block_bytes = (b.kv - a.kv) / (MANY - FEW), .state_bytes = a.state};
+    return true;
+}
+
+static uint64_t taken(const struct memory_plan *p, bool device)
+{
+    return device ? p->device : p->host;
+}
+
+static uint64_t ram_taken(const struct memory_input *in, const struct memory_plan *p)
+{
+    return p->host + (in->places[p->place].in_ram ? p->device : 0);
+}
+
+/* A streaming prefill reads each expert once a chunk: a large one, where its buffers stay small beside the cache. */
+static bool choose_chunk(const struct memory_input *in, const struct memory_plan *p, uint64_t limit,
+                         struct sizing_wish *wish, struct err *e)
+{
+    struct memory_plan large = *p;
+    if (wish->prefill_chunk || p->strategy != STRATEGY_SSD_STREAMING)
+        return true;
+    int32_t slots = (int32_t)wish->slots;
+    large.size = (struct sizing){.n_slots = slots, .n_blocks = 1, .max_rows = STREAM_CHUNK + slots};
+    if (!memory_fit_parts(in, &large, e))
+        return false;
+    if (large.work <= limit / 8)
+        wish->prefill_chunk = STREAM_CHUNK;
+    return true;
+}
+
+/* Sizes for what is left beside weights and work; smaller ones as long as they were not asked for. */
+static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct memory_fit *fit)
+{
+    struct sizing_wish wish = in->wish.size;
+    struct sizing_model pools;
+    struct err *e = &fit->refused;
+    bool device = on_gpu(p);
+    if (in->wish.fixed.n_blocks) {
+        p->size = in->wish.fixed;
+        return memory_fit_parts(in, p, e);
+    }
+    if (!measure_pools(in, p, &pools, e) || !choose_chunk(in, p, limit, &wish, e) ||
+        !sizing_choose(&pools, &wish, 0, &p->size, e))
+        return false;
+    struct memory_plan one = *p; /* the least: one context, no copies of states */
+    one.size.n_blocks = sizing_one_context(&p->size);
+    one.size.n_states -= one.size.n_checkpoints;
+    if (!memory_fit_parts(in, &one, e))
+        return false;
+    uint64_t rest = minus(limit, minus(taken(&one, device), one.kv));
+    if (rest >= one.kv && !wish.kv_bytes && !sizing_choose(&pools, &wish, rest, &p->size, e))
+        return false;
+    if (!memory_fit_parts(in, p, e))
+        return false;
+    while (taken(p, device) > limit && !wish.kv_bytes && sizing_shrink(&p->size))
+        if (!memory_fit_parts(in, p, e))
+            return false;
+    return true;
+}
+
+static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_t limit, const struct memory_plan *p)
+{
+    char a[24], b[24], c[24], d[24], f[24];
+    fit->short_of = true;
+    fit->on_device = device;
+    fit->need = need;
+    fit->limit = limit;
+    snprintf(fit->why, sizeof fit->why, "needs %s of %s (weights %s, KV %s, the rest %s), %s may be taken",
+             memory_size_text(need, a), device ? "GPU memory" : "RAM",
+             memory_size_text(p->dense + p->experts + p->expert_cache, b), memory_size_text(p->kv, c),
+             memory_size_text(p->state + p->work, d), memory_size_text(limit, f));
+    return false;
+}
+
+/* The cache gets what is left, or what was wished. */
+static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct memory_fit *fit)
+{
+    char a[24], b[24];
+    uint64_t wish = (uint64_t)in->wish.expert_cache, beside = p->host - p->expert_cache;
+    if (wish && wish < in->model.cache_least) {
+        fit->short_of = true;
+        snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", memory_size_text(wish, a),
+                 memory_size_text(in->model.cache_least, b));
+        return false;
+    }
+    uint64_t cache = wish ? wish : minus(limit, beside);
+    p->expert_cache = least(cache < in->model.cache_least ? in->model.cache_least : cache, in->model.cache_most);
+    p->host = beside + p->expert_cache;
+    return p->host <= limit || too_much(fit, false, p->host, limit, p);
+}
+
+static void describe(const struct memory_input *in, struct memory_plan *p)
+{
+    const struct memory_place *at = &in->places[p->place];
+    snprintf(p->backend, sizeof p->backend, "%s", at->backend);
+    p->reserve = memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES;
+    p->ram_total = in->machine.total;
+    p->ram_available = in->machine.available;
+    p->gpu_total = at->total;
+    p->gpu_available = at->available;
+    p->n_layer = in->model.n_layer;
+    p->gpu_layers = at->gpu ? in->model.n_layer : 0;
+    p->cpu_layers = p->n_layer - p->gpu_layers;
+}
+
+bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struct memory_plan *out)
+{
+    struct memory_plan p = {.strategy = fit->strategy, .place = fit->place};
+    p.ram_limit = ram_limit(in);
+    p.gpu_limit = gpu_limit(in, &in->places[p.place]);
+    if (in->places[p.place].in_ram)
+        p.gpu_limit = least(p.gpu_limit, p.ram_limit);
+    bool device = on_gpu(&p);
+    uint64_t limit = device ? p.gpu_limit : p.ram_limit;
+    if (p.strategy == STRATEGY_SSD_STREAMING) /* what the pools must leave; fit_cache gives it the rest */
+        p.expert_cache = in->wish.expert_cache ? (uint64_t)in->wish.expert_cache : in->model.cache_least;
+    if (!fit_pools(in, &p, limit, fit)) {
+        fit->short_of = fit->refused.code == ERR_LIMIT;
+        snprintf(fit->why, sizeof fit->why, "%.191s", fit->refused.text);
+        return false;
+    }
+    if (p.strategy == STRATEGY_SSD_STREAMING && !fit_cache(in, &p, limit, fit))
+        return false;
+    if (taken(&p, device) > limit)
+        return too_much(fit, device, taken(&p, device), limit, &p);
+    if (ram_taken(in, &p) > p.ram_limit)
+        return too_much(fit, false, ram_taken(in, &p), p.ram_limit, &p);
+    describe(in, &p);
+    *out = p;
+    return true;
+}

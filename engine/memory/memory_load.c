@@ -1,0 +1,145 @@
+/* See memory_load.h. */
+#include "engine/memory/memory_load.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOG_MODULE "memory"
+#include "engine/base/log.h"
+#include "engine/experts/streaming.h"
+
+static bool estimate_of(void *context, const struct backend_params *p, struct backend_memory *m, struct err *e)
+{
+    const struct memory_backend *b = context;
+    return b->ops->estimate(model_plan(b->model), p, m, e);
+}
+
+static bool add_place(struct memory_load *l, const struct backend_ops *ops, struct err *e)
+{
+    struct memory_backend *b = &l->places[l->input.n_places];
+    *b = (struct memory_backend){.ops = ops, .model = l->model};
+    bool gpu = ops != &cpu_backend;
+    if (ops->device && !ops->device(&b->device, e))
+        return false;
+    if (gpu && !b->device.total) /* it does not say: open tells */
+        b->device.available = UINT64_MAX;
+    l->input.places[l->input.n_places++] = (struct memory_place){
+        .backend = ops->name, .gpu = gpu, .in_ram = b->device.in_ram, .streams = ops->streams, .splits = ops->splits,
+        .total = b->device.total, .available = b->device.available, .estimate = estimate_of, .context = b};
+    return true;
+}
+
+bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend, const struct memory_wish *w,
+                      struct err *e)
+{
+    *l = (struct memory_load){.model = m, .backend = backend};
+    l->input.wish = *w;
+    const struct backend_ops *first = backend_select(backend, e);
+    if (!first || !machine_read("", &l->input.machine, e) || !add_place(l, first, e))
+        return false;
+    if (first != &cpu_backend && (!backend || !strcmp(backend, "auto")) && !add_place(l, &cpu_backend, e))
+        return false;
+    memory_model_of(m, &l->input.model);
+    if (!memory_plan_make(&l->input, &l->plan, e))
+        return false;
+    l->ops = l->places[l->plan.place].ops;
+    return true;
+}
+
+void memory_load_measure(struct memory_load *l, const char *cache_dir)
+{
+    struct err ignored = {0};
+    struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
+    l->rates = (struct memory_rates){0};
+    if (l->ops->speed)
+        l->ops->speed(model_plan(l->model), &p, &l->rates.speed, &ignored);
+    if (l->plan.strategy == STRATEGY_SSD_STREAMING)
+        l->rates.disk = memory_disk_rate(l->model, cache_dir);
+    l->estimate = memory_estimate_make(&l->input.model, &l->plan, &l->rates, 0, -1);
+}
+
+static struct backend *try_open(struct memory_load *l, const struct backend_params *more, struct err *e)
+{
+    struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
+    if (more) {
+        p.cache_dir = more->cache_dir;
+        p.dump = more->dump;
+        p.dump_context = more->dump_context;
+        p.route = more->route;
+        p.route_context = more->route_context;
+    }
+    const struct model_plan *plan = model_plan(l->model);
+    if (l->plan.strategy == STRATEGY_SSD_STREAMING && !l->streaming) {
+        l->streaming = streaming_open(l->model, &(struct streaming_params){.cache_bytes = l->plan.expert_cache,
+                                                                           .state_dir = p.cache_dir}, e);
+        if (!l->streaming)
+            return NULL;
+    }
+    if (l->streaming) {
+        p.experts = streaming_store(l->streaming);
+        plan = streaming_plan(l->streaming);
+    }
+    return l->ops->open(plan, &p, e);
+}
+
+/* A size that was asked for is not changed silently; a chosen one is, where the device had less than it said. */
+static bool open_planned(struct memory_load *l, const struct backend_params *more, struct err *e)
+{
+    for (;;) {
+        struct err ignored;
+        l->opened = try_open(l, more, e);
+        if (l->opened)
+            return true;
+        if ((e->code != ERR_NOMEM && e->code != ERR_LIMIT) || !memory_plan_shrink(&l->input, &l->plan, &ignored))
+            return false;
+        log_info("KV pool is made smaller blocks=%d: %s", l->plan.size.n_blocks, e->text);
+    }
+}
+
+/* With "auto" the next backend takes what the first refused only when it was opened. */
+static bool open_instead(struct memory_load *l, const struct backend_params *more, struct err *e)
+{
+    const struct backend_ops *instead = backend_instead(l->backend, l->ops, e);
+    struct memory_input rest = l->input;
+    char reason[sizeof l->plan.reason];
+    int next = l->plan.place + 1;
+    if (!instead || next >= l->input.n_places)
+        return false;
+    snprintf(reason, sizeof reason, "%s: %.170s", l->ops->name, e->text);
+    rest.places[0] = l->input.places[next];
+    rest.n_places = 1;
+    *e = (struct err){0};
+    if (!memory_plan_make(&rest, &l->plan, e))
+        return false;
+    l->plan.place = next;
+    l->ops = instead;
+    l->rates = (struct memory_rates){0};
+    l->estimate = (struct memory_estimate){0};
+    snprintf(l->plan.reason, sizeof l->plan.reason, "%s", reason);
+    return open_planned(l, more, e);
+}
+
+bool memory_load_open(struct memory_load *l, const struct backend_params *more, struct err *e)
+{
+    struct backend_memory applied = {0};
+    struct err differs = {0};
+    if (!open_planned(l, more, e) && !open_instead(l, more, e))
+        return false;
+    l->ops->memory(l->opened, &applied);
+    if (!memory_plan_check(&l->plan, &applied, &differs))
+        log_error("the plan was not met: %s", differs.text);
+    return true;
+}
+
+struct expert_store *memory_load_experts(const struct memory_load *l)
+{
+    return l->streaming ? streaming_store(l->streaming) : NULL;
+}
+
+void memory_load_close(struct memory_load *l)
+{
+    if (l->opened)
+        l->ops->close(&l->opened);
+    streaming_close(&l->streaming);
+    *l = (struct memory_load){0};
+}

@@ -1,0 +1,42 @@
+/* From a model and wishes to an open backend: asks the backends what they are, plans, opens what was planned, and holds
+ * it against what was taken. Used by the engine's loop and by every command that runs a model, so that `sluice info`
+ * shows what they would do. One thread. */
+#pragma once
+#include <stdbool.h>
+
+#include "engine/base/err.h"
+#include "engine/memory/memory_plan.h"
+#include "engine/memory/memory_rates.h"
+#include "engine/model/backend.h"
+#include "engine/model/model.h"
+
+struct memory_backend { /* of one place: what its estimate is asked with */
+    const struct backend_ops *ops;
+    const struct model *model;
+    struct backend_device device;
+};
+
+struct memory_load {
+    const struct model *model;
+    const char *backend; /* as asked for */
+    struct memory_input input;
+    struct memory_plan plan;
+    struct memory_backend places[MEMORY_MAX_PLACES]; /* of input.places */
+    struct memory_rates rates;        /* zeros until memory_load_measure */
+    struct memory_estimate estimate;  /* one stream, empty context */
+    /* after memory_load_open */
+    const struct backend_ops *ops;
+    struct backend *opened;
+    struct streaming *streaming; /* ssd_streaming; else NULL */
+};
+
+/* Decides; allocates nothing. l may lie anywhere, but must not move afterwards. */
+bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend, const struct memory_wish *w,
+                      struct err *e);
+/* Measures what the estimate needs, about half a second; what can't be measured stays unknown. */
+void memory_load_measure(struct memory_load *l, const char *cache_dir);
+/* more: what the plan does not decide (cache_dir, where experts' statistics are kept as well; dump; route), or NULL. */
+bool memory_load_open(struct memory_load *l, const struct backend_params *more, struct err *e);
+/* The cache of experts of an open ssd_streaming plan, else NULL. */
+struct expert_store *memory_load_experts(const struct memory_load *l);
+void memory_load_close(struct memory_load *l); /* accepts a zeroed struct */

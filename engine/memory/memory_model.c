@@ -1,0 +1,39 @@
+/* What the planner needs to know of a model. See memory_plan.h. */
+#include "engine/memory/memory_plan.h"
+
+#include "engine/experts/expert_pack.h"
+#include "engine/experts/expert_store.h"
+
+/* Records of a layer come and go whole: the cache must hold what one row uses, and its largest form of all. */
+static void measure_cache(const struct model *m, struct memory_model *out)
+{
+    struct expert_layout l = {0};
+    struct err ignored;
+    if (!out->experts || !expert_layout_pick(&l, m, NULL, &ignored))
+        return; /* such experts can't be read one by one */
+    for (int32_t i = 0; i < l.n_layers; i++)
+        out->cache_most += (uint64_t)l.layers[i].n_expert * l.layers[i].record_bytes;
+    out->cache_least = expert_store_smallest(&l);
+    expert_layout_close(&l);
+}
+
+static uint64_t active_experts(const struct moe_plan *m)
+{
+    return (uint64_t)m->n_used * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
+}
+
+void memory_model_of(const struct model *m, struct memory_model *out)
+{
+    const struct model_plan *plan = model_plan(m);
+    const struct model_facts *f = model_facts(m);
+    *out = (struct memory_model){.n_ctx = plan->n_ctx, .n_layer = plan->n_layer, .recurrent = plan->n_recurrent > 0,
+                                 .weights = f->weight_bytes, .dense = f->dense_bytes, .experts = f->expert_bytes,
+                                 .kv_per_token = f->kv_bytes_per_token};
+    for (int32_t i = 0; i < plan->n_layer; i++)
+        if (plan->layers[i].ffn == FFN_MOE) {
+            out->n_moe++;
+            out->active_experts += active_experts(&plan->layers[i].moe);
+        }
+    out->active_dense = f->active_bytes - out->active_experts;
+    measure_cache(m, out);
+}

@@ -1,0 +1,33 @@
+/* The planner's options, the same in every program that runs a model: rows for an option table, and what they fill. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/base/option.h"
+#include "engine/memory/memory_plan.h"
+
+struct memory_options {
+    const char *strategy;
+    int64_t ram_budget, gpu_budget, expert_cache;
+};
+
+/* Rows for `table` of `holder`, which has a struct memory_options `part`. */
+#define MEMORY_OPTION_ROWS(holder, part)                                                                               \
+    {.name = "strategy", .type = OPTION_CHOICE, .offset = offsetof(holder, part.strategy), .fallback = "auto",         \
+     .choices = STRATEGY_CHOICES, .help = "Where the model's bytes go; auto takes the fastest that fits."},            \
+    {.name = "ram-budget", .type = OPTION_BYTES, .offset = offsetof(holder, part.ram_budget), .max = 1e15,             \
+     .value = "BYTES", .help = "RAM that may be taken, all in all; 0: what is free, less a reserve."},                 \
+    {.name = "gpu-budget", .type = OPTION_BYTES, .offset = offsetof(holder, part.gpu_budget), .max = 1e15,             \
+     .value = "BYTES", .help = "GPU memory that may be taken; 0: what is free."},                                      \
+    {.name = "expert-cache", .type = OPTION_BYTES, .offset = offsetof(holder, part.expert_cache), .max = 1e15,         \
+     .value = "BYTES", .help = "Experts kept in RAM while the others stay on the disk; 0: what the budget leaves."}
+
+/* Into a wish; option_parse has checked the rest. */
+static inline void memory_options_wish(const struct memory_options *o, struct memory_wish *w)
+{
+    w->strategy = o->strategy ? strategy_from_name(o->strategy) : STRATEGY_AUTO;
+    w->ram_budget = o->ram_budget;
+    w->gpu_budget = o->gpu_budget;
+    w->expert_cache = o->expert_cache;
+}

@@ -1,0 +1,120 @@
+/* See memory_text.h. */
+#include "engine/memory/memory_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+char *memory_size_text(uint64_t bytes, char text[24])
+{
+    double b = (double)bytes;
+    if (bytes >= 1000000000000)
+        snprintf(text, 24, "%.2f TB", b / 1e12);
+    else if (bytes >= 1000000000)
+        snprintf(text, 24, "%.2f GB", b / 1e9);
+    else if (bytes >= 1000000)
+        snprintf(text, 24, "%.1f MB", b / 1e6);
+    else
+        snprintf(text, 24, "%" PRIu64 " bytes", bytes);
+    return text;
+}
+
+static void gb(struct buf *b, const char *name, uint64_t bytes)
+{
+    buf_printf(b, ",\"%s\":%.3f", name, (double)bytes / 1e9);
+}
+
+static void bytes(struct buf *b, const char *name, uint64_t v)
+{
+    buf_printf(b, ",\"%s\":%" PRIu64, name, v);
+}
+
+static void rate(struct buf *b, const char *name, double v, int digits)
+{
+    if (v > 0)
+        buf_printf(b, ",\"%s\":%.*f", name, digits, v);
+    else
+        buf_printf(b, ",\"%s\":null", name);
+}
+
+void memory_plan_json(const struct memory_plan *p, const struct memory_estimate *estimate, struct buf *b)
+{
+    uint64_t weights = p->dense + p->experts + p->expert_cache;
+    buf_printf(b, "\"strategy\":\"%s\"", strategy_name(p->strategy));
+    gb(b, "model_weight_gb", p->total - p->kv - p->state - p->work);
+    gb(b, "kv_cache_gb", p->kv);
+    gb(b, "total_required_gb", p->total);
+    gb(b, "system_ram_gb", p->ram_total);
+    buf_printf(b, ",\"overcommit_ratio\":%.4f", memory_overcommit(p));
+    buf_printf(b, ",\"gpu_layers\":%d,\"cpu_layers\":%d,\"total_layers\":%d,\"ssd_stream\":%s", p->gpu_layers, p->cpu_layers,
+               p->n_layer, p->strategy == STRATEGY_SSD_STREAMING ? "true" : "false");
+    rate(b, "estimated_tok_s", estimate ? estimate->tokens_per_s : 0, 2);
+    rate(b, "expected_hit_rate", estimate && p->expert_cache ? estimate->hit_rate : 0, 4);
+    buf_printf(b, ",\"n_ctx\":%d,\"n_slots\":%d,\"n_blocks\":%d,\"max_rows\":%d", p->size.n_ctx, p->size.n_slots,
+               p->size.n_blocks, p->size.max_rows);
+    bytes(b, "weight_bytes", weights);
+    bytes(b, "dense_bytes", p->dense);
+    bytes(b, "expert_bytes", p->experts);
+    bytes(b, "expert_cache_bytes", p->expert_cache);
+    bytes(b, "kv_bytes", p->kv);
+    bytes(b, "state_bytes", p->state);
+    bytes(b, "work_bytes", p->work);
+    bytes(b, "device_bytes", p->device);
+    bytes(b, "host_bytes", p->host);
+    bytes(b, "ram_total_bytes", p->ram_total);
+    bytes(b, "ram_available_bytes", p->ram_available);
+    bytes(b, "ram_limit_bytes", p->ram_limit);
+    bytes(b, "reserve_bytes", p->reserve);
+    bytes(b, "gpu_total_bytes", p->gpu_total);
+    bytes(b, "gpu_available_bytes", p->gpu_available);
+    bytes(b, "gpu_limit_bytes", p->gpu_limit);
+    buf_puts(b, ",\"reason\":");
+    buf_json_string(b, p->reason, strlen(p->reason));
+}
+
+double memory_overcommit(const struct memory_plan *p)
+{
+    uint64_t have = p->gpu_layers ? p->gpu_total : p->ram_total;
+    return have ? (double)p->total / (double)have : 0;
+}
+
+static void line(struct buf *b, const char *what, uint64_t v, const char *more)
+{
+    char text[24];
+    if (v)
+        buf_printf(b, "  %-22s %12s%s\n", what, memory_size_text(v, text), more);
+}
+
+void memory_plan_table(const struct memory_plan *p, const struct memory_estimate *estimate, struct buf *b)
+{
+    char text[24];
+    buf_printf(b, "  strategy                %s on %s\n", strategy_name(p->strategy), p->backend);
+    if (p->reason[0])
+        buf_printf(b, "  not                     %s\n", p->reason);
+    buf_printf(b, "  context, slots          %d tokens, %d at a time, KV for %" PRId64 " tokens\n", p->size.n_ctx, p->size.n_slots,
+               (int64_t)p->size.n_blocks * BACKEND_BLOCK_TOKENS);
+    line(b, "dense weights", p->dense, "");
+    line(b, "experts", p->experts, "");
+    line(b, "expert cache", p->expert_cache, "  the other experts stay on the disk");
+    line(b, "KV cache", p->kv, "");
+    line(b, "recurrent states", p->state, "");
+    line(b, "work", p->work, "");
+    if (p->gpu_total) {
+        line(b, "on the device", p->device, "");
+        line(b, "  it has free", p->gpu_available, "");
+    }
+    line(b, "in RAM", p->host, "");
+    buf_printf(b, "  %-22s %12s", "  it may take", memory_size_text(p->ram_limit, text));
+    buf_printf(b, "  of %s free", memory_size_text(p->ram_available, text));
+    buf_printf(b, ", %s", memory_size_text(p->ram_total, text));
+    buf_printf(b, " in all; %s are left alone\n", memory_size_text(p->reserve, text));
+    if (estimate && estimate->tokens_per_s > 0) {
+        buf_printf(b, "  decode, estimated       %.1f tokens/s alone", estimate->tokens_per_s);
+        if (p->strategy == STRATEGY_SSD_STREAMING)
+            buf_printf(b, " at a hit rate of %.0f %% (computing %.1f ms, disk %.1f ms a token)", estimate->hit_rate * 100,
+                       estimate->compute_s * 1e3, estimate->disk_s * 1e3);
+        buf_putc(b, '\n');
+    } else {
+        buf_puts(b, "  decode, estimated       not known before it is measured\n");
+    }
+}
