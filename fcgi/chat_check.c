@@ -163,9 +163,6 @@ static bool check_tool(const cJSON *t, int i, struct err *e)
     v = json_member(f, "strict");
     if (v && !cJSON_IsBool(v))
         return err_field(e, ERR_INPUT, at("tools[%d].function.strict", i).path, "must be true or false");
-    if (cJSON_IsTrue(v))
-        return err_field(e, ERR_UNSUPPORTED, at("tools[%d].function.strict", i).path,
-                         "this server does not constrain calls to their schema yet; leave it false");
     return true;
 }
 

@@ -16,6 +16,7 @@ static void fill_job(struct engine_job_params *job, const struct request *r, con
     *job = (struct engine_job_params){.prompt = prompt->ids.at, .n_prompt = (int32_t)prompt->ids.n,
                                       .top_logprobs = c->top_logprobs, .ignore_eos = c->ignore_eos,
                                       .special_text = prompt_wants_special_text(prompt),
+                                      .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len,
                                       .user = (uint64_t)r->who.user_id};
     settings_apply(&c->settings, job);
     scope_name(job->scope, sizeof job->scope, r, c->salt);
@@ -39,6 +40,8 @@ bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct req
         return name_source(c, e);
     if (prompt->ids.n == 0 || prompt->ids.n > INT32_MAX)
         return err_field(e, ERR_INPUT, c->source, "makes a prompt of %zu tokens", prompt->ids.n);
+    if (!constraint_compile(&c->constraint, r->worker->text, prompt, c->tools, c->one_call, &c->grammar, e))
+        return false;
     *p = (struct inference_params){.n = c->n, .one_call = c->one_call, .source = c->source};
     fill_job(&p->job, r, c, prompt);
     p->generation = (struct generation_params){.format = prompt->format, .opens_reasoning = prompt->opens_reasoning,

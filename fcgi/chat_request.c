@@ -32,6 +32,7 @@ static const struct field_row fields[] = {
     {"tool_choice", FIELD_READ},
     {"parallel_tool_calls", FIELD_READ},
     {"response_format", FIELD_READ},
+    {"grammar", FIELD_READ},
     {"reasoning_effort", FIELD_READ},
     {"enable_thinking", FIELD_READ},
     {"chat_template_kwargs", FIELD_READ},
@@ -53,7 +54,6 @@ static const struct field_row fields[] = {
     {"prediction", FIELD_REFUSED},
     {"verbosity", FIELD_REFUSED},
     {"web_search_options", FIELD_REFUSED},
-    {"grammar", FIELD_REFUSED},
     {NULL, FIELD_READ},
 };
 
@@ -70,20 +70,6 @@ static bool read_logprobs(struct chat_request *c, const cJSON *body, struct err 
     return true;
 }
 
-static bool read_response_format(const cJSON *body, struct err *e)
-{
-    const cJSON *f = NULL;
-    const char *type = NULL;
-    if (!json_get_object(body, "response_format", &f, e) || !json_get_string(f, "type", &type, e))
-        return false;
-    if (f && !type)
-        return err_field(e, ERR_INPUT, "response_format.type", "is needed");
-    if (type && strcmp(type, "text"))
-        return err_field(e, ERR_UNSUPPORTED, "response_format",
-                         "'%.40s' is not enforced by this server yet; only 'text' is", type);
-    return true;
-}
-
 static bool read_modalities(const cJSON *body, struct err *e)
 {
     const cJSON *list = NULL, *item;
@@ -96,8 +82,8 @@ static bool read_modalities(const cJSON *body, struct err *e)
 
 static bool read_tools(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
 {
-    const cJSON *choice = json_member(body, "tool_choice"), *tools = json_member(body, "tools");
-    bool parallel = true;
+    const cJSON *tools = json_member(body, "tools");
+    bool parallel = true, none;
     if (tools && !chat_check_tools(tools, e))
         return false;
     if (!json_get_bool(body, "parallel_tool_calls", &parallel, e))
@@ -105,14 +91,9 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
     c->one_call = !parallel;
     if (cJSON_GetArraySize(tools) > 0)
         c->tools = tools;
-    if (choice && (!cJSON_IsString(choice) || !strcmp(choice->valuestring, "required")))
-        return err_field(e, ERR_UNSUPPORTED, "tool_choice",
-                         "this server can't force a call yet; send 'auto' or 'none'");
-    if (choice && strcmp(choice->valuestring, "auto") && strcmp(choice->valuestring, "none"))
-        return err_field(e, ERR_INPUT, "tool_choice", "must be 'auto' or 'none'");
-    if (choice && !c->tools && strcmp(choice->valuestring, "none"))
-        return err_field(e, ERR_INPUT, "tool_choice", "only goes with tools");
-    if (choice && !strcmp(choice->valuestring, "none"))
+    if (!constraint_read_choice(&c->constraint, body, c->tools, &none, e))
+        return false;
+    if (none)
         c->tools = NULL;
     const struct chat_template *t = r->worker->text->chat_template;
     if (c->tools && t && !chat_template_traits(t)->tools)
@@ -122,7 +103,7 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
 
 bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
 {
-    return read_tools(c, r, body, e) && read_response_format(body, e);
+    return read_tools(c, r, body, e) && constraint_read_format(&c->constraint, body, e);
 }
 
 void chat_request_init(struct chat_request *c, const struct request *r, const char *source)
@@ -154,4 +135,5 @@ void chat_request_fini(struct chat_request *c)
     cJSON_Delete(c->kwargs);
     cJSON_Delete(c->owned);
     c->kwargs = c->owned = NULL;
+    buf_fini(&c->grammar);
 }

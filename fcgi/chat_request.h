@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "engine/base/err.h"
+#include "fcgi/constraint.h"
 #include "fcgi/settings.h"
 
 struct request;
@@ -16,6 +17,8 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     cJSON *kwargs;      /* the template's variables or NULL; owned: chat_request_fini */
     cJSON *owned;       /* what another endpoint's body was turned into, or NULL; owned */
     struct settings settings;
+    struct constraint constraint;
+    struct buf grammar; /* the compiled constraint; owned */
     bool stream, include_usage, one_call, ignore_eos;
     int n;            /* choices */
     int top_logprobs; /* -1: none */
@@ -27,7 +30,7 @@ void chat_request_init(struct chat_request *c, const struct request *r, const ch
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e);
 void chat_request_fini(struct chat_request *c);
 
-/* tools, tool_choice, parallel_tool_calls and response_format of a body in this endpoint's form. */
+/* tools, tool_choice, parallel_tool_calls, response_format and grammar of a body in this endpoint's form. */
 bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
 /* chat_template_kwargs, reasoning_effort and enable_thinking. */
 bool chat_read_thinking(struct chat_request *c, const struct request *r, const cJSON *body, struct err *e);

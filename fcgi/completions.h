@@ -6,6 +6,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
+#include "fcgi/constraint.h"
 #include "fcgi/inference.h"
 #include "fcgi/settings.h"
 #include "fcgi/sse.h"
@@ -18,6 +19,7 @@ struct completions_request {
     int n_prompts, n;                         /* n choices for each prompt */
     struct settings settings;
     bool stream, include_usage, echo, ignore_eos;
+    struct buf grammar; /* compiled, of response_format or grammar; empty: free text */
     int logprobs; /* alternatives per token; -1: none */
     const char *salt;
 };

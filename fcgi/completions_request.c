@@ -35,7 +35,8 @@ static const struct field_row fields[] = {
     {"cache_salt", FIELD_READ},
     {"user", FIELD_INERT},
     {"suffix", FIELD_REFUSED},
-    {"grammar", FIELD_REFUSED},
+    {"grammar", FIELD_READ},
+    {"response_format", FIELD_READ},
     {NULL, FIELD_READ},
 };
 
@@ -118,6 +119,12 @@ static bool read_counts(struct completions_request *c, const cJSON *body, struct
     return true;
 }
 
+static bool read_constraint(struct completions_request *c, const struct text_model *m, const cJSON *body, struct err *e)
+{
+    struct constraint wish = {0};
+    return constraint_read_format(&wish, body, e) && constraint_compile(&wish, m, NULL, NULL, false, &c->grammar, e);
+}
+
 bool completions_read(struct completions_request *c, struct request *r, struct err *e)
 {
     const struct text_model *m = r->worker->text;
@@ -129,11 +136,12 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
     return field_stream(body, &c->stream, &c->include_usage, e) && settings_read(&c->settings, body, m, r->arena, e) &&
            json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
-           json_get_string(body, "cache_salt", &c->salt, e) && read_prompts(c, m, body, e) && read_counts(c, body, e);
+           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, m, body, e) && read_prompts(c, m, body, e) && read_counts(c, body, e);
 }
 
 void completions_request_fini(struct completions_request *c)
 {
+    buf_fini(&c->grammar);
     for (int i = 0; i < INFERENCE_MAX_CHOICES; i++) {
         ids_fini(&c->prompts[i]);
         buf_fini(&c->echoes[i]);

@@ -14,6 +14,7 @@ struct call_tool {
     const cJSON *parameters; /* NULL: none */
     bool strict;             /* the arguments follow the schema or the request is refused; else they follow it where it
                                 can be enforced, and are any JSON object where not */
+    int index;               /* in the request's list, for errors */
 };
 
 enum calls_wish { CALLS_NONE, CALLS_MAY, CALLS_MUST };

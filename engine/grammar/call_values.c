@@ -6,10 +6,10 @@
 
 #include "engine/grammar/text_without.h"
 
-static expr refuse(struct answer *x, size_t i, const struct err *why)
+static expr refuse(struct answer *x, const struct call_tool *t, const struct err *why)
 {
     char field[64];
-    snprintf(field, sizeof field, "tools[%zu].function.parameters", i);
+    snprintf(field, sizeof field, "tools[%d].function.parameters", t->index);
     err_field(x->e, why->code, field, "%s", why->text);
     return -1;
 }
@@ -27,7 +27,7 @@ expr call_arguments(struct answer *x, size_t i)
     if (arguments >= 0)
         return arguments;
     if (t->strict || why.code == ERR_NOMEM)
-        return refuse(x, i, &why);
+        return refuse(x, t, &why);
     return json_schema_any_object(x->s);
 }
 
@@ -77,6 +77,6 @@ expr call_parameters(struct answer *x, size_t i, const struct call_tags *tags)
     if (object && json_schema_parameters(x->s, t->parameters, t->strict, tags->stop, add_value, &v, &why))
         return expr_seq_list(x->b, &v.list);
     if (t->strict || why.code == ERR_NOMEM)
-        return refuse(x, i, &why);
+        return refuse(x, t, &why);
     return free_values(x, tags);
 }

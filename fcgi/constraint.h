@@ -1,0 +1,32 @@
+/* What a request asks of its answer's form, and the grammar that the engine gets for it: response_format, grammar,
+ * tool_choice, strict tools. Every endpoint that constrains comes through here. Thread: the request's. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+#include "engine/grammar/call_grammar.h"
+#include "engine/text/text_model.h"
+
+struct prompt;
+
+struct constraint { /* zeroed: free text; pointers lie in the request's body */
+    const cJSON *schema;      /* the content's schema, or NULL */
+    bool json_object, strict; /* any JSON object; OpenAI's strict rules for the schema */
+    const char *gbnf;         /* the content's grammar, or NULL */
+    const char *field;        /* where schema or gbnf stand in the request, for errors */
+    enum calls_wish calls;    /* CALLS_MAY where tools are there and nothing was said */
+    const char *named;        /* the one function that may be called, or NULL */
+    const cJSON *allowed;     /* [{type, function: {name}}] those that may be called, or NULL: all */
+};
+
+/* response_format and grammar. */
+bool constraint_read_format(struct constraint *c, const cJSON *body, struct err *e);
+/* tool_choice, over checked tools (NULL: none). *none: no tool shall be shown or called. */
+bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON *tools, bool *none, struct err *e);
+
+/* The program for the engine, appended to out; nothing when the answer is free. prompt NULL: raw text, without reasoning
+ * and calls. ERR_INPUT and ERR_UNSUPPORTED name the field and the place in it. */
+bool constraint_compile(const struct constraint *c, const struct text_model *m, const struct prompt *prompt,
+                        const cJSON *tools, bool one_call, struct buf *out, struct err *e);
