@@ -1,7 +1,7 @@
 # documents; the man pages are made out of the programs' own --help
 
 EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-pages.md %D%/MODELS.md %D%/OPERATIONS.md \
-	%D%/SPEED.md %D%/make-man.sh
+	%D%/SPEED.md %D%/grafana-dashboard.json %D%/make-man.sh
 nodist_man_MANS += %D%/sluice.1 %D%/sluice-engine.8 %D%/sluice-worker.8
 CLEANFILES += $(nodist_man_MANS)
 

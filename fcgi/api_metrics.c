@@ -56,6 +56,8 @@ static void engine_histogram(struct buf *b, const char *name, const char *help, 
             buf_printf(b, "sluice_%s_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)sum);
             break;
         }
+        if (!h->bound[0])
+            continue; /* the engine has nothing to measure here: no bounds, no values */
         buf_printf(b, "sluice_%s_bucket{le=\"", name);
         buf_json_number(b, h->bound[i]);
         buf_printf(b, "\"} %llu\n", (unsigned long long)sum);
