@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "engine/model/facts.h"
 #include "engine/model/family.h"
@@ -108,6 +109,32 @@ void model_close(struct model **pm)
 const struct model_plan *model_plan(const struct model *m)
 {
     return &m->plan;
+}
+
+bool model_limit_experts(struct model *m, int32_t n, struct err *e)
+{
+    struct model_facts facts = {0};
+    bool moe = false, less = false;
+    for (int32_t i = 0; i < m->plan.n_layer; i++) {
+        struct moe_plan *layer = &m->plan.layers[i].moe;
+        if (m->plan.layers[i].ffn != FFN_MOE)
+            continue;
+        moe = true;
+        if (n < 1 || n >= layer->n_used)
+            continue;
+        layer->n_used = n;
+        less = true;
+    }
+    if (!moe || n < 1)
+        return err_field(e, ERR_INPUT, "experts-per-token", moe ? "%d experts, want 1 or more" : "%d is asked for, but "
+                         "the model has no experts", n);
+    if (!less)
+        return true;
+    facts_from_plan(&facts, &m->plan);
+    m->facts.active_bytes = facts.active_bytes;
+    m->facts.active_parameters = facts.active_parameters;
+    m->plan.fingerprint = hash64(&n, sizeof n, m->plan.fingerprint);
+    return true;
 }
 
 const struct model_facts *model_facts(const struct model *m)

@@ -16,6 +16,10 @@ struct model;
 struct model *model_open(const char *path, struct err *e);
 void model_close(struct model **m);
 const struct model_plan *model_plan(const struct model *m);
+/* Every token uses at most n experts a layer, those that its router gives most: faster and lossy. Changes the plan, its
+ * fingerprint and the active bytes, so it is called once, straight after model_open. n not below what the model uses:
+ * nothing changes. ERR_INPUT: n < 1, or no layer has experts. */
+bool model_limit_experts(struct model *m, int32_t n, struct err *e);
 
 struct model_facts { /* counted from the tensor table */
     uint64_t file_bytes;         /* all weight files */

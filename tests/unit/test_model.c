@@ -248,6 +248,33 @@ static void test_damaged_configurations_are_refused(void **state)
     expect_text_refused("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 1.5}", ERR_FORMAT, "whole number");
 }
 
+/* Fewer experts per token: fewer active bytes and another fingerprint, since it is another function. */
+static void test_experts_per_token_can_be_limited(void **state)
+{
+    struct tiny t = {0};
+    struct err e = {0};
+    tiny_make(&t);
+    tiny_write(&t, "model.safetensors", 0, 1);
+    struct model *m = opened(&t);
+    const struct moe_plan *moe = &model_plan(m)->layers[0].moe;
+    int32_t own = moe->n_used, layers = model_plan(m)->n_layer;
+    struct model_facts before = *model_facts(m);
+    uint64_t fingerprint = model_plan(m)->fingerprint;
+    uint64_t one = weight_matrix_bytes(&moe->gate) + weight_matrix_bytes(&moe->up) + weight_matrix_bytes(&moe->down);
+    assert_true(model_limit_experts(m, own + 1, &e));
+    assert_int_equal(moe->n_used, own);
+    assert_int_equal(model_plan(m)->fingerprint, fingerprint);
+    assert_false(model_limit_experts(m, 0, &e));
+    assert_int_equal(e.code, ERR_INPUT);
+    assert_true(model_limit_experts(m, own - 1, &e));
+    assert_int_equal(moe->n_used, own - 1);
+    assert_int_equal(model_facts(m)->active_bytes, before.active_bytes - one * (uint64_t)layers);
+    assert_int_equal(model_facts(m)->weight_bytes, before.weight_bytes);
+    assert_true(model_plan(m)->fingerprint != fingerprint);
+    model_close(&m);
+    tiny_remove(&t);
+}
+
 static void test_fingerprint_knows_weights_apart(void **state)
 {
     struct tiny a = {0}, b = {.spoil = "layers.1.self_attn.v_proj", .spoil_at = 0, .spoil_value = 0.25f};
@@ -312,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_truncated_file_is_refused),
         cmocka_unit_test(test_configurations_are_checked),
         cmocka_unit_test(test_damaged_configurations_are_refused),
+        cmocka_unit_test(test_experts_per_token_can_be_limited),
         cmocka_unit_test(test_fingerprint_knows_weights_apart),
         cmocka_unit_test(test_quantization_overrides_are_affine_without_mode),
         cmocka_unit_test(test_missing_paths_are_said),
