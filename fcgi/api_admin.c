@@ -54,10 +54,20 @@ static void add_memory(cJSON *o, const struct status_page *p)
     add_number(o, "kv_bytes", (double)p->kv_bytes);
     add_number(o, "state_bytes", (double)p->state_bytes);
     add_number(o, "work_bytes", (double)p->work_bytes);
+    add_number(o, "loaded_weight_bytes", (double)p->loaded_weight_bytes);
+    add_number(o, "memory_available", (double)p->memory_available);
+    add_number(o, "memory_pressure_shrinks", (double)p->memory_pressure_shrinks);
     add_number(o, "device_bytes", (double)p->device_bytes);
     add_number(o, "host_bytes", (double)p->host_bytes);
     add_number(o, "resident_bytes", (double)p->resident_bytes);
     add_number(o, "resident_weight_bytes", (double)p->resident_weight_bytes);
+}
+
+/* What was planned before the load, with the keys of the engine's ready line. */
+static void add_memory_plan(cJSON *o, const struct status_page *p)
+{
+    cJSON *plan = p->plan[0] ? cJSON_Parse(p->plan) : NULL;
+    cJSON_AddItemToObject(o, "plan", plan ? plan : cJSON_CreateNull());
 }
 
 static void add_load(cJSON *o, const struct status_page *p)
@@ -164,6 +174,7 @@ static bool admin_status(struct request *r, struct err *e)
     cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
     add_plan(cJSON_AddObjectToObject(o, "engine"), &page);
     add_memory(cJSON_AddObjectToObject(o, "memory"), &page);
+    add_memory_plan(o, &page);
     add_load(cJSON_AddObjectToObject(o, "load"), &page);
     add_jobs(cJSON_AddArrayToObject(o, "jobs"), &page);
     add_pools(cJSON_AddArrayToObject(o, "pools"), r->worker->shared);

@@ -1,6 +1,7 @@
 /* GET /metrics: Prometheus text. The engine's figures come from its status page, the workers' from shared memory;
  * vLLM's names where it has them. Open like /health: no figure names a user or a prompt, and nginx decides who
  * reaches it. */
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,6 +145,40 @@ static void engine_totals(struct buf *b, const struct status_page *p)
 }
 
 /* Experts that stay on disk. */
+/* What was planned before the load: the members of the status page's plan that end in _bytes. */
+static void planned(struct buf *b, const struct status_page *p)
+{
+    static const char suffix[] = "_bytes";
+    cJSON *plan = cJSON_Parse(p->plan);
+    head(b, "plan_bytes", "gauge", "memory by part and place as planned before the load");
+    for (const cJSON *m = plan ? plan->child : NULL; m; m = m->next) {
+        size_t n = strlen(m->string), tail = sizeof suffix - 1;
+        if (cJSON_IsNumber(m) && n > tail && !strcmp(m->string + n - tail, suffix))
+            buf_printf(b, "sluice_plan_bytes{part=\"%.*s\"} %.0f\n", (int)(n - tail), m->string, m->valuedouble);
+    }
+    const cJSON *rate = cJSON_GetObjectItemCaseSensitive(plan, "estimated_tok_s");
+    gauge(b, "estimated_tokens_per_second", "decode rate of one stream by the plan; 0: not known",
+          cJSON_IsNumber(rate) ? rate->valuedouble : 0);
+    cJSON_Delete(plan);
+}
+
+static void memory(struct buf *b, const struct status_page *p, bool alive)
+{
+    const struct {
+        const char *part;
+        uint64_t bytes;
+    } parts[] = {{"weight", p->loaded_weight_bytes}, {"kv", p->kv_bytes}, {"state", p->state_bytes}, {"work", p->work_bytes}};
+    head(b, "memory_bytes", "gauge", "memory that was taken at the start, by part");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        buf_printf(b, "sluice_memory_bytes{part=\"%s\"} %llu\n", parts[i].part, (unsigned long long)parts[i].bytes);
+    gauge(b, "host_memory_bytes", "of these, in RAM", (double)p->host_bytes);
+    gauge(b, "memory_available_bytes", "RAM that could be taken now without swapping, control groups included",
+          alive ? (double)p->memory_available : 0);
+    counter(b, "memory_pressure_shrinks_total", "times that the expert cache gave way to others",
+            (double)p->memory_pressure_shrinks);
+    planned(b, p);
+}
+
 static void experts(struct buf *b, const struct status_experts *x, bool alive)
 {
     gauge(b, "expert_cache_budget_bytes", "memory that experts may take", (double)x->budget_bytes);
@@ -237,6 +272,7 @@ static bool metrics(struct request *r, struct err *e)
     facts_read(r, &page);
     engine_state(&b, &page);
     engine_totals(&b, &page);
+    memory(&b, &page, page.state != ENGINE_DOWN);
     experts(&b, &page.experts, page.state != ENGINE_DOWN);
     http_totals(&b, r->worker->shared);
     pools(&b, r->worker->shared);

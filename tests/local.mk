@@ -7,6 +7,7 @@ include tests/unit/cli.mk
 include tests/unit/cpu.mk
 include tests/unit/engine.mk
 include tests/unit/experts.mk
+include tests/unit/memory.mk
 include tests/unit/fcgi.mk
 include tests/unit/grammar.mk
 include tests/unit/model.mk

@@ -79,35 +79,13 @@ static uint64_t ram_taken(const struct memory_input *in, const struct memory_pla
     return p->host + (in->places[p->place].in_ram ? p->device : 0);
 }
 
-/* A streaming prefill reads each expert once a chunk: a large one, where its buffers stay small beside the cache. */
-static bool choose_chunk(const struct memory_input *in, const struct memory_plan *p, uint64_t limit,
-                         struct sizing_wish *wish, struct err *e)
+/* Sizes for what is left beside weights and work; smaller ones as long as they were not asked for. p->size may be too
+ * large in the end: the caller looks. */
+static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct sizing_wish wish, struct err *e)
 {
-    struct memory_plan large = *p;
-    if (wish->prefill_chunk || p->strategy != STRATEGY_SSD_STREAMING)
-        return true;
-    int32_t slots = (int32_t)wish->slots;
-    large.size = (struct sizing){.n_slots = slots, .n_blocks = 1, .max_rows = STREAM_CHUNK + slots};
-    if (!memory_fit_parts(in, &large, e))
-        return false;
-    if (large.work <= limit / 8)
-        wish->prefill_chunk = STREAM_CHUNK;
-    return true;
-}
-
-/* Sizes for what is left beside weights and work; smaller ones as long as they were not asked for. */
-static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct memory_fit *fit)
-{
-    struct sizing_wish wish = in->wish.size;
     struct sizing_model pools;
-    struct err *e = &fit->refused;
     bool device = on_gpu(p);
-    if (in->wish.fixed.n_blocks) {
-        p->size = in->wish.fixed;
-        return memory_fit_parts(in, p, e);
-    }
-    if (!measure_pools(in, p, &pools, e) || !choose_chunk(in, p, limit, &wish, e) ||
-        !sizing_choose(&pools, &wish, 0, &p->size, e))
+    if (!measure_pools(in, p, &pools, e) || !sizing_choose(&pools, &wish, 0, &p->size, e))
         return false;
     struct memory_plan one = *p; /* the least: one context, no copies of states */
     one.size.n_blocks = sizing_one_context(&p->size);
@@ -123,6 +101,28 @@ static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint
         if (!memory_fit_parts(in, p, e))
             return false;
     return true;
+}
+
+static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct err *e)
+{
+    struct sizing_wish wish = in->wish.size;
+    if (in->wish.fixed.n_blocks) {
+        p->size = in->wish.fixed;
+        return memory_fit_parts(in, p, e);
+    }
+    /* A streaming prefill reads each expert once a chunk: a large one, where its buffers stay small beside the rest. */
+    if (p->strategy == STRATEGY_SSD_STREAMING && !wish.prefill_chunk) {
+        struct memory_plan large = *p;
+        wish.prefill_chunk = STREAM_CHUNK;
+        if (!fit_sizes(in, &large, limit, wish, e))
+            return false;
+        if (large.host <= limit && large.work <= limit / 8) {
+            *p = large;
+            return true;
+        }
+        wish.prefill_chunk = 0;
+    }
+    return fit_sizes(in, p, limit, wish, e);
 }
 
 static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_t limit, const struct memory_plan *p)
@@ -181,7 +181,7 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
     if (p.strategy == STRATEGY_SSD_STREAMING) /* what the pools must leave; fit_cache gives it the rest */
         p.expert_cache = in->wish.expert_cache ? (uint64_t)in->wish.expert_cache : in->model.cache_least;
-    if (!fit_pools(in, &p, limit, fit)) {
+    if (!fit_pools(in, &p, limit, &fit->refused)) {
         fit->short_of = fit->refused.code == ERR_LIMIT;
         snprintf(fit->why, sizeof fit->why, "%.191s", fit->refused.text);
         return false;

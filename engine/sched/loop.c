@@ -104,6 +104,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->n_blocks = size->n_blocks;
     page->max_rows = size->max_rows;
     page->n_threads = l->set.threads ? (int32_t)l->set.threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    page->loaded_weight_bytes = m.weights;
     page->kv_bytes = m.kv;
     page->state_bytes = m.state;
     page->work_bytes = m.work;
@@ -176,7 +177,10 @@ static bool open_backend(struct loop *l, struct err *e)
     if (!memory_load_plan(&l->memory, l->model, set->backend, &wish, e))
         return false;
     memory_load_measure(&l->memory, set->cache_dir);
-    return memory_load_open(&l->memory, &(struct backend_params){.cache_dir = set->cache_dir}, e);
+    if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = set->cache_dir}, e))
+        return false;
+    monitor_guard(set->monitor, memory_load_experts(&l->memory), l->memory.input.model.cache_least);
+    return true;
 }
 
 static bool load(struct loop *l, struct err *e)
@@ -282,6 +286,7 @@ static void *run(void *context)
     scheduler_destroy(&l->scheduler); /* jobs that are left fail; their readers are told */
     server_kick(l->set.server);
     monitor_watch(l->set.monitor, NULL);
+    monitor_guard(l->set.monitor, NULL, 0);
     memory_load_close(&l->memory);
     model_close(&l->model);
     if (l->text_open)

@@ -11,6 +11,10 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#define LOG_MODULE "monitor"
+#include "engine/base/log.h"
+#include "engine/memory/memory_plan.h"
+#include "engine/memory/pressure.h"
 
 /* Memory is counted every few seconds, but never for more than a hundredth of the time: the walk over the pages of a
  * 70 GB model takes a while, and an idle engine is to be idle. */
@@ -23,9 +27,12 @@
 struct monitor {
     struct status_writer *status;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards model, stop, and a walk over the model's mappings */
+    pthread_mutex_t lock; /* guards model, experts, pressure, stop, and a walk over the model's mappings */
     pthread_cond_t wake;
     const struct model *model;
+    struct expert_store *experts;
+    struct pressure pressure;
+    struct machine machine;
     bool stop;
     atomic_ullong step_started_ns; /* 0: no step runs */
     /* the walk, by the thread alone: which mapping, how far, what was found */
@@ -100,8 +107,29 @@ static void note_long_step(struct monitor *m, struct status_page *page)
         page->error[0] = 0;
 }
 
+/* Memory that others took is given back by the expert cache, before the kernel has to look for some. */
+static void keep_memory(struct monitor *m)
+{
+    struct err ignored;
+    struct machine_stress stress;
+    struct expert_counters c;
+    if (!machine_read("", &m->machine, &ignored) || !m->experts)
+        return;
+    machine_stress_read("", &stress);
+    expert_store_counters(m->experts, &c);
+    uint64_t before = m->pressure.budget;
+    if (!pressure_step(&m->pressure, m->machine.available, &stress, c.resident_bytes, clock_ms() * 1e-3))
+        return;
+    expert_store_set_budget(m->experts, m->pressure.budget);
+    log_info("expert cache %s bytes=%llu before=%llu planned=%llu available=%llu stalled=%.1f%%",
+             m->pressure.budget < before ? "shrinks" : "grows", (unsigned long long)m->pressure.budget,
+             (unsigned long long)before, (unsigned long long)m->pressure.planned,
+             (unsigned long long)m->machine.available, stress.stalled);
+}
+
 static void tick(struct monitor *m)
 {
+    keep_memory(m);
     double start = clock_ms();
     bool scan = start >= m->next_scan_ms;
     uint64_t resident = scan ? resident_bytes() : 0;
@@ -115,6 +143,8 @@ static void tick(struct monitor *m)
         page->resident_bytes = resident;
     if (walked)
         page->resident_weight_bytes = m->resident;
+    page->memory_available = m->machine.available;
+    page->memory_pressure_shrinks = m->pressure.shrinks;
     note_long_step(m, page);
     status_end(m->status);
 }
@@ -168,6 +198,22 @@ void monitor_watch(struct monitor *m, const struct model *model)
     m->model = model;
     m->mapping = 0;
     m->offset = 0;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void monitor_guard(struct monitor *m, struct expert_store *experts, uint64_t least)
+{
+    struct machine machine;
+    struct machine_stress stress;
+    struct expert_counters c = {0};
+    struct err ignored;
+    machine_stress_read("", &stress);
+    if (experts)
+        expert_store_counters(experts, &c);
+    uint64_t total = machine_read("", &machine, &ignored) ? machine.total : 0;
+    pthread_mutex_lock(&m->lock);
+    m->experts = experts;
+    pressure_init(&m->pressure, c.budget_bytes, least, memory_reserve(total) / 2, &stress);
     pthread_mutex_unlock(&m->lock);
 }
 

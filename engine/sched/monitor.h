@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "engine/base/err.h"
+#include "engine/experts/expert_store.h"
 #include "engine/model/model.h"
 #include "engine/wire/status.h"
 
@@ -14,4 +15,7 @@ struct monitor *monitor_create(struct status_writer *status, struct err *e);
 void monitor_watch(struct monitor *m, const struct model *model);
 /* The loop begins (true) or has ended a step: one that lasts very long is reported on the page. Any thread. */
 void monitor_step(struct monitor *m, bool running);
+/* The expert cache that gives way when memory runs short, from now on, and its smallest size; NULL: none. It must stay
+ * open until the monitor is told otherwise. */
+void monitor_guard(struct monitor *m, struct expert_store *experts, uint64_t least);
 void monitor_destroy(struct monitor **m); /* ends the thread */

@@ -76,6 +76,9 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t kv_bytes, state_bytes, work_bytes, device_bytes, host_bytes;
     char backend_note[192]; /* why a faster strategy, such as the GPU, was not taken for this model; else empty */
     char plan[2048];        /* JSON object: what was planned before the load, with the keys of the ready line */
+    uint64_t loaded_weight_bytes; /* of weight_bytes, in memory: without experts on disk, with the cache's budget at start */
+    uint64_t memory_available; /* RAM that could be taken now without swapping, control groups included */
+    uint64_t memory_pressure_shrinks; /* how often the expert cache gave way to others since the start */
     uint64_t resident_bytes, resident_weight_bytes; /* from /proc/self/smaps_rollup and mincore, refreshed every few seconds */
     /* now */
     int32_t jobs_running, jobs_waiting, blocks_used, blocks_cached, connections;

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
-#include "engine/model/backend.h"
+#include "engine/memory/memory_load.h"
+#include "engine/memory/memory_options.h"
+#include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
 #include "engine/text/text_model.h"
 #include "fcgi/cli/cli_experts.h"
@@ -16,60 +18,46 @@
 extern const struct command cmd_info;
 
 struct info {
-    const char *path, *backend;
-    int64_t slots, context;
-    bool json, unused;
+    const char *path, *backend, *cache_dir;
+    int64_t slots, ctx, kv_memory, prefill_chunk, threads;
+    struct memory_options wishes;
+    bool json, unused, exact;
     struct model *model;
     struct plan_parts parts;
     struct experts_facts experts;
     struct text_model text;
     struct err text_error;
     bool has_text;
-    const struct backend_ops *ops; /* NULL: none fits; backend_error */
-    struct backend_memory needs;
-    struct err backend_error; /* with ops: why "auto" took another backend than its first choice, if it did */
-    uint64_t available; /* bytes of memory that the system could give now; 0: unknown */
+    struct memory_load memory;
+    bool has_plan; /* else plan_error */
+    struct err plan_error;
 };
 
 #define AT(field) offsetof(struct info, field)
 static const struct option options[] = {
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what shall compute"},
-    {"slots", OPTION_INT, AT(slots), "16", 1, 4096, NULL, "N", "sequences at a time, for the memory's estimate"},
-    {"context", OPTION_INT, AT(context), "8192", 1, 1 << 24, NULL, "N", "tokens of each sequence, for the estimate"},
+    {"slots", OPTION_INT, AT(slots), "16", 1, 1024, NULL, "N", "jobs that run at once"},
+    {"ctx", OPTION_INT, AT(ctx), "0", 0, 1 << 24, NULL, "TOKENS",
+     "longest prompt and answer together; 0: the model's own, at most 32768"},
+    {"kv-memory", OPTION_BYTES, AT(kv_memory), "0", 0, 1e15, NULL, "BYTES", "memory for KV blocks; 0: chosen"},
+    {"prefill-chunk", OPTION_INT, AT(prefill_chunk), "0", 0, 65536, NULL, "TOKENS", "prompt tokens of a step; 0: chosen"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
+    {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "32-bit activations everywhere, however slow"},
+    MEMORY_OPTION_ROWS(struct info, wishes),
+    {"cache-dir", OPTION_STRING, AT(cache_dir), NULL, 0, 0, NULL, "DIR", "where the disk's measured rate is kept"},
     {"unused", OPTION_BOOL, AT(unused), NULL, 0, 0, NULL, NULL, "name every tensor and file that is not used"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
-static uint64_t available_memory(void)
+/* As the engine plans with the same options. */
+static void make_plan(struct info *n)
 {
-    unsigned long long kb = 0;
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kb * 1024;
-}
-
-static void estimate(struct info *n)
-{
-    const struct model_plan *p = model_plan(n->model);
-    int64_t context = n->context < p->n_ctx ? n->context : p->n_ctx;
-    int64_t blocks = n->slots * ((context + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS);
-    n->context = context;
-    n->ops = backend_select(n->backend, &n->backend_error);
-    if (!n->ops)
-        return;
-    struct backend_params params = {.n_blocks = blocks > INT32_MAX ? INT32_MAX : (int32_t)blocks,
-                                    .n_states = p->n_recurrent ? (int32_t)n->slots : 0, .max_rows = 512,
-                                    .max_sequences = (int32_t)n->slots};
-    if (n->ops->estimate(p, &params, &n->needs, &n->backend_error))
-        return;
-    n->ops = backend_instead(n->backend, n->ops, &n->backend_error);
-    if (n->ops && !n->ops->estimate(p, &params, &n->needs, &n->backend_error))
-        n->ops = NULL;
+    struct memory_wish w = {.size = {n->ctx, n->slots, n->prefill_chunk, n->kv_memory}, .n_threads = (int32_t)n->threads,
+                            .exact = n->exact};
+    memory_options_wish(&n->wishes, &w);
+    n->has_plan = memory_load_plan(&n->memory, n->model, n->backend, &w, &n->plan_error);
+    if (n->has_plan)
+        memory_load_measure(&n->memory, n->cache_dir);
 }
 
 static int count_unused(const struct model *m)
@@ -135,32 +123,15 @@ static void print_text(const struct info *n)
            t->effort ? " (effort can be set)" : "");
 }
 
-static void print_needs(const struct info *n)
+static void print_plan(const struct info *n)
 {
-    printf("\nhere, with %" PRId64 " sequences of %" PRId64 " tokens\n", n->slots, n->context);
-    if (!n->ops) {
-        printf("  can't run               %s\n", n->backend_error.text);
-        return;
-    }
-    printf("  backend                 %s\n", n->ops->name);
-    if (n->backend_error.text[0])
-        printf("  not on the GPU          %s\n", n->backend_error.text);
-    print_size("weights", n->needs.weights);
-    putchar('\n');
-    print_size("KV cache", n->needs.kv);
-    putchar('\n');
-    if (n->needs.state) {
-        print_size("recurrent states", n->needs.state);
-        putchar('\n');
-    }
-    print_size("work", n->needs.work);
-    putchar('\n');
-    print_size("on the device", n->needs.device);
-    putchar('\n');
-    print_size("in memory", n->needs.host);
-    if (n->available)
-        printf("  of %.2f GB available", (double)n->available / 1e9);
-    putchar('\n');
+    struct buf b = {0};
+    if (n->has_plan)
+        memory_plan_table(&n->memory.plan, &n->memory.estimate, &b);
+    else
+        buf_printf(&b, "  can't run               %s\n", n->plan_error.text);
+    printf("\nhere\n%s", b.data ? b.data : "");
+    buf_fini(&b);
 }
 
 static void print_unused(const struct info *n)
@@ -193,7 +164,7 @@ static void print_people(const struct info *n)
     print_parts(n);
     experts_print(&n->experts);
     print_text(n);
-    print_needs(n);
+    print_plan(n);
     print_unused(n);
 }
 
@@ -256,25 +227,16 @@ static void json_text(const struct info *n, struct buf *b)
                t->thinking_switch ? "true" : "false", t->effort ? "true" : "false");
 }
 
-static void json_needs(const struct info *n, struct buf *b)
+static void json_plan(const struct info *n, struct buf *b)
 {
-    buf_printf(b, ",\n \"applied\": {\"slots\": %" PRId64 ", \"context\": %" PRId64 ", ", n->slots, n->context);
-    put_u64(b, "memory_available", n->available);
-    if (n->ops) {
-        buf_printf(b, "\"backend\": \"%s\", \"backend_note\": ", n->ops->name);
-        buf_json_string(b, n->backend_error.text, strlen(n->backend_error.text));
-        buf_puts(b, ", ");
-        put_u64(b, "weights", n->needs.weights);
-        put_u64(b, "kv", n->needs.kv);
-        put_u64(b, "state", n->needs.state);
-        put_u64(b, "work", n->needs.work);
-        put_u64(b, "device", n->needs.device);
-        buf_printf(b, "\"host\": %" PRIu64 "}", n->needs.host);
-    } else {
-        buf_puts(b, "\"backend\": null, \"reason\": ");
-        buf_json_string(b, n->backend_error.text, strlen(n->backend_error.text));
-        buf_puts(b, "}");
+    if (!n->has_plan) {
+        buf_puts(b, ",\n \"plan\": null, \"reason\": ");
+        buf_json_string(b, n->plan_error.text, strlen(n->plan_error.text));
+        return;
     }
+    buf_printf(b, ",\n \"plan\": {\"backend\":\"%s\",", n->memory.plan.backend);
+    memory_plan_json(&n->memory.plan, &n->memory.estimate, b);
+    buf_putc(b, '}');
 }
 
 static void print_json(const struct info *n)
@@ -284,7 +246,7 @@ static void print_json(const struct info *n)
     buf_puts(&b, ",\n \"routed_experts\": ");
     experts_json(&n->experts, &b);
     json_text(n, &b);
-    json_needs(n, &b);
+    json_plan(n, &b);
     buf_puts(&b, ",\n \"unused\": [");
     for (int i = 0; model_unused(n->model, i); i++) {
         if (i)
@@ -304,8 +266,7 @@ static bool info(struct info *n, struct err *e)
     parts_of(&n->parts, model_plan(n->model));
     experts_of(&n->experts, n->model, NULL);
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
-    n->available = available_memory();
-    estimate(n);
+    make_plan(n);
     (n->json ? print_json : print_people)(n);
     if (n->has_text)
         text_model_close(&n->text);
@@ -333,7 +294,7 @@ static int run_info(int argc, char **argv)
 
 const struct command cmd_info = {
     .name = "info",
-    .usage = "MODEL [--slots N] [--context N] [--backend B] [--json]",
+    .usage = "MODEL [--slots N] [--ctx N] [--strategy S] [--ram-budget BYTES] [--json]",
     .help = "say what a model is, what it needs and what would be applied",
     .run = run_info,
 };

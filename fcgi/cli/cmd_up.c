@@ -15,6 +15,7 @@
 #define LOG_MODULE "up"
 #include "engine/base/log.h"
 #include "engine/base/option.h"
+#include "engine/memory/memory_options.h"
 #include "engine/wire/status.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/cli/nginx_conf.h"
@@ -30,7 +31,8 @@
 struct up {
     /* options */
     const char *state, *model, *backend, *host, *env_file, *bin_dir, *share_dir, *cors, *log_level;
-    int64_t port, ctx, slots, threads, max_queue;
+    int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
+    struct memory_options memory;
     bool exact;
     /* worked out */
     struct arena *arena;
@@ -61,6 +63,10 @@ static const struct option options[] = {
      "requests that may wait; more are refused with 503"},
     {"threads", OPTION_INT, FIELD(threads), "0", 0, 1024, NULL, "N",
      "threads of the cpu backend; 0: one per core"},
+    {"kv-memory", OPTION_BYTES, FIELD(kv_memory), "0", 0, 1e15, NULL, "BYTES", "memory for KV blocks; 0: chosen"},
+    {"prefill-chunk", OPTION_INT, FIELD(prefill_chunk), "0", 0, 65536, NULL, "TOKENS",
+     "prompt tokens of a step at most; 0: chosen"},
+    MEMORY_OPTION_ROWS(struct up, memory),
     {"exact", OPTION_BOOL, FIELD(exact), "false", 0, 0, NULL, NULL,
      "32-bit arithmetic everywhere, slower"},
     {"cors-origins", OPTION_STRING, FIELD(cors), NULL, 0, 0, NULL, "LIST",
@@ -221,6 +227,9 @@ static void add_engine(struct up *u, struct supervisor *s)
         "--status", u->status, "--cache-dir", u->cache, "--ctx", number(u, u->ctx),
         "--slots", number(u, u->slots), "--max-queue", number(u, u->max_queue),
         "--threads", number(u, u->threads), "--log-level", (char *)u->log_level,
+        "--strategy", (char *)u->memory.strategy, "--ram-budget", number(u, u->memory.ram_budget),
+        "--gpu-budget", number(u, u->memory.gpu_budget), "--expert-cache", number(u, u->memory.expert_cache),
+        "--kv-memory", number(u, u->kv_memory), "--prefill-chunk", number(u, u->prefill_chunk),
         u->exact ? "--exact" : NULL, NULL};
     add_child(s, "engine", argv, SIGTERM);
 }

@@ -1,6 +1,6 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
-	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_prefix_reuse %D%/test_engine %D%/test_sizing %D%/test_inbox \
+	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_prefix_reuse %D%/test_engine %D%/test_inbox \
 	%D%/test_tally %D%/test_backend_select
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
@@ -26,8 +26,6 @@ scheduler_rig = %D%/scheduler_rig.c %D%/scheduler_rig.h %D%/fake_backend.c %D%/f
 # over the real program ./sluice-engine
 %C%_test_engine_SOURCES = %D%/test_engine.c %D%/engine_process.c %D%/engine_process.h
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_sizing_SOURCES = %D%/test_sizing.c
-%C%_test_sizing_LDADD = $(MEMORY_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS)
 %C%_test_inbox_SOURCES = %D%/test_inbox.c
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_tally_SOURCES = %D%/test_tally.c
