@@ -18,7 +18,7 @@ struct options {
     struct memory_options memory;
     const char *model, *backend, *prompts, *depths, *batches, *routing;
     int64_t tokens, repeats, chunk, threads, seed;
-    bool exact, json;
+    bool exact, json, grammar;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -37,6 +37,7 @@ static const struct option options[] = {
      "who chooses the experts: the model, or a trace of that kind (see docs/OPERATIONS.md)"},
     {"seed", OPTION_INT, AT(seed), "1", 0, 9e15, NULL, "S", "of the trace"},
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
+    {"grammar", OPTION_BOOL, AT(grammar), NULL, 0, 0, NULL, NULL, "measure constrained decoding alone: needs the tokenizer only"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
@@ -173,6 +174,8 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     bool real = false;
     if (!o->model)
         return err_set(e, ERR_INPUT, "--model is needed");
+    if (o->grammar)
+        return bench_grammar(o->model, o->json, e);
     b->n_repeats = (int32_t)o->repeats;
     if (!make_cases(b, o, e))
         return false;

@@ -2,18 +2,12 @@
 // an independent validator. What is written must be valid; what is valid and written in a usual way must be taken.
 // By hand, more of it: GRAMMAR_SCHEMAS=2000 GRAMMAR_TOKENIZER=FOLDER node --test tests/api/grammar.test.mjs
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import path from 'node:path';
-import readline from 'node:readline';
 import { after, before, test } from 'node:test';
-import { demo, load } from './harness.mjs';
+import { openWalker } from './grammar_walker.mjs';
+import { load } from './harness.mjs';
 
 const Ajv = (await load('ajv/dist/2020.js')).default.default;
 const addFormats = (await load('ajv-formats')).default;
-const prefix = process.env.SLUICE_PREFIX ?? path.resolve('build/root');
-const places = [process.env.SLUICE_BIN, path.join(prefix, '../release/tests/unit'), path.join(prefix, '../tests/unit')];
-const walker = places.filter(Boolean).map((p) => path.join(p, 'grammar_walk')).find(existsSync);
 const schemas = Number(process.env.GRAMMAR_SCHEMAS ?? 60);
 
 function validator(schema) {
@@ -22,21 +16,9 @@ function validator(schema) {
   return ajv.compile(schema);
 }
 
-class Walker {
-  constructor() {
-    this.child = spawn(walker, [process.env.GRAMMAR_TOKENIZER ?? demo], { stdio: ['pipe', 'pipe', 'inherit'] });
-    this.waiting = [];
-    readline.createInterface({ input: this.child.stdout }).on('line', (l) => this.waiting.shift()(JSON.parse(l)));
-    this.child.on('exit', (code) => { for (const w of this.waiting.splice(0)) w({ error: `ended with ${code}`, code: 'crash' }); });
-  }
-  ask(line) {
-    return new Promise((done) => { this.waiting.push(done); this.child.stdin.write(`${JSON.stringify(line)}\n`); });
-  }
-}
-
 let w;
-before(() => { assert.ok(walker, `grammar_walk is in none of ${places}`); w = new Walker(); });
-after(() => w?.child.kill());
+before(() => { w = openWalker(); });
+after(() => w?.close());
 
 // ---- random schemas and values that are valid by them
 

@@ -2,15 +2,19 @@
  *   grammar_walk MODEL < lines
  * in:  {"schema": ..., "strict": false} or {"gbnf": "..."}; "n": answers, "seed", "max_tokens" (default 400)
  *      "accept": [texts] asks instead which of them the grammar takes, cut into random tokens
+ *      "format": "hermes", "tools": [..], "calls": "may" or "must", "one_call", "opens_reasoning", "may_reason": a whole
+ *      answer of that format; then each text comes with what the answer parser makes of it, in "parsed"
  * out: {"texts": [..], "cut": k} (k answers did not end by max_tokens), {"accepted": [bool]}, or {"error": "...", "code": "..."} */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/grammar/call_grammar.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_schema.h"
+#include "engine/text/chat_parser.h"
 #include "engine/text/text_model.h"
 
 static uint64_t state;
@@ -21,7 +25,34 @@ static uint32_t random_below(uint32_t n)
     return (uint32_t)((state >> 33) % n);
 }
 
-static bool compile(const cJSON *line, struct buf *program, struct err *e)
+static const cJSON *member(const cJSON *o, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+static expr read_shape(struct builder *b, struct json_schema *s, const cJSON *line, const struct vocab *v, struct err *e)
+{
+    struct call_tool tools[16];
+    const char *calls = cJSON_GetStringValue(member(line, "calls"));
+    struct answer_shape a = {.format = member(line, "format")->valuestring, .vocab = v, .tools = tools, .content = -1,
+                             .opens_reasoning = cJSON_IsTrue(member(line, "opens_reasoning")),
+                             .may_reason = cJSON_IsTrue(member(line, "may_reason")),
+                             .one_call = cJSON_IsTrue(member(line, "one_call")),
+                             .calls = !calls ? CALLS_NONE : strcmp(calls, "must") ? CALLS_MAY : CALLS_MUST};
+    const cJSON *t;
+    cJSON_ArrayForEach(t, member(line, "tools"))
+    {
+        const cJSON *f = member(t, "function");
+        tools[a.n_tools] = (struct call_tool){member(f, "name")->valuestring, member(f, "parameters"),
+                                              cJSON_IsTrue(member(f, "strict")), (int)a.n_tools};
+        a.n_tools++;
+    }
+    if (member(line, "schema"))
+        a.content = json_schema_read(s, member(line, "schema"), false, e);
+    return e->code ? -1 : answer_grammar(b, s, &a, e);
+}
+
+static bool compile(const cJSON *line, const struct vocab *v, struct buf *program, struct err *e)
 {
     const cJSON *gbnf = cJSON_GetObjectItemCaseSensitive(line, "gbnf");
     struct builder *b = builder_create(0, e);
@@ -31,7 +62,7 @@ static bool compile(const cJSON *line, struct buf *program, struct err *e)
         x = gbnf_read(b, gbnf->valuestring, strlen(gbnf->valuestring), e);
     } else {
         s = json_schema_create(b, e);
-        x = json_schema_read(s, cJSON_GetObjectItemCaseSensitive(line, "schema"),
+        x = member(line, "format") ? read_shape(b, s, line, v, e) : json_schema_read(s, cJSON_GetObjectItemCaseSensitive(line, "schema"),
                              cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, "strict")), e);
     }
     bool ok = x >= 0 && builder_finish(b, x, program, e);
@@ -133,6 +164,44 @@ static bool accepts(struct grammar_cache *c, const struct text_model *t, const s
     return ok;
 }
 
+static void add_delta(void *context, const struct chat_delta *d)
+{
+    cJSON *o = context, *calls = cJSON_GetObjectItemCaseSensitive(o, "calls");
+    struct buf text = {0};
+    const char *name = d->type == CHAT_REASONING ? "reasoning" : d->type == CHAT_CONTENT ? "content" : "arguments";
+    if (d->type == CHAT_CALL) {
+        cJSON *call = cJSON_CreateObject();
+        cJSON_AddStringToObject(call, "name", d->name);
+        cJSON_AddItemToArray(calls, call);
+    }
+    if (d->type == CHAT_CALL || d->type == CHAT_CALL_END)
+        return;
+    cJSON *to = d->type == CHAT_ARGUMENTS ? cJSON_GetArrayItem(calls, d->index) : o;
+    const char *before = cJSON_GetStringValue(member(to, name));
+    buf_puts(&text, before ? before : "");
+    buf_append(&text, d->text, d->len);
+    cJSON_DeleteItemFromObjectCaseSensitive(to, name);
+    cJSON_AddStringToObject(to, name, text.data ? text.data : "");
+    buf_fini(&text);
+}
+
+static cJSON *parse(const cJSON *line, const struct buf *text)
+{
+    cJSON *o = cJSON_CreateObject();
+    struct err e = {0};
+    cJSON_AddArrayToObject(o, "calls");
+    struct chat_parser_params params = {.format = member(line, "format")->valuestring, .tools = member(line, "tools"),
+                                        .opens_reasoning = cJSON_IsTrue(member(line, "opens_reasoning")),
+                                        .on_delta = add_delta, .context = o};
+    struct chat_parser *p = chat_parser_create(&params, &e);
+    if (p) {
+        chat_parser_push(p, text->data ? text->data : "", text->len, &e);
+        chat_parser_finish(p, &e);
+    }
+    chat_parser_destroy(&p);
+    return o;
+}
+
 static void reply(const struct text_model *t, struct grammar_cache *c, const cJSON *line)
 {
     struct buf program = {0};
@@ -143,7 +212,8 @@ static void reply(const struct text_model *t, struct grammar_cache *c, const cJS
     cJSON *out = cJSON_CreateObject(), *list = NULL;
     int n_cut = 0;
     state = seed ? (uint64_t)seed->valuedouble * 7919 + 1 : 1;
-    bool ok = compile(line, &program, &e);
+    bool ok = compile(line, t->vocab, &program, &e);
+    cJSON *parsed = ok && member(line, "format") ? cJSON_AddArrayToObject(out, "parsed") : NULL;
     if (ok)
         list = cJSON_AddArrayToObject(out, texts ? "accepted" : "texts");
     cJSON_ArrayForEach(v, texts) if (ok) cJSON_AddItemToArray(list, cJSON_CreateBool(accepts(c, t, &program, v->valuestring, &e)));
@@ -153,6 +223,8 @@ static void reply(const struct text_model *t, struct grammar_cache *c, const cJS
         ok = answer(c, t, &program, max ? max->valueint : 400, &text, &cut, &e);
         if (ok && !cut)
             cJSON_AddItemToArray(list, cJSON_CreateString(text.data ? text.data : ""));
+        if (ok && !cut && parsed)
+            cJSON_AddItemToArray(parsed, parse(line, &text));
         n_cut += ok && cut;
         buf_fini(&text);
     }
