@@ -43,6 +43,10 @@ static bool check_params(const struct model_plan *plan, const struct backend_par
         if (layer->mixer == MIXER_ATTENTION && layer->attention.d_head % 16)
             return err_set(e, ERR_UNSUPPORTED, "layer %d: heads of %d dimensions, want a multiple of 16", i,
                            layer->attention.d_head);
+        const struct delta_net_plan *d = &layer->delta_net;
+        if (layer->mixer == MIXER_DELTA_NET && (d->d_k % 16 || d->d_v % 16 || d->n_conv < 2 || d->n_conv > CONVOLUTION_MAX_TAPS + 1))
+            return err_set(e, ERR_UNSUPPORTED, "layer %d: DeltaNet heads of %d and %d dimensions, a convolution of %d; want multiples of 16, 2..%d",
+                           i, d->d_k, d->d_v, d->n_conv, CONVOLUTION_MAX_TAPS + 1);
         if (layer->ffn == FFN_MOE && layer->moe.n_expert > ROUTER_MAX_EXPERTS)
             return err_set(e, ERR_UNSUPPORTED, "layer %d: %d experts, at most %d", i, layer->moe.n_expert,
                            ROUTER_MAX_EXPERTS);

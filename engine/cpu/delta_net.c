@@ -42,88 +42,9 @@ static void project(struct worker *w, const struct layer_plan *layer)
     matmul_run(w, products, 4);
 }
 
-/* One channel of one sequence through the convolution and silu, in place; `past` [n_conv - 1] are the inputs
- * before, oldest first, and become the last ones. */
-static void convolve(const struct delta_net_plan *p, const float *weight, float *past, float *values, size_t stride,
-                     int32_t n)
-{
-    int32_t taps = p->n_conv - 1;
-    for (int32_t t = 0; t < n; t++) {
-        float *at = values + (size_t)t * stride, input = *at, sum = weight[taps] * input;
-        for (int32_t i = 0; i < taps; i++)
-            sum += weight[i] * past[i];
-        memmove(past, past + 1, (size_t)(taps - 1) * sizeof *past);
-        past[taps - 1] = input;
-        *at = sum / (1 + expf(-sum));
-    }
-}
-
-static void normalize(float *v, int32_t n, float factor)
-{
-    float sum = 0;
-    for (int32_t i = 0; i < n; i++)
-        sum += v[i] * v[i];
-    factor /= sqrtf(sum + 1e-6f);
-    for (int32_t i = 0; i < n; i++)
-        v[i] *= factor;
-}
-
-/* decay: factor on the state; strength: how far the state moves towards v. remembered: scratch [d_v]. */
-static void update_state(const struct delta_net_plan *p, float *state, const float *k, const float *v, float decay,
-                         float strength, float *remembered)
-{
-    memset(remembered, 0, (size_t)p->d_v * sizeof *remembered);
-    for (int32_t i = 0; i < p->d_k; i++) {
-        float *row = state + (size_t)i * (size_t)p->d_v, key = k[i];
-        for (int32_t j = 0; j < p->d_v; j++) {
-            row[j] *= decay;
-            remembered[j] += row[j] * key;
-        }
-    }
-    for (int32_t j = 0; j < p->d_v; j++)
-        remembered[j] = (v[j] - remembered[j]) * strength;
-}
-
-static void read_state(const struct delta_net_plan *p, float *state, const float *k, const float *q,
-                       const float *correction, float *out)
-{
-    memset(out, 0, (size_t)p->d_v * sizeof *out);
-    for (int32_t i = 0; i < p->d_k; i++) {
-        float *row = state + (size_t)i * (size_t)p->d_v, key = k[i], query = q[i];
-        for (int32_t j = 0; j < p->d_v; j++) {
-            row[j] += key * correction[j];
-            out[j] += row[j] * query;
-        }
-    }
-}
-
 static float softplus(float v)
 {
     return v > 20 ? v : log1pf(expf(v));
-}
-
-static void head_row(struct worker *w, const struct layer_plan *layer, int32_t row, int32_t head, float *state)
-{
-    struct backend *b = w->backend;
-    const struct delta_net_plan *p = &layer->delta_net;
-    int32_t key_head = p->tiled_heads ? head % p->n_k_head : head / (p->n_v_head / p->n_k_head);
-    const float *qkv = b->q + (size_t)row * (size_t)p->w_qkv.rows;
-    const float *v = qkv + 2 * p->n_k_head * p->d_k + head * p->d_v;
-    const float *gates = b->gates + (size_t)row * (size_t)(2 * p->n_v_head);
-    const float *z = b->k + (size_t)row * (size_t)p->w_z.rows + (size_t)head * (size_t)p->d_v;
-    float *out = b->mixed + (size_t)row * (size_t)p->w_z.rows + (size_t)head * (size_t)p->d_v;
-    float *q = w->row, *k = q + p->d_k, *correction = k + p->d_k;
-    memcpy(q, qkv + key_head * p->d_k, (size_t)p->d_k * sizeof *q);
-    memcpy(k, qkv + (p->n_k_head + key_head) * p->d_k, (size_t)p->d_k * sizeof *k);
-    normalize(q, p->d_k, 1 / sqrtf((float)p->d_k));
-    normalize(k, p->d_k, 1);
-    float decay = expf(p->a_log.at[head] * softplus(gates[head] + p->dt_bias.at[head]));
-    float strength = 1 / (1 + expf(-gates[p->n_v_head + head]));
-    update_state(p, state, k, v, decay, strength, correction);
-    read_state(p, state, k, q, correction, out);
-    b->kernels->rms_norm(out, p->norm.at, b->plan->norm_eps, p->d_v, out);
-    for (int32_t j = 0; j < p->d_v; j++)
-        out[j] *= z[j] / (1 + expf(-z[j]));
 }
 
 static float *layer_state(struct backend *b, const struct layer_plan *layer, const struct step_sequence *s)
@@ -131,24 +52,66 @@ static float *layer_state(struct backend *b, const struct layer_plan *layer, con
     return b->state + (size_t)s->state * b->state_values + b->state_at[layer->state_index];
 }
 
+/* One head's channels through the convolution: of q (head < n_k_head), then k, then v. q and k become unit vectors, q by
+ * 1 / sqrt(d_k) besides. `first` is the sequence's first row. */
+static void convolve_head(struct worker *w, const struct delta_net_plan *p, const struct step_sequence *s, float *past,
+                          int32_t first, int32_t head)
+{
+    struct backend *b = w->backend;
+    bool is_v = head >= 2 * p->n_k_head;
+    int32_t channel = is_v ? 2 * p->n_k_head * p->d_k + (head - 2 * p->n_k_head) * p->d_v : head * p->d_k;
+    struct convolution c = {.weight = p->conv.at + (size_t)channel * (size_t)p->n_conv, .past = past + channel,
+                            .values = b->q + (size_t)first * (size_t)p->w_qkv.rows + channel, .n_taps = p->n_conv - 1,
+                            .past_stride = (size_t)channel_count(p), .stride = (size_t)p->w_qkv.rows,
+                            .channels = is_v ? p->d_v : p->d_k, .n = s->n_tokens};
+    for (int32_t i = 0; s->start == 0 && i < c.n_taps; i++)
+        memset(c.past + (size_t)i * c.past_stride, 0, (size_t)c.channels * sizeof *c.past);
+    b->kernels->convolve(&c);
+    for (int32_t t = 0; !is_v && t < s->n_tokens; t++)
+        b->kernels->unit(c.values + (size_t)t * c.stride, p->d_k, head < p->n_k_head ? 1 / sqrtf((float)p->d_k) : 1);
+}
+
 /* Sequences' rows are adjacent; `first` is that of sequence `s`. */
 static void convolve_all(struct worker *w, const struct layer_plan *layer)
 {
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
-    int32_t channels = channel_count(p), from, to, first = 0;
-    worker_share(w, channels, &from, &to);
+    int32_t first = 0, unit = 0;
     for (int32_t i = 0; i < b->step->n_sequences; i++) {
         const struct step_sequence *s = &b->step->sequences[i];
-        float *state = layer_state(b, layer, s);
-        for (int32_t c = from; c < to; c++) {
-            float *past = state + (size_t)c * (size_t)(p->n_conv - 1);
-            if (s->start == 0)
-                memset(past, 0, (size_t)(p->n_conv - 1) * sizeof *past);
-            convolve(p, p->conv.at + (size_t)c * (size_t)p->n_conv, past,
-                     b->q + (size_t)first * (size_t)p->w_qkv.rows + c, (size_t)p->w_qkv.rows, s->n_tokens);
-        }
+        for (int32_t head = 0; head < 2 * p->n_k_head + p->n_v_head; head++, unit++)
+            if (unit % w->count == w->index)
+                convolve_head(w, p, s, layer_state(b, layer, s), first, head);
         first += s->n_tokens;
+    }
+}
+
+/* One head of one sequence: the gates, its rows one after the other, and the gated norm, which lands in z's place. */
+static void recur_head(struct worker *w, const struct layer_plan *layer, const struct step_sequence *s, float *state,
+                       int32_t first, int32_t head)
+{
+    struct backend *b = w->backend;
+    const struct delta_net_plan *p = &layer->delta_net;
+    int32_t key_head = p->tiled_heads ? head % p->n_k_head : head / (p->n_v_head / p->n_k_head);
+    size_t stride = (size_t)p->w_qkv.rows, width = (size_t)p->w_z.rows;
+    float *gates = b->gates + (size_t)first * (size_t)(2 * p->n_v_head) + head;
+    const float *q = b->q + (size_t)first * stride + key_head * p->d_k;
+    struct delta_scan scan = {.state = state, .q = q, .k = q + p->n_k_head * p->d_k,
+                              .v = b->q + (size_t)first * stride + 2 * p->n_k_head * p->d_k + head * p->d_v, .stride = stride,
+                              .decay = gates, .strength = gates + p->n_v_head, .gate_stride = (size_t)(2 * p->n_v_head),
+                              .out = b->mixed + (size_t)first * width + (size_t)(head * p->d_v), .out_stride = width,
+                              .d_k = p->d_k, .d_v = p->d_v, .n = s->n_tokens};
+    if (s->start == 0)
+        memset(state, 0, (size_t)(p->d_k * p->d_v) * sizeof *state);
+    for (int32_t t = 0; t < s->n_tokens; t++, gates += scan.gate_stride) {
+        gates[0] = expf(p->a_log.at[head] * softplus(gates[0] + p->dt_bias.at[head]));
+        gates[p->n_v_head] = 1 / (1 + expf(-gates[p->n_v_head]));
+    }
+    b->kernels->delta_scan(&scan);
+    for (int32_t t = 0; t < s->n_tokens; t++) {
+        float *out = scan.out + (size_t)t * width, *z = b->k + (size_t)(first + t) * width + (size_t)(head * p->d_v);
+        b->kernels->rms_norm(out, p->norm.at, b->plan->norm_eps, p->d_v, out);
+        b->kernels->activate(ACT_SWIGLU, z, out, p->d_v);
     }
 }
 
@@ -161,17 +124,18 @@ static void recur_all(struct worker *w, const struct layer_plan *layer)
     for (int32_t i = 0; i < b->step->n_sequences; i++) {
         const struct step_sequence *s = &b->step->sequences[i];
         float *all = layer_state(b, layer, s) + (size_t)channel_count(p) * (size_t)(p->n_conv - 1);
-        for (int32_t head = 0; head < p->n_v_head; head++, unit++) {
-            float *state = all + (size_t)head * values;
-            if (unit % w->count != w->index)
-                continue;
-            if (s->start == 0)
-                memset(state, 0, values * sizeof *state);
-            for (int32_t t = 0; t < s->n_tokens; t++)
-                head_row(w, layer, first + t, head, state);
-        }
+        for (int32_t head = 0; head < p->n_v_head; head++, unit++)
+            if (unit % w->count == w->index)
+                recur_head(w, layer, s, all + (size_t)head * values, first, head);
         first += s->n_tokens;
     }
+}
+
+/* Where the published value head h lies here. */
+static int32_t place_of(const struct delta_net_plan *p, int32_t h)
+{
+    int32_t each = p->n_v_head / p->n_k_head;
+    return p->tiled_heads ? h % each * p->n_k_head + h / each : h;
 }
 
 /* Test hook: the states after the step, one sequence after the other, as their files would hold them: heads in the published
@@ -181,19 +145,19 @@ static void dump_states(struct worker *w, const struct layer_plan *layer, int32_
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
     int32_t taps = p->n_conv - 1, channels = channel_count(p), first_v = 2 * p->n_k_head * p->d_k;
-    int32_t each = p->n_v_head / p->n_k_head, values = p->d_k * p->d_v;
+    int32_t values = p->d_k * p->d_v;
     for (int32_t i = 0; b->params.dump && i < b->step->n_sequences; i++) {
         const float *state = layer_state(b, layer, &b->step->sequences[i]);
         float *shown = w->index ? NULL : malloc(delta_net_state_values(p) * sizeof *shown);
         float *recurrent = shown ? shown + channels * taps : NULL;
-        if (shown)
-            memcpy(shown, state, (size_t)(first_v * taps) * sizeof *shown);
-        for (int32_t h = 0; shown && h < p->n_v_head; h++) {
-            int32_t at = p->tiled_heads ? h % each * p->n_k_head + h / each : h;
-            memcpy(shown + (first_v + h * p->d_v) * taps, state + (first_v + at * p->d_v) * taps,
-                   (size_t)(p->d_v * taps) * sizeof *shown);
-            memcpy(recurrent + h * values, state + channels * taps + at * values, (size_t)values * sizeof *shown);
+        for (int32_t c = 0; shown && c < channels * taps; c++) {
+            int32_t channel = c / taps, h = (channel - first_v) / p->d_v;
+            if (channel >= first_v)
+                channel += (place_of(p, h) - h) * p->d_v;
+            shown[c] = state[c % taps * channels + channel];
         }
+        for (int32_t h = 0; shown && h < p->n_v_head; h++)
+            memcpy(recurrent + h * values, state + channels * taps + place_of(p, h) * values, (size_t)values * sizeof *shown);
         /* All threads meet in the dump; what thread 0 passes counts. */
         worker_dump(w, index, "conv", shown, shown ? channels : 0, taps, false);
         worker_dump(w, index, "recurrent", recurrent, shown ? p->n_v_head * p->d_k : 0, p->d_v, false);
@@ -214,7 +178,7 @@ void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t ind
     worker_barrier(w);
     dump_states(w, layer, index);
     struct panel panel =
-        matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->mixed, .stride = (size_t)width, .n = n,
+        matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->k, .stride = (size_t)width, .n = n,
                                       .cols = width, .kinds = matmul_kind(w, &p->w_out)});
     struct product out = {.weight = &p->w_out, .panel = &panel, .n = n, .out = b->y, .stride = (size_t)d,
                           .residual = b->x};

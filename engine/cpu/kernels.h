@@ -49,6 +49,27 @@ struct attend { /* the query heads that share one kv head, of one row */
     float *scores;         /* scratch [ATTEND_SCORES] */
 };
 
+#define CONVOLUTION_MAX_TAPS 3 /* inputs before the newest */
+
+struct convolution { /* causal and depthwise over n rows of one sequence, then silu, in place */
+    const float *weight; /* [channels, n_taps + 1], the newest input's last */
+    float *past;         /* [n_taps, past_stride]: the inputs before, oldest first; becomes the last ones */
+    float *values;       /* [n, stride], of which `channels` are taken */
+    size_t past_stride, stride;
+    int32_t n_taps, channels, n;
+};
+
+struct delta_scan { /* gated delta rule of one value head over n rows of one sequence, see delta_net.c */
+    float *state;               /* [d_k, d_v] */
+    const float *q, *k, *v;     /* [n, d_k], [n, d_k], [n, d_v] */
+    size_t stride;              /* of all three */
+    const float *decay, *strength; /* [n], stride gate_stride */
+    size_t gate_stride;
+    float *out;                 /* [n, d_v] */
+    size_t out_stride;
+    int32_t d_k, d_v, n;
+};
+
 struct kernels {
     const char *name;
     int32_t lanes;  /* weight rows per tile */
@@ -61,6 +82,10 @@ struct kernels {
     void (*tile)(const struct tile *t, enum panel_kind kind, float *acc);
     /* out = x / sqrt(mean(x^2) + eps) * weight; out may be x. */
     void (*rms_norm)(const float *x, const float *weight, float eps, int32_t n, float *out);
+    /* v *= factor / sqrt(sum of v^2 + 1e-6) */
+    void (*unit)(float *v, int32_t n, float factor);
+    void (*convolve)(const struct convolution *c);
+    void (*delta_scan)(const struct delta_scan *s);
     /* gate = activation(gate, up) */
     void (*activate)(enum activation a, float *gate, const float *up, int32_t n);
     void (*store_kv)(const struct kv_view *kv, int32_t block, int32_t slot, int32_t head, const float *k,

@@ -153,6 +153,58 @@ static float sum_exp(const float *x, int32_t n, float top)
     return (float)sum;
 }
 
+static void unit(float *v, int32_t n, float factor)
+{
+    float sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += v[i] * v[i];
+    factor /= sqrtf(sum + 1e-6f);
+    for (int32_t i = 0; i < n; i++)
+        v[i] *= factor;
+}
+
+static void convolve(const struct convolution *c)
+{
+    for (int32_t channel = 0; channel < c->channels; channel++) {
+        const float *weight = c->weight + (size_t)channel * (size_t)(c->n_taps + 1);
+        float *past = c->past + channel;
+        for (int32_t t = 0; t < c->n; t++) {
+            float *at = c->values + (size_t)t * c->stride + channel, input = *at, sum = weight[c->n_taps] * input;
+            for (int32_t i = 0; i < c->n_taps; i++)
+                sum += weight[i] * past[(size_t)i * c->past_stride];
+            for (int32_t i = 0; i + 1 < c->n_taps; i++)
+                past[(size_t)i * c->past_stride] = past[(size_t)(i + 1) * c->past_stride];
+            past[(size_t)(c->n_taps - 1) * c->past_stride] = input;
+            *at = sum / (1 + expf(-sum));
+        }
+    }
+}
+
+static void delta_row(const struct delta_scan *s, int32_t t)
+{
+    const float *q = s->q + (size_t)t * s->stride, *k = s->k + (size_t)t * s->stride, *v = s->v + (size_t)t * s->stride;
+    float decay = s->decay[(size_t)t * s->gate_stride], strength = s->strength[(size_t)t * s->gate_stride];
+    float *out = s->out + (size_t)t * s->out_stride;
+    for (int32_t j = 0; j < s->d_v; j++) {
+        float held = 0, read = 0;
+        for (int32_t i = 0; i < s->d_k; i++)
+            held += s->state[i * s->d_v + j] * k[i];
+        float correction = (v[j] - held * decay) * strength;
+        for (int32_t i = 0; i < s->d_k; i++) {
+            float *at = s->state + i * s->d_v + j;
+            *at = *at * decay + k[i] * correction;
+            read += *at * q[i];
+        }
+        out[j] = read;
+    }
+}
+
+static void delta_scan(const struct delta_scan *s)
+{
+    for (int32_t t = 0; t < s->n; t++)
+        delta_row(s, t);
+}
+
 const struct kernels kernels_generic = {
     .name = "generic",
     .lanes = LANES,
@@ -161,6 +213,9 @@ const struct kernels kernels_generic = {
     .pack = pack,
     .tile = tile,
     .rms_norm = rms_norm,
+    .unit = unit,
+    .convolve = convolve,
+    .delta_scan = delta_scan,
     .activate = activate,
     .store_kv = store_kv,
     .attend = attend,

@@ -1,5 +1,6 @@
 /* The kernel table of one instruction set: include simd_<isa>.h first, and define KERNELS to its name. */
 #pragma once
+#include "engine/cpu/delta_simd.h"
 #include "engine/cpu/ops_simd.h"
 #include "engine/cpu/tile_formats.h"
 #include "engine/cpu/tile_rare.h"
@@ -129,6 +130,9 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .pack = pack,
     .tile = tile,
     .rms_norm = rms_norm,
+    .unit = unit,
+    .convolve = convolve,
+    .delta_scan = delta_scan,
     .activate = activate,
     .store_kv = store_kv,
     .attend = attend,

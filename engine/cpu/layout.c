@@ -32,7 +32,6 @@ static void widen(struct widest *m, const struct layer_plan *layer)
         raise_to(&m->k, (size_t)p->w_z.rows);
         raise_to(&m->mixed, (size_t)(p->n_v_head * p->d_v));
         raise_to(&m->gates, (size_t)(2 * p->n_v_head));
-        raise_to(&m->row, (size_t)(2 * p->d_k + p->d_v));
     }
     if (layer->ffn == FFN_DENSE) {
         raise_to(&m->shared, (size_t)layer->dense.d_ff);

@@ -5,6 +5,6 @@
 void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index);
 void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t index);
 
-/* Values of one sequence's recurrent state in this layer: convolution [channels, n_conv - 1], then
+/* Values of one sequence's recurrent state in this layer: convolution [n_conv - 1, channels], then
  * recurrence [n_v_head, d_k, d_v]. */
 size_t delta_net_state_values(const struct delta_net_plan *p);

@@ -72,6 +72,12 @@ static inline vf vf_keep(vf a, vf b, int from, int to)
 {
     return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(lane_mask(from, to)));
 }
+/* p[0], p[stride], p[2 stride] ... */
+static inline vf vf_gather(const float *p, int stride)
+{
+    vi lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_i32gather_ps(p, _mm256_mullo_epi32(lane, _mm256_set1_epi32(stride)), 4);
+}
 static inline float vf_sum(vf v)
 {
     __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

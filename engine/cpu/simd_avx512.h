@@ -70,6 +70,12 @@ static inline vf vf_keep(vf a, vf b, int from, int to)
 {
     return _mm512_mask_blend_ps((__mmask16)(((1u << to) - 1) & ~((1u << from) - 1)), b, a);
 }
+/* p[0], p[stride], p[2 stride] ... */
+static inline vf vf_gather(const float *p, int stride)
+{
+    vi lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_i32gather_ps(_mm512_mullo_epi32(lane, _mm512_set1_epi32(stride)), p, 4);
+}
 static inline float vf_sum(vf v)
 {
     __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));

@@ -1,11 +1,13 @@
 # tests of engine/cpu
-CPU_TESTS = %D%/test_cpu_kernels %D%/test_cpu_ops %D%/test_cpu_backend
+CPU_TESTS = %D%/test_cpu_kernels %D%/test_cpu_delta %D%/test_cpu_ops %D%/test_cpu_backend
 check_PROGRAMS += $(CPU_TESTS)
 TESTS += $(CPU_TESTS)
 CPU_TEST_LIBS = $(CPU_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 
 %C%_test_cpu_kernels_SOURCES = %D%/test_cpu_kernels.c %D%/cpu_weights.c %D%/cpu_weights.h
 %C%_test_cpu_kernels_LDADD = $(CPU_TEST_LIBS)
+%C%_test_cpu_delta_SOURCES = %D%/test_cpu_delta.c %D%/cpu_weights.c %D%/cpu_weights.h
+%C%_test_cpu_delta_LDADD = $(CPU_TEST_LIBS)
 %C%_test_cpu_ops_SOURCES = %D%/test_cpu_ops.c
 %C%_test_cpu_ops_LDADD = $(CPU_TEST_LIBS)
 %C%_test_cpu_backend_SOURCES = %D%/test_cpu_backend.c
