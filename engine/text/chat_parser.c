@@ -65,6 +65,7 @@ void parse_flush(struct chat_parser *p)
     if (p->text.len)
         p->on_delta(p->context, &(struct chat_delta){.type = p->text_type, .text = p->text.data, .len = p->text.len});
     buf_clear(&p->text);
+    parse_live_flush(p);
 }
 
 void parse_text(struct chat_parser *p, enum chat_delta_type type, const char *data, size_t len)
@@ -240,6 +241,11 @@ static void give_back(struct chat_parser *p)
 
 static void call_mode(struct chat_parser *p, char c)
 {
+    if (p->lost) {
+        if (parse_live_lost_byte(p, c))
+            p->mode = MODE_CONTENT;
+        return;
+    }
     if (!buf_putc(&p->raw, c)) {
         p->failed = true;
         return;
@@ -255,8 +261,12 @@ static void call_mode(struct chat_parser *p, char c)
         p->mode = MODE_CONTENT;
         break;
     default:
-        p->raw.len--;
-        give_back(p);
+        if (p->raw.len) /* else a live call has taken it */
+            p->raw.len--;
+        if (p->live)
+            parse_live_lose(p);
+        else
+            give_back(p);
     }
     feed(p, c);
 }
@@ -294,7 +304,9 @@ bool chat_parser_finish(struct chat_parser *p, struct err *e)
         return check(p, e);
     }
     if (p->mode == MODE_CALL) {
-        if (p->machine->end(p))
+        if (p->live)
+            parse_live_finish(p);
+        else if (p->machine->end(p))
             buf_clear(&p->raw);
         else
             give_back(p);

@@ -1,5 +1,8 @@
 /* A model's text to reasoning, content and tool calls, as a stream. Fed with any split of the text it gives
- * the same joined results. Malformed calls come back as content: nothing is lost.
+ * the same joined results, with their deltas as early as can be: a call's name once it is known to be a tool's and the
+ * arguments have begun, then the arguments as they are written (llama3's calls are known only at the end of the text).
+ * Nothing is lost: a call that is malformed before that comes back as content; one that breaks later keeps its arguments
+ * as the model wrote them and has no CHAT_CALL_END.
  * One parser belongs to one answer; not thread-safe. */
 #pragma once
 #include <cjson/cJSON.h>

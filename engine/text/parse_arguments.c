@@ -83,23 +83,93 @@ void parse_begin_pairs(struct chat_parser *p)
     buf_putc(&p->arguments, '{');
 }
 
-bool parse_add_pair(struct chat_parser *p, const char *key, size_t key_len, const char *text, size_t len)
+static unsigned types_of(const struct chat_parser *p, bool *as_text)
 {
-    struct buf *out = &p->arguments, name = {0};
-    if (!buf_append(&name, key, key_len)) {
-        p->failed = true;
-        return false;
-    }
-    const cJSON *schema = find_parameter(p, name.data ? name.data : "");
+    const cJSON *schema = find_parameter(p, p->key.data ? p->key.data : "");
     unsigned types = schema_types(schema, 0);
-    bool as_text = !schema || types == TAKES_STRING;
-    if (out->len > 1)
-        buf_puts(out, ", ");
-    buf_json_string(out, key, key_len);
-    buf_puts(out, ": ");
-    if (as_text || !put_as_json(out, text, len, types))
-        buf_json_string(out, text ? text : "", len);
-    buf_fini(&name);
+    *as_text = !schema || types == TAKES_STRING;
+    return types;
+}
+
+static void put_key(struct chat_parser *p)
+{
+    if (p->arguments.len > 1)
+        buf_puts(&p->arguments, ", ");
+    buf_json_string(&p->arguments, p->key.data ? p->key.data : "", p->key.len);
+    buf_puts(&p->arguments, ": ");
+}
+
+/* A piece of a string, escaped, without quotes. */
+static void put_piece(struct chat_parser *p, const char *text, size_t len)
+{
+    struct buf *out = &p->arguments;
+    size_t at = out->len;
+    if (!len || !buf_json_string(out, text, len))
+        return;
+    memmove(out->data + at, out->data + at + 1, out->len - at - 2);
+    out->data[out->len -= 2] = 0;
+}
+
+void parse_pair_begin(struct chat_parser *p)
+{
+    put_key(p);
+    types_of(p, &p->pair_text);
+    if (p->pair_text)
+        buf_putc(&p->arguments, '"');
+    p->pair_open = true;
+    p->pair_sent = 0;
+}
+
+/* What of the value can be neither its closing tag, nor the newline before it, nor half a character. */
+static size_t sure_length(const struct chat_parser *p)
+{
+    const struct buf *v = &p->value;
+    size_t n = p->close_at ? p->close_at - 1 : v->len, close = strlen(p->value_close);
+    for (size_t k = close < n ? close : n; !p->close_at && k; k--)
+        if (!memcmp(v->data + n - k, p->value_close, k)) {
+            n -= k;
+            break;
+        }
+    if (p->value_trims && n && v->data[n - 1] == '\n')
+        n--;
+    size_t tail = 0; /* bytes that follow a lead byte */
+    while (tail < n && tail < 3 && ((unsigned char)v->data[n - 1 - tail] & 0xC0) == 0x80)
+        tail++;
+    unsigned char lead = tail < n ? (unsigned char)v->data[n - 1 - tail] : 0;
+    size_t want = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC0 ? 1 : 0;
+    return want > tail ? n - 1 - tail : n;
+}
+
+void parse_pair_flush(struct chat_parser *p, bool all)
+{
+    if (!p->pair_open || (!p->pair_text && !all))
+        return;
+    const char *text = p->value.data ? p->value.data : "";
+    size_t len = all ? p->value.len : sure_length(p), skip = p->value_trims && len && text[0] == '\n';
+    if (!p->pair_text)
+        buf_append(&p->arguments, text, len);
+    else if (len > skip + p->pair_sent)
+        put_piece(p, text + skip + p->pair_sent, len - skip - p->pair_sent);
+    p->pair_sent = len > skip ? len - skip : 0;
+    p->failed |= p->arguments.failed;
+}
+
+bool parse_add_pair(struct chat_parser *p)
+{
+    struct buf *out = &p->arguments;
+    size_t len;
+    const char *text = parse_value_text(p, &len);
+    bool as_text, live = p->pair_open;
+    unsigned types = types_of(p, &as_text);
+    p->pair_open = false;
+    if (!live)
+        put_key(p);
+    if (live && as_text) {
+        put_piece(p, text + p->pair_sent, len > p->pair_sent ? len - p->pair_sent : 0);
+        buf_putc(out, '"');
+    } else if (as_text || !put_as_json(out, text, len, types)) {
+        buf_json_string(out, text, len);
+    }
     p->failed |= out->failed;
     return !p->failed;
 }

@@ -46,10 +46,27 @@ enum parse_step parse_tags_byte(struct chat_parser *p, char c, int *which)
     return fits ? PARSE_MORE : PARSE_FALSE;
 }
 
-void parse_value_begin(struct chat_parser *p)
+void parse_value_begin(struct chat_parser *p, const char *close, bool trims)
 {
     buf_clear(&p->value);
     p->close_at = p->next_at = 0;
+    p->value_close = close;
+    p->value_trims = trims;
+    if (p->live)
+        parse_pair_begin(p);
+}
+
+const char *parse_value_text(const struct chat_parser *p, size_t *len)
+{
+    const char *text = p->value.data ? p->value.data : "";
+    *len = p->value.len;
+    if (p->value_trims && *len && text[0] == '\n') {
+        text++;
+        --*len;
+    }
+    if (p->value_trims && *len && text[*len - 1] == '\n')
+        --*len;
+    return text;
 }
 
 static bool ends_with(const struct buf *b, const char *tag, size_t n)
@@ -57,10 +74,10 @@ static bool ends_with(const struct buf *b, const char *tag, size_t n)
     return b->len >= n && !memcmp(b->data + b->len - n, tag, n);
 }
 
-enum parse_step parse_value_byte(struct chat_parser *p, char c, const char *close, const char *const *next,
-                                 int *which)
+enum parse_step parse_value_byte(struct chat_parser *p, char c, const char *const *next, int *which)
 {
     struct buf *v = &p->value;
+    const char *close = p->value_close;
     size_t n = strlen(close);
     if (!buf_putc(v, c)) {
         p->failed = true;
@@ -167,14 +184,19 @@ static bool read_arguments(const char *text, const struct json_member_place *a, 
     return ok;
 }
 
-bool parse_read_json_call(const char *text, const struct json_machine *m, struct buf *name, struct buf *arguments)
+bool parse_read_json_name(const char *text, const struct json_machine *m, struct buf *name)
 {
     const struct json_member_place *n = json_machine_member(m, text, "name");
+    return n && n->value_end && text[n->value] == '"' && decode_string(text + n->value, n->value_end - n->value, name) &&
+           name->len;
+}
+
+bool parse_read_json_call(const char *text, const struct json_machine *m, struct buf *name, struct buf *arguments)
+{
     const struct json_member_place *a = json_machine_member(m, text, "arguments");
     if (!a)
         a = json_machine_member(m, text, "parameters");
-    return n && text[n->value] == '"' && decode_string(text + n->value, n->value_end - n->value, name) &&
-           name->len && read_arguments(text, a, arguments);
+    return parse_read_json_name(text, m, name) && read_arguments(text, a, arguments);
 }
 
 bool parse_give_json_call(struct chat_parser *p, const char *text, const struct json_machine *m)
@@ -216,6 +238,7 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
         if (c != '{')
             return PARSE_FALSE;
         p->start = p->raw.len - 1;
+        p->given = false;
         json_machine_begin(&p->json);
         p->state = JSON_INSIDE;
         /* fall through */
@@ -223,16 +246,20 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
         switch (json_machine_byte(&p->json, c)) {
         case JSON_WRONG: return PARSE_FALSE;
         case JSON_WHOLE:
+            if (p->given)
+                buf_clear(&p->raw); /* understood */
             parse_tags_begin(p, "</tool_call>", "<tool_call>", NULL);
             p->state = JSON_AFTER;
-            /* fall through */
-        default: return PARSE_MORE;
+            return PARSE_MORE;
+        default: parse_live_call_byte(p, c); return PARSE_MORE;
         }
     default:
+        if (p->given && c == '}' && !p->tag[0].at)
+            return PARSE_MORE; /* one brace too many is a common slip, and the call is out */
         step = parse_tags_byte(p, c, &which);
         if (step != PARSE_DONE)
             return step;
-        if (!parse_give_json_call(p, p->raw.data + p->start, &p->json))
+        if (!p->given && !parse_give_json_call(p, p->raw.data + p->start, &p->json))
             return PARSE_FALSE;
         if (which == 0)
             return PARSE_DONE;
@@ -244,7 +271,7 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
 
 static bool json_end(struct chat_parser *p)
 {
-    return p->state == JSON_AFTER && parse_give_json_call(p, p->raw.data + p->start, &p->json);
+    return p->state == JSON_AFTER && (p->given || parse_give_json_call(p, p->raw.data + p->start, &p->json));
 }
 
 const struct parse_machine parse_json_machine = {json_begin, json_byte, json_end};

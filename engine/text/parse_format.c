@@ -13,18 +13,18 @@ static const char *const mistral[] = {"[TOOL_CALLS]", NULL};
 static const char *const llama[] = {"<|python_tag|>", "{", NULL};
 
 static const struct parse_format formats[] = {
-    {"hermes", tool_call, &parse_json_machine, "<think>", "</think>", false},
-    {"qwen3_coder", coder, &parse_xml_machine, "<think>", "</think>", false},
-    {"harmony", no_openers, NULL, NULL, NULL, true},
-    {"bailing", tool_call, &parse_bailing_machine, "<think>", "</think>", false},
-    {"deepseek_v3.1", deepseek, &parse_section_machine, "<think>", "</think>", false},
-    {"deepseek_v3", deepseek, &parse_section_machine, "<think>", "</think>", false},
-    {"glm", tool_call, &parse_pairs_machine, "<think>", "</think>", false},
-    {"kimi_k2", kimi, &parse_section_machine, "<think>", "</think>", true},
-    {"minimax_m2", minimax, &parse_invoke_machine, "<think>", "</think>", false},
-    {"llama3", llama, &parse_llama_machine, "<think>", "</think>", true},
-    {"mistral", mistral, &parse_mistral_machine, "[THINK]", "[/THINK]", true},
-    {"plain", no_openers, NULL, "<think>", "</think>", false},
+    {"hermes", tool_call, &parse_json_machine, "<think>", "</think>", false, "</tool_call>"},
+    {"qwen3_coder", coder, &parse_xml_machine, "<think>", "</think>", false, "</tool_call>"},
+    {"harmony", no_openers, NULL, NULL, NULL, true, NULL},
+    {"bailing", tool_call, &parse_bailing_machine, "<think>", "</think>", false, "</tool_call>"},
+    {"deepseek_v3.1", deepseek, &parse_section_machine, "<think>", "</think>", false, "<｜tool▁calls▁end｜>"},
+    {"deepseek_v3", deepseek, &parse_section_machine, "<think>", "</think>", false, "<｜tool▁calls▁end｜>"},
+    {"glm", tool_call, &parse_pairs_machine, "<think>", "</think>", false, "</tool_call>"},
+    {"kimi_k2", kimi, &parse_section_machine, "<think>", "</think>", true, "<|tool_calls_section_end|>"},
+    {"minimax_m2", minimax, &parse_invoke_machine, "<think>", "</think>", false, "</minimax:tool_call>"},
+    {"llama3", llama, &parse_llama_machine, "<think>", "</think>", true, NULL},
+    {"mistral", mistral, &parse_mistral_machine, "[THINK]", "[/THINK]", true, NULL},
+    {"plain", no_openers, NULL, "<think>", "</think>", false, NULL},
 };
 
 const struct parse_format *parse_format_find(const char *name)

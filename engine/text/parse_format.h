@@ -24,6 +24,7 @@ struct parse_format {
     const struct parse_machine *machine;
     const char *think_open, *think_close; /* NULL: this format has no reasoning */
     bool special_text;                    /* its tags are control tokens, see chat_format_special_text */
+    const char *close;                    /* tag behind which text begins again after a malformed call; NULL: none */
 };
 
 struct parse_machine {
@@ -80,7 +81,19 @@ struct chat_parser {
     struct json_machine json;
     struct buf name, key, value;
     size_t close_at, next_at; /* parse_value_byte: in `value`; 0: none (a value's tag never stands at 0) */
-    struct buf arguments;     /* an object being built out of pairs */
+    const char *value_close;
+    bool value_trims;
+    struct buf arguments;     /* an object being built out of pairs, or those of the live call */
+
+    /* parse_live.c */
+    bool live;  /* a call is being given out: index n_calls */
+    bool given; /* this call went live, and may have ended since */
+    bool lost;  /* live, and malformed */
+    bool ended; /* harmony: the arguments' object is whole */
+    bool live_string, live_escape; /* inside a string of the arguments; behind its backslash */
+    bool pair_open, pair_text;     /* a pair's key is out; its value is a string */
+    size_t pair_sent;              /* bytes of that string's text that are in `arguments` */
+    size_t sent;                   /* bytes of `arguments` that were given out */
 };
 
 /* Gives out a call. `arguments` must be whole JSON. What is in p->raw is forgotten, since it is understood. */
@@ -101,15 +114,35 @@ bool parse_is_space(char c);
 bool parse_is_name(char c); /* letters, digits, _ - . */
 #define PARSE_MAX_NAME 256
 
-/* Adds "key": value to p->arguments; the tool's schema says whether the text is a string or JSON. */
-bool parse_add_pair(struct chat_parser *p, const char *key, size_t key_len, const char *text, size_t len);
+/* Calls that are given out while they are written, see parse_live.c. `begin` wants the name in p->name and what there is of
+ * the arguments in p->arguments; false: no tool of that name, so the call waits for its end. */
+bool parse_live_begin(struct chat_parser *p);
+void parse_live_byte(struct chat_parser *p, char c); /* of arguments in JSON */
+void parse_live_end(struct chat_parser *p);
+/* A byte of {"name":..., "arguments":...} that p->json has walked: begins and ends the call by itself. */
+void parse_live_call_byte(struct chat_parser *p, char c);
+void parse_live_flush(struct chat_parser *p);
+/* The live call is malformed: what is in `raw` and all that follows joins its arguments. */
+void parse_live_lose(struct chat_parser *p);
+bool parse_live_lost_byte(struct chat_parser *p, char c); /* true: the closing tag ended it */
+void parse_live_finish(struct chat_parser *p);            /* the text ended inside it */
+bool parse_read_json_name(const char *text, const struct json_machine *m, struct buf *name);
+
+/* Adds "key": value, out of p->key and the whole value, to p->arguments; the tool's schema says whether the text is a
+ * string or JSON. */
+bool parse_add_pair(struct chat_parser *p);
 void parse_begin_pairs(struct chat_parser *p);
+/* The same for a live call in steps: the key when its value begins; then what is sure of a string, at each flush; `all`:
+ * the text has ended inside it. */
+void parse_pair_begin(struct chat_parser *p);
+void parse_pair_flush(struct chat_parser *p, bool all);
 
 /* A value inside tags: collects into p->value until `close` stands before one of `next` (white space between
  * aside), so that a value may hold its own closing tag. DONE: which of them it was. */
-void parse_value_begin(struct chat_parser *p);
-enum parse_step parse_value_byte(struct chat_parser *p, char c, const char *close, const char *const *next,
-                                 int *which);
+void parse_value_begin(struct chat_parser *p, const char *close, bool trims);
+enum parse_step parse_value_byte(struct chat_parser *p, char c, const char *const *next, int *which);
+/* The value as it stands: without the newline at each end that belongs to the markup, where `trims`. */
+const char *parse_value_text(const struct chat_parser *p, size_t *len);
 
 /* Harmony has its own walk, without the layer of reasoning tags. */
 void parse_harmony_begin(struct chat_parser *p);

@@ -11,6 +11,7 @@ static enum parse_step begin_json(struct chat_parser *p, char c, int state)
         return PARSE_FALSE;
     p->start = p->raw.len - 1;
     p->state = state;
+    p->given = false;
     json_machine_begin(&p->json);
     return json_machine_byte(&p->json, c) == JSON_WRONG ? PARSE_FALSE : PARSE_MORE;
 }
@@ -47,7 +48,7 @@ static void section_begin(struct chat_parser *p, int opener)
 }
 
 /* functions.NAME:7 is NAME */
-static void give_section_call(struct chat_parser *p, const char *arguments, size_t len)
+static void trim_name(struct chat_parser *p)
 {
     const char *name = p->name.data ? p->name.data : "";
     size_t n = p->name.len;
@@ -66,15 +67,42 @@ static void give_section_call(struct chat_parser *p, const char *arguments, size
             n -= 10;
         }
     }
-    parse_give_call(p, name, n, arguments, len);
+    buf_consume(&p->name, (size_t)(name - (p->name.data ? p->name.data : "")));
+    if (p->name.data)
+        p->name.data[p->name.len = n] = 0;
+}
+
+/* The arguments' JSON begins: the call goes live where its name is a tool's. */
+static enum parse_step begin_arguments(struct chat_parser *p, char c)
+{
+    enum parse_step step = begin_json(p, c, INSIDE);
+    buf_clear(&p->arguments);
+    if (step == PARSE_MORE && p->name.len && parse_live_begin(p))
+        parse_live_byte(p, c);
+    return step;
+}
+
+/* Another byte of them. */
+static enum json_status arguments_byte(struct chat_parser *p, char c)
+{
+    enum json_status status = json_machine_byte(&p->json, c);
+    if (p->live && status != JSON_WRONG)
+        parse_live_byte(p, c);
+    if (p->live && status == JSON_WHOLE)
+        parse_live_end(p);
+    return status;
 }
 
 /* The arguments' JSON is whole and its closing tag is there, or the text has ended. */
 static bool section_call(struct chat_parser *p)
 {
+    if (p->given) {
+        section_between(p);
+        return true;
+    }
     if (!p->name.len || !parse_clean_object(p->raw.data + p->start, p->json.n, &p->arguments))
         return false;
-    give_section_call(p, p->arguments.data, p->arguments.len);
+    parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);
     section_between(p);
     return true;
 }
@@ -94,13 +122,19 @@ static enum parse_step section_head(struct chat_parser *p, char c)
     return PARSE_MORE;
 }
 
+static enum parse_step begin_section_arguments(struct chat_parser *p, char c)
+{
+    trim_name(p);
+    return begin_arguments(p, c);
+}
+
 /* Behind the separator: JSON, or (DeepSeek V3, R1) the name on a line of its own and the JSON in a fence. */
 static enum parse_step section_body(struct chat_parser *p, char c)
 {
     if (p->state == FENCE) {
         int which;
         if (c == '{' && !p->tag[0].at)
-            return begin_json(p, c, INSIDE);
+            return begin_section_arguments(p, c);
         enum parse_step step = parse_tags_byte(p, c, &which);
         if (step == PARSE_DONE)
             parse_tags_begin(p, NULL, NULL, NULL);
@@ -109,7 +143,7 @@ static enum parse_step section_body(struct chat_parser *p, char c)
     if (!p->key.len && parse_is_space(c))
         return PARSE_MORE;
     if (!p->key.len && c == '{')
-        return begin_json(p, c, INSIDE);
+        return begin_section_arguments(p, c);
     if (c == '\n') {
         struct buf swap = p->name;
         p->name = p->key;
@@ -153,7 +187,7 @@ static enum parse_step section_byte(struct chat_parser *p, char c)
     case BODY:
     case FENCE: return section_body(p, c);
     case INSIDE:
-        switch (json_machine_byte(&p->json, c)) {
+        switch (arguments_byte(p, c)) {
         case JSON_WRONG: return PARSE_FALSE;
         case JSON_WHOLE:
             parse_tags_begin(p, section_of(p)->call_end, "```", NULL);
@@ -195,11 +229,11 @@ static enum parse_step mistral_head(struct chat_parser *p, char c)
     if (!end)
         end = memmem(p->name.data ? p->name.data : "", p->name.len, args, sizeof args - 1);
     if (end)
-        p->name.len = (size_t)(end - p->name.data);
+        p->name.data[p->name.len = (size_t)(end - p->name.data)] = 0;
     for (size_t i = 0; i < p->name.len; i++)
         if (!parse_is_name(p->name.data[i]))
             return PARSE_FALSE;
-    return p->name.len ? begin_json(p, c, INSIDE) : PARSE_FALSE;
+    return p->name.len ? begin_arguments(p, c) : PARSE_FALSE;
 }
 
 static enum parse_step mistral_byte(struct chat_parser *p, char c)
@@ -218,13 +252,17 @@ static enum parse_step mistral_byte(struct chat_parser *p, char c)
         return PARSE_MORE;
     default: break;
     }
-    status = json_machine_byte(&p->json, c);
+    status = p->state == BODY ? json_machine_byte(&p->json, c) : arguments_byte(p, c);
+    if (p->state == BODY && status == JSON_MORE)
+        parse_live_call_byte(p, c);
     if (status != JSON_WHOLE)
         return status == JSON_WRONG ? PARSE_FALSE : PARSE_MORE;
     if (p->state == BODY) {
         p->state = ITEM_AFTER;
-        return parse_give_json_call(p, p->raw.data + p->start, &p->json) ? PARSE_MORE : PARSE_FALSE;
+        return p->given || parse_give_json_call(p, p->raw.data + p->start, &p->json) ? PARSE_MORE : PARSE_FALSE;
     }
+    if (p->given)
+        return PARSE_DONE;
     if (!parse_clean_object(p->raw.data + p->start, p->json.n, &p->arguments))
         return PARSE_FALSE;
     parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);

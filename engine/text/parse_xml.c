@@ -9,7 +9,10 @@ enum { BEFORE, NAME, NAME_CLOSE, BETWEEN, KEY, KEY_CLOSE, TO_VALUE, VALUE, AFTER
 static void give(struct chat_parser *p)
 {
     buf_putc(&p->arguments, '}');
-    parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);
+    if (p->live)
+        parse_live_end(p);
+    else
+        parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);
 }
 
 /* Collects up to `stop`; false when what comes can't be a name. */
@@ -26,11 +29,14 @@ static void begin_name(struct chat_parser *p)
 {
     buf_clear(&p->name);
     parse_begin_pairs(p);
+    p->given = false;
     p->state = NAME;
 }
 
 static void begin_key(struct chat_parser *p)
 {
+    if (p->live || parse_live_begin(p))
+        buf_clear(&p->raw); /* understood */
     buf_clear(&p->key);
     p->state = KEY;
 }
@@ -59,20 +65,6 @@ static void xml_after(struct chat_parser *p)
 {
     parse_tags_begin(p, "</tool_call>", "<function=", NULL);
     p->state = AFTER;
-}
-
-/* One newline at each end belongs to the markup. */
-static void xml_value(struct chat_parser *p)
-{
-    const char *text = p->value.data ? p->value.data : "";
-    size_t len = p->value.len;
-    if (len && text[0] == '\n') {
-        text++;
-        len--;
-    }
-    if (len && text[len - 1] == '\n')
-        len--;
-    parse_add_pair(p, p->key.data, p->key.len, text, len);
 }
 
 /* A tag ended: which of xml_next it was. */
@@ -114,15 +106,15 @@ static enum parse_step xml_byte(struct chat_parser *p, char c)
     case KEY:
         step = name_byte(&p->key, c, '>');
         if (step == PARSE_DONE) {
-            parse_value_begin(p);
+            parse_value_begin(p, "</parameter>", true);
             p->state = VALUE;
         }
         break;
     default:
-        step = parse_value_byte(p, c, "</parameter>", xml_next, &which);
+        step = parse_value_byte(p, c, xml_next, &which);
         if (step != PARSE_DONE)
             return step;
-        xml_value(p);
+        parse_add_pair(p);
         return xml_tag(p, which);
     }
     return step == PARSE_DONE ? PARSE_MORE : step;
@@ -202,16 +194,16 @@ static enum parse_step pairs_byte(struct chat_parser *p, char c)
     case TO_VALUE:
         step = parse_tags_byte(p, c, &which);
         if (step == PARSE_DONE) {
-            parse_value_begin(p);
+            parse_value_begin(p, "</arg_value>", false);
             p->state = VALUE;
             return PARSE_MORE;
         }
         return step;
     default:
-        step = parse_value_byte(p, c, "</arg_value>", pairs_next, &which);
+        step = parse_value_byte(p, c, pairs_next, &which);
         if (step != PARSE_DONE)
             return step;
-        parse_add_pair(p, p->key.data, p->key.len, p->value.data, p->value.len);
+        parse_add_pair(p);
         return pairs_tag(p, which);
     }
 }
@@ -303,17 +295,17 @@ static enum parse_step invoke_byte(struct chat_parser *p, char c)
         p->state = BETWEEN;
         return c == '>' ? PARSE_MORE : PARSE_FALSE;
     case KEY_CLOSE:
-        parse_value_begin(p);
+        parse_value_begin(p, "</parameter>", false);
         p->state = VALUE;
         return c == '>' ? PARSE_MORE : PARSE_FALSE;
     case BETWEEN:
         step = parse_tags_byte(p, c, &which);
         return step == PARSE_DONE ? invoke_tag(p, which) : step;
     default:
-        step = parse_value_byte(p, c, "</parameter>", invoke_next, &which);
+        step = parse_value_byte(p, c, invoke_next, &which);
         if (step != PARSE_DONE)
             return step;
-        parse_add_pair(p, p->key.data, p->key.len, p->value.data, p->value.len);
+        parse_add_pair(p);
         return invoke_tag(p, which);
     }
     return step == PARSE_DONE ? PARSE_MORE : step;

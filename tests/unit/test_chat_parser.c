@@ -17,19 +17,33 @@ struct result {
     struct buf reasoning, content, calls; /* calls as a JSON list without its brackets */
     struct buf arguments;                 /* of the call under way */
     bool open;                            /* a call has begun and not ended */
-    int n_calls;
+    int n_calls, n_pieces;
     const char *wrong;                    /* the deltas broke their order */
 };
+
+/* A call that had no end was malformed: its arguments stand in the list as a string. */
+static void close_broken(struct result *r)
+{
+    if (!r->open)
+        return;
+    r->open = false;
+    r->n_calls++;
+    buf_json_string(&r->calls, r->arguments.data ? r->arguments.data : "", r->arguments.len);
+    buf_putc(&r->calls, '}');
+}
 
 static void take(void *context, const struct chat_delta *d)
 {
     struct result *r = context;
     cJSON *v;
+    if (d->type < CHAT_ARGUMENTS)
+        close_broken(r);
+    r->n_pieces += d->type == CHAT_ARGUMENTS;
     switch (d->type) {
     case CHAT_REASONING: buf_append(&r->reasoning, d->text, d->len); break;
     case CHAT_CONTENT: buf_append(&r->content, d->text, d->len); break;
     case CHAT_CALL:
-        r->wrong = r->open || d->index != r->n_calls ? "a call out of order" : r->wrong;
+        r->wrong = d->index != r->n_calls ? "a call out of order" : r->wrong;
         r->open = true;
         buf_clear(&r->arguments);
         buf_printf(&r->calls, "%s{\"name\":", d->index ? "," : "");
@@ -49,8 +63,8 @@ static void take(void *context, const struct chat_delta *d)
         buf_append(&r->calls, r->arguments.data, r->arguments.len);
         buf_putc(&r->calls, '}');
     }
-    if ((d->type == CHAT_REASONING || d->type == CHAT_CONTENT) && (r->open || d->len == 0))
-        r->wrong = "text inside a call, or none at all";
+    if (d->type != CHAT_CALL && d->type != CHAT_CALL_END && d->len == 0)
+        r->wrong = "an empty delta";
 }
 
 static void result_fini(struct result *r)
@@ -82,8 +96,9 @@ static struct result parse(const struct chat_parser_params *like, const char *ra
     assert_true(chat_parser_finish(p, &e));
     chat_parser_destroy(&p);
     assert_null(p);
-    if (r.wrong || r.open)
-        fail_msg("%s in %s", r.wrong ? r.wrong : "an open call", raw);
+    close_broken(&r);
+    if (r.wrong)
+        fail_msg("%s in %s", r.wrong, raw);
     return r;
 }
 
@@ -186,6 +201,8 @@ static void assert_sample(const struct sample *s)
 
 #define F(arguments) "{\"name\":\"f\",\"arguments\":" arguments "}"
 #define G "{\"name\":\"g\",\"arguments\":{}}"
+/* malformed after it went live: the text of its arguments, as a C string in a C string */
+#define BROKEN(name, text) "{\"name\":\"" name "\",\"arguments\":\"" text "\"}"
 
 static void test_further_formats(void **state)
 {
@@ -210,7 +227,7 @@ static void test_further_formats(void **state)
          true, "plan", "Ok", F("{\"s\": \"x\"}") "," G},
         {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}", false, "", "", G},
         {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":",
-         false, "", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":", G},
+         false, "", "", G "," BROKEN("f", "{\\\"s\\\":")},
         {"kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:12<|tool_call_argument_begin|>{\"o\": [1, 2]}<|tool_call_end|>"
                     "<|tool_calls_section_end|>\nDone", false, "", "Done", F("{\"o\": [1, 2]}")},
         {"kimi_k2", "<|tool_calls_section_begin|>oops", false, "", "<|tool_calls_section_begin|>oops", ""},
@@ -228,12 +245,19 @@ static void test_further_formats(void **state)
          G "," F("{\"n\":12345678901234567890}")},
         {"hermes", "The <tool_call> tag:\n<tool_call>{\"name\":\"g\"}</tool_call>", false, "", "The <tool_call> tag:", G},
         {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", false, "", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", ""},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", false, "",
-         "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", ""},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", false, "",
-         "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", ""},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", false, "",
-         "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", ""},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call> on", false, "", "on",
+         BROKEN("g", "{\\\"a\\\":01}}")},
+        {"hermes", "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", false, "",
+         "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", ""},
+        {"hermes", "<tool_call>{\"name\":\"nobody\",\"arguments\":{\"a\":01}}</tool_call>", false, "",
+         "<tool_call>{\"name\":\"nobody\",\"arguments\":{\"a\":01}}</tool_call>", ""},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{}}}</tool_call>", false, "", "", G},
+        {"qwen3_coder", "<function=f><parameter=n>\n1\n</parameter><parameter=s>\n\xC3\xA9\n\n</par", false, "", "",
+         BROKEN("f", "{\\\"n\\\": 1, \\\"s\\\": \\\"\xC3\xA9\\\\n\\\\n</par")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", false, "", "",
+         BROKEN("g", "{\\\"a\\\":\\\"\\\\ud800\\\"}")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>", false, "", "",
+         BROKEN("g", "{\\\"a\\\":\\\"<tool_call>")},
         {"hermes", "<think>a", true, "a", "", ""},
         {"hermes", "<thi", true, "<thi", "", ""},
         {"hermes", "  <thi", false, "", "  <thi", ""},
@@ -248,6 +272,43 @@ static void test_further_formats(void **state)
     };
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
         assert_sample(&samples[i]);
+}
+
+/* The name leaves before the arguments, and these as they are written: for each format that names its call first. */
+static void test_arguments_leave_as_they_are_written(void **state)
+{
+    static const char *const samples[][3] = {
+        {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"one", " two three\"}}</tool_call>"},
+        {"mistral", "[TOOL_CALLS][{\"name\":\"f\",\"arguments\":{\"s\":\"one", " two three\"}}]"},
+        {"mistral", "[TOOL_CALLS]f[ARGS]{\"s\":\"one", " two three\"}"},
+        {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":\"one", " two three\"}<｜tool▁call▁end｜>"},
+        {"kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"s\":\"one",
+         " two three\"}<|tool_call_end|>"},
+        {"harmony", "<|channel|>commentary to=functions.f<|message|>{\"s\":\"one", " two three\"}<|call|>"},
+        {"qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\none", " two three\n</parameter>\n</function>\n</tool_call>"},
+        {"glm", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>one", " two three</arg_value>\n</tool_call>"},
+        {"minimax_m2", "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">one", " two three</parameter>\n</invoke>"},
+        {"bailing", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>one", " two three</arg_value>\n</tool_call>"},
+    };
+    cJSON *tools = cJSON_Parse(tools_json);
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        struct result r = {0};
+        struct err e = {0};
+        struct chat_parser *p = chat_parser_create(
+            &(struct chat_parser_params){.format = samples[i][0], .tools = tools, .on_delta = take, .context = &r}, &e);
+        assert_true(chat_parser_push(p, samples[i][1], strlen(samples[i][1]), &e));
+        if (!r.open || !r.arguments.len || !strstr(r.arguments.data, "one"))
+            fail_msg("%s holds its arguments back: %s", samples[i][0], r.arguments.len ? r.arguments.data : "nothing");
+        assert_true(chat_parser_push(p, samples[i][2], strlen(samples[i][2]), &e));
+        assert_true(chat_parser_finish(p, &e));
+        assert_int_equal(r.n_calls, 1);
+        assert_true(r.n_pieces >= 2);
+        assert_non_null(strstr(r.calls.data, "one two three"));
+        assert_null(r.wrong);
+        chat_parser_destroy(&p);
+        result_fini(&r);
+    }
+    cJSON_Delete(tools);
 }
 
 static void test_without_tools_nothing_is_a_call(void **state)
@@ -347,6 +408,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases_hold_under_every_split),
         cmocka_unit_test(test_further_formats),
+        cmocka_unit_test(test_arguments_leave_as_they_are_written),
         cmocka_unit_test(test_without_tools_nothing_is_a_call),
         cmocka_unit_test(test_unknown_format_is_refused),
         cmocka_unit_test(test_text_is_not_held_back_longer_than_needed),
