@@ -2,7 +2,7 @@
  * and answers as the last user message orders: the text after "fake:" in the prompt is a JSON object
  *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error code's name,
  *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks}.
- * Without an order it says "ok". One process per connection. */
+ * Without an order it says "ok". One process per connection; detached jobs: fake_detached.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,11 +22,16 @@
 #include "engine/text/text_model.h"
 #include "engine/wire/message.h"
 #include "engine/wire/status.h"
+#include "tests/api/fake_detached.h"
 
 #define PREFILL_STEP_MS 100
 
+#define CANCEL_LOOK_MS 10
+
 struct fake {
-    int fd;
+    int fd; /* -1: the client of a detached job has gone */
+    const char *folder;
+    struct fake_detached detached; /* when job.detached */
     uint64_t id;
     struct text_model *text;
     struct engine_job_params job;
@@ -44,13 +49,23 @@ static const char *argument(int argc, char **argv, const char *name)
     exit(2);
 }
 
-static void send_buf(int fd, struct buf *b)
+/* The client has gone: so does the job, unless it was detached. */
+static void client_left(struct fake *f)
 {
-    for (size_t at = 0; at < b->len;) {
-        ssize_t n = send(fd, b->data + at, b->len - at, MSG_NOSIGNAL);
+    if (!f->job.detached)
+        _exit(0);
+    close(f->fd);
+    f->fd = -1;
+}
+
+static void send_buf(struct fake *f, struct buf *b)
+{
+    for (size_t at = 0; f->fd >= 0 && at < b->len;) {
+        ssize_t n = send(f->fd, b->data + at, b->len - at, MSG_NOSIGNAL);
         if (n <= 0)
-            _exit(0); /* the client has gone: so does the job */
-        at += (size_t)n;
+            client_left(f);
+        else
+            at += (size_t)n;
     }
     buf_clear(b);
 }
@@ -60,23 +75,29 @@ static void send_event(struct fake *f, struct engine_event *ev)
     struct buf b = {0};
     ev->job = f->id;
     message_put_event(&b, ev);
-    send_buf(f->fd, &b);
+    if (f->job.detached)
+        fake_detached_note(&f->detached, &b);
+    send_buf(f, &b);
     buf_fini(&b);
 }
 
 /* Sleeps; ends with the client, or true when it asked to cancel. */
 static bool rest(struct fake *f, int64_t ms)
 {
-    struct pollfd p = {.fd = f->fd, .events = POLLIN};
     double until = clock_ms() + (double)ms;
     do {
+        struct pollfd p = {.fd = f->fd, .events = POLLIN};
         double left = until - clock_ms();
+        if (f->job.detached && fake_detached_cancelled(&f->detached))
+            return true;
+        if (f->job.detached && left > CANCEL_LOOK_MS)
+            left = CANCEL_LOOK_MS;
         if (poll(&p, 1, left > 0 ? (int)left : 0) <= 0)
             continue;
         char bytes[256];
-        if (recv(f->fd, bytes, sizeof bytes, 0) <= 0)
-            _exit(0);
-        return true; /* the only frame that a client sends now is CANCEL */
+        if (recv(f->fd, bytes, sizeof bytes, 0) > 0)
+            return true; /* the only frame that a client sends now is CANCEL */
+        client_left(f);
     } while (clock_ms() < until);
     return false;
 }
@@ -178,6 +199,24 @@ static void answer(struct fake *f)
     send_event(f, &done);
 }
 
+/* A client that asks for another connection's job. */
+static void serve_key(struct fake *f, const struct frame *frame)
+{
+    char key[ENGINE_KEY_SIZE];
+    struct err e = {0};
+    bool attach = frame->type == FRAME_ATTACH;
+    if (!message_get_key(frame, key, &e))
+        _exit(1);
+    bool found = attach ? fake_detached_replay(f->folder, key, f->fd) : fake_detached_cancel(f->folder, key);
+    struct engine_event ev = {.type = ENGINE_FAILED};
+    err_set(&ev.error, ERR_NOTFOUND, "no job has this key");
+    if (!found)
+        send_event(f, &ev);
+    else if (!attach)
+        send_event(f, &(struct engine_event){.type = ENGINE_ACCEPTED});
+    _exit(0);
+}
+
 /* Reads frames until SUBMIT came. */
 static bool take_job(struct fake *f)
 {
@@ -187,13 +226,15 @@ static bool take_job(struct fake *f)
     size_t used;
     char bytes[65536];
     message_put_hello(&out, "fake-engine");
-    send_buf(f->fd, &out);
+    send_buf(f, &out);
     for (;;) {
         int got = frame_parse(in.data ? in.data : "", in.len, &frame, &used, &e);
         if (got < 0)
             return false;
         if (got == 1 && frame.type == FRAME_SUBMIT)
             return message_get_submit(&frame, &f->job, f->arena, &e);
+        if (got == 1 && (frame.type == FRAME_ATTACH || frame.type == FRAME_CANCEL))
+            serve_key(f, &frame);
         if (got == 1) {
             buf_consume(&in, used);
             continue;
@@ -217,6 +258,8 @@ static void serve(struct fake *f)
         send_event(f, &ev);
         return;
     }
+    if (f->job.detached && !fake_detached_begin(&f->detached, f->folder, f->job.key))
+        return;
     send_event(f, &(struct engine_event){.type = ENGINE_ACCEPTED, .queue_position = 0});
     answer(f);
     shutdown(f->fd, SHUT_WR);
@@ -267,6 +310,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "fake_engine: %s\n", e.text);
         return 1;
     }
+    char *folder = strdup(path);
+    if (folder && strrchr(folder, '/'))
+        *strrchr(folder, '/') = '\0';
     int listening = open_socket(path), running = 0;
     for (uint64_t id = 1;;) {
         publish(w, &text, running);
@@ -276,7 +322,8 @@ int main(int argc, char **argv)
             running--;
         if (n <= 0)
             continue;
-        struct fake f = {.fd = accept(listening, NULL, NULL), .id = id++, .text = &text, .arena = arena_create(0)};
+        struct fake f = {.fd = accept(listening, NULL, NULL), .id = id++, .text = &text, .folder = folder,
+                         .arena = arena_create(0)};
         if (f.fd < 0 || !f.arena)
             continue;
         if (fork() == 0) {
