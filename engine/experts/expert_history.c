@@ -13,8 +13,9 @@
 
 #define MAGIC 0x31707865u /* "exp1" */
 #define MAX_FILE (64u << 20)
+#define MOST_STEADY 64.0 /* no count of rows is larger, as a power of two */
 
-struct header { /* of the file; then n ranks as doubles, n checksums, and a hash64 of all before it */
+struct header { /* of the file; then n steady ranks as doubles, n checksums, and a hash64 of all before it */
     uint32_t magic, n;
     uint64_t key, files;
 };
@@ -43,14 +44,15 @@ bool expert_history_init(struct expert_history *h, const struct expert_layout *l
     h->n = n;
     h->key = h->first ? hash64(h->first, ((size_t)l->n_layers + 1) * sizeof *h->first, model) : 0;
     h->score = calloc((size_t)n + 1, sizeof *h->score);
+    h->steady = calloc((size_t)n + 1, sizeof *h->steady);
     h->sums = calloc((size_t)n + 1, sizeof *h->sums);
     h->checked = calloc((size_t)n + 1, sizeof *h->checked);
-    if (!h->first || !h->clock || !h->score || !h->sums || !h->checked) {
+    if (!h->first || !h->clock || !h->score || !h->steady || !h->sums || !h->checked) {
         expert_history_fini(h);
         return err_set(e, ERR_NOMEM, "no memory for the history of the experts");
     }
     for (int32_t i = 0; i < n; i++)
-        h->score[i] = -INFINITY;
+        h->score[i] = h->steady[i] = -INFINITY;
     for (int32_t i = 0; i < l->n_layers; i++)
         for (int32_t x = 0; x < l->layers[i].n_expert; x++)
             h->sums[h->first[i] + x] = l->layers[i].records[x].checksum;
@@ -62,6 +64,7 @@ void expert_history_fini(struct expert_history *h)
     free(h->first);
     free(h->clock);
     free(h->score);
+    free(h->steady);
     free(h->sums);
     free(h->checked);
     *h = (struct expert_history){0};
@@ -72,19 +75,30 @@ void expert_history_advance(struct expert_history *h, int32_t layer, int32_t row
     h->clock[layer] += rows;
 }
 
-void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows, int32_t of_rows)
+static void add(double *score, double now, double half_life, int32_t rows, int32_t of_rows)
 {
-    double *score = &h->score[h->first[layer] + expert], now = h->clock[layer] / EXPERT_HALF_LIFE;
     /* The rows lie anywhere among the step's: each counts what a row of this step counts on average. */
     double each = 1;
     if (of_rows > 1)
-        each = (1 - exp2(-of_rows / EXPERT_HALF_LIFE)) / (of_rows * (1 - exp2(-1 / EXPERT_HALF_LIFE)));
-    *score = log2(exp2(*score - now) + each * rows) + now;
+        each = (1 - exp2(-of_rows / half_life)) / (of_rows * (1 - exp2(-1 / half_life)));
+    *score = log2(exp2(*score - now / half_life) + each * rows) + now / half_life;
+}
+
+void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows, int32_t of_rows)
+{
+    int32_t i = h->first[layer] + expert;
+    add(&h->score[i], h->clock[layer], EXPERT_HALF_LIFE, rows, of_rows);
+    add(&h->steady[i], h->clock[layer], EXPERT_STEADY_HALF_LIFE, rows, of_rows);
 }
 
 double expert_history_rank(const struct expert_history *h, int32_t layer, int32_t expert)
 {
     return h->score[h->first[layer] + expert] - h->clock[layer] / EXPERT_HALF_LIFE;
+}
+
+double expert_history_steady_rank(const struct expert_history *h, int32_t layer, int32_t expert)
+{
+    return h->steady[h->first[layer] + expert] - h->clock[layer] / EXPERT_STEADY_HALF_LIFE;
 }
 
 /* --- file --- */
@@ -104,7 +118,7 @@ bool expert_history_save(const struct expert_history *h, const char *folder, str
     buf_append(&b, &head, sizeof head);
     for (int32_t i = 0; i < h->n_layers; i++)
         for (int32_t x = 0; x < h->first[i + 1] - h->first[i]; x++) {
-            double rank = expert_history_rank(h, i, x);
+            double rank = expert_history_steady_rank(h, i, x);
             buf_append(&b, &rank, sizeof rank);
         }
     buf_append(&b, h->sums, (size_t)h->n * sizeof *h->sums);
@@ -132,9 +146,10 @@ static bool take_over(struct expert_history *h, const struct buf *b, struct err 
     const char *at = b->data + sizeof head;
     for (int32_t i = 0; i < h->n_layers; i++)
         for (int32_t x = h->first[i]; x < h->first[i + 1]; x++) {
-            memcpy(&h->score[x], at + (size_t)x * sizeof(double), sizeof(double));
-            if (isnan(h->score[x]) || h->score[x] > 64)
-                h->score[x] = -INFINITY;
+            memcpy(&h->steady[x], at + (size_t)x * sizeof(double), sizeof(double));
+            if (isnan(h->steady[x]) || h->steady[x] > MOST_STEADY)
+                h->steady[x] = -INFINITY;
+            h->score[x] = h->steady[x] - MOST_STEADY; /* what is used from now on counts more */
         }
     for (size_t x = 0; x < n && head.files == h->files; x++)
         if (!h->sums[x]) /* a sidecar's own come first */

@@ -1,10 +1,10 @@
 /* What is known about each expert from its use: how much and how lately it was wanted, and the checksum of its bytes.
  * Kept across restarts in one small file of the state folder.
  *
- * The score is a count of rows that halves every EXPERT_HALF_LIFE rows of its layer: with a short half-life it ranks by
- * recency, with a long one by frequency. It is stored as log2(count) + time / half-life, which does not change while
- * nothing happens. Layers have clocks of their own, so that a long prefill does not make the layers that it has not
- * reached yet look old.
+ * A score is a count of rows that halves every so many rows of its layer. Two are kept: a lively one, mostly recency,
+ * says what to keep while text goes on as it does; a steady one, mostly frequency, says what to begin with at the next
+ * start. Stored as log2(count) + time / half-life, which does not change while nothing happens. Layers have clocks of
+ * their own, so that a long prefill does not make the layers that it has not reached yet look old.
  *
  * Not thread-safe: the store's lock guards it. */
 #pragma once
@@ -14,13 +14,14 @@
 #include "engine/base/err.h"
 #include "engine/experts/expert_layout.h"
 
-#define EXPERT_HALF_LIFE 64.0 /* rows; docs/SPEED.md has the sweep */
+#define EXPERT_HALF_LIFE 8.0 /* rows; docs/SPEED.md has the sweep */
+#define EXPERT_STEADY_HALF_LIFE 4096.0
 
 struct expert_history {
     int32_t n_layers, n; /* n: experts of all layers */
     int32_t *first;      /* [n_layers + 1] a layer's experts begin here */
     double *clock;       /* [n_layers] rows that the layer has seen */
-    double *score;       /* [n] -INFINITY: never wanted */
+    double *score, *steady; /* [n] -INFINITY: never wanted */
     uint64_t *sums;      /* [n] checksum; 0: not learnt yet */
     bool *checked;       /* [n] read and found right since the start */
     uint64_t key, files; /* of the model, of its files' identities */
@@ -33,6 +34,8 @@ void expert_history_advance(struct expert_history *h, int32_t layer, int32_t row
 void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows, int32_t of_rows);
 /* Higher: keep. Comparable over layers, now. */
 double expert_history_rank(const struct expert_history *h, int32_t layer, int32_t expert);
+/* The same by the steady score. */
+double expert_history_steady_rank(const struct expert_history *h, int32_t layer, int32_t expert);
 
 bool expert_history_save(const struct expert_history *h, const char *folder, struct err *e);
 /* False: no such file, or it is of no use here (then *e says why). Checksums are taken over only when the files are the

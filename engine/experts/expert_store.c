@@ -174,7 +174,7 @@ static int32_t list_hot(struct expert_store *s, struct candidate *list)
     int32_t n = 0;
     for (int32_t i = 0; i < s->history.n_layers; i++)
         for (int32_t x = 0; x < s->set.layout->layers[i].n_expert; x++) {
-            double rank = expert_history_rank(&s->history, i, x);
+            double rank = expert_history_steady_rank(&s->history, i, x);
             if (isfinite(rank))
                 list[n++] = (struct candidate){i, x, rank};
         }

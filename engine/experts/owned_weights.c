@@ -17,6 +17,13 @@ static size_t plane_bytes(const struct weight *w, size_t stride, size_t row)
     return row ? (size_t)(w->rows - 1) * stride + row : 0;
 }
 
+/* Read in large pieces, not page by page as the copy comes to them. */
+static void expect(const void *from, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)from & ~(page - 1);
+    madvise((void *)first, (uintptr_t)from + bytes - first, MADV_WILLNEED);
+}
+
 /* Strides are kept: gaps, which fused tensors have, are copied as well. */
 static const void *move(struct placer *p, const void *from, size_t bytes)
 {
@@ -24,7 +31,10 @@ static const void *move(struct placer *p, const void *from, size_t bytes)
     if (!from)
         return NULL;
     p->at += (bytes + 63) & ~(size_t)63;
-    return p->memory ? memcpy(to, from, bytes) : from;
+    if (!p->memory)
+        return from;
+    expect(from, bytes);
+    return memcpy(to, from, bytes);
 }
 
 static void place(struct placer *p, struct weight *w)

@@ -411,12 +411,12 @@ static void test_ranks_follow_recency_and_frequency(void **state)
     struct expert_history h;
     open_rig(&r, demo(), (struct expert_store_params){.budget = 1});
     assert_true(expert_history_init(&h, &r.layout, 1, &e));
-    for (int i = 0; i < 20; i++) { /* 0 always, 1 long ago, 2 once just now */
+    for (int i = 0; i < 20; i++) { /* 0 always, 1 some time ago, 2 once just now */
         expert_history_advance(&h, 0, 1);
         expert_history_touch(&h, 0, 0, 1, 1);
     }
     expert_history_touch(&h, 0, 1, 1, 1);
-    expert_history_advance(&h, 0, 100);
+    expert_history_advance(&h, 0, (int32_t)EXPERT_HALF_LIFE);
     expert_history_touch(&h, 0, 2, 1, 1);
     assert_true(expert_history_rank(&h, 0, 0) > expert_history_rank(&h, 0, 2));
     assert_true(expert_history_rank(&h, 0, 2) > expert_history_rank(&h, 0, 1));
