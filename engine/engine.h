@@ -83,6 +83,7 @@ struct engine_usage {
     /* Experts that stay on disk: bytes that were read for this job, experts that it wanted, and how many of these were
      * in memory; shares where it shared a step. All 0: all weights are in memory. */
     double expert_read_bytes, expert_asked, expert_hits;
+    int32_t lossy_experts; /* experts per token where the engine uses fewer than the model says; else 0 */
 };
 
 struct engine_event {

@@ -116,6 +116,7 @@ static int serve(const struct options *o, gid_t group, struct err *e)
                                                 .ctx = o->ctx, .slots = o->slots, .max_queue = o->max_queue,
                                                 .threads = o->threads, .prefill_chunk = o->prefill_chunk,
                                                 .kv_bytes = o->kv_memory, .memory = memory, .exact = o->exact,
+                                                .experts_per_token = o->memory.experts_per_token,
                                                 .prefix_cache = o->prefix_cache, .inbox = &inbox, .server = server,
                                                 .status = status, .monitor = monitor},
                           e);

@@ -110,6 +110,8 @@ static void engine_state(struct buf *b, const struct status_page *p)
     gauge(b, "decode_tokens_per_second", "generated, over the last 10 s of work", alive ? p->decode_tokens_per_s : 0);
     gauge(b, "prefill_tokens_per_second", "prompt tokens computed, over the last 10 s of work",
           alive ? p->prefill_tokens_per_s : 0);
+    gauge(b, "model_experts_per_token", "experts of a layer that a token uses; 0: the model has none", p->experts_per_token);
+    gauge(b, "model_own_experts_per_token", "as the model says: fewer are lossy", p->own_experts_per_token);
     gauge(b, "weight_bytes", "bytes of the model's weights", (double)p->weight_bytes);
     gauge(b, "resident_memory_bytes", "the engine's resident set", (double)p->resident_bytes);
     gauge(b, "resident_weight_bytes", "of these, pages of the mapped weights", (double)p->resident_weight_bytes);

@@ -45,6 +45,8 @@ void openai_timings(struct buf *b, const struct engine_usage *u)
     if (u->expert_asked > 0)
         buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f", u->expert_read_bytes,
                    u->expert_hits / u->expert_asked);
+    if (u->lossy_experts)
+        buf_printf(b, ",\"experts_per_token\":%d,\"lossy\":true", u->lossy_experts);
     buf_putc(b, '}');
 }
 

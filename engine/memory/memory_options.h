@@ -10,6 +10,7 @@
 struct memory_options {
     const char *strategy;
     int64_t ram_budget, gpu_budget, expert_cache;
+    int64_t experts_per_token; /* 0: as the model says; for model_limit_experts, before anything is planned */
 };
 
 /* Rows for `table` of `holder`, which has a struct memory_options `part`. */
@@ -21,7 +22,10 @@ struct memory_options {
     {.name = "gpu-budget", .type = OPTION_BYTES, .offset = offsetof(holder, part.gpu_budget), .max = 1e15,             \
      .value = "BYTES", .help = "GPU memory that may be taken; 0: what is free."},                                      \
     {.name = "expert-cache", .type = OPTION_BYTES, .offset = offsetof(holder, part.expert_cache), .max = 1e15,         \
-     .value = "BYTES", .help = "Experts kept in RAM while the others stay on the disk; 0: what the budget leaves."}
+     .value = "BYTES", .help = "Experts kept in RAM while the others stay on the disk; 0: what the budget leaves."},    \
+    {.name = "experts-per-token", .type = OPTION_INT, .offset = offsetof(holder, part.experts_per_token),              \
+     .max = 1024, .value = "N",                                                                                        \
+     .help = "Experts of each layer that a token uses at most: fewer are faster and lossy; 0: as the model says."}
 
 /* Into a wish; option_parse has checked the rest. */
 static inline void memory_options_wish(const struct memory_options *o, struct memory_wish *w)

@@ -31,6 +31,8 @@ struct loop {
     struct text_model text;
     bool text_open;
     struct model *model;
+    int32_t own_experts; /* per token, as the model says */
+    bool lossy;          /* fewer are used */
     struct memory_load memory; /* plan and backend */
     struct scheduler *scheduler;
     double load_ms;
@@ -56,6 +58,16 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
     }
 }
 
+/* Experts that a token uses in a layer, the most of all layers; 0: no layer has experts. */
+static int32_t most_experts(const struct model_plan *plan)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->n_layer; i++)
+        if (plan->layers[i].ffn == FFN_MOE && plan->layers[i].moe.n_used > n)
+            n = plan->layers[i].moe.n_used;
+    return n;
+}
+
 static void describe_model(const struct loop *l, struct status_page *page)
 {
     const struct model_plan *plan = model_plan(l->model);
@@ -63,6 +75,8 @@ static void describe_model(const struct loop *l, struct status_page *page)
     snprintf(page->model_name, sizeof page->model_name, "%s", l->text.name);
     snprintf(page->family, sizeof page->family, "%s", plan->family);
     page->n_layer = plan->n_layer;
+    page->experts_per_token = most_experts(plan);
+    page->own_experts_per_token = l->own_experts;
     page->n_vocab = plan->n_vocab;
     page->model_fingerprint = plan->fingerprint;
     page->n_attention = plan->n_attention;
@@ -145,6 +159,7 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .ops = l->memory.ops,
         .backend = l->memory.opened,
         .experts = memory_load_experts(&l->memory),
+        .lossy_experts = l->lossy ? most_experts(plan) : 0,
         .vocab = l->text.vocab,
         .eos = l->text.n_eos ? l->text.eos : plan->eos,
         .n_eos = l->text.n_eos ? l->text.n_eos : plan->n_eos,
@@ -183,6 +198,20 @@ static bool open_backend(struct loop *l, struct err *e)
     return true;
 }
 
+static bool limit_experts(struct loop *l, struct err *e)
+{
+    int32_t n = (int32_t)l->set.experts_per_token;
+    l->own_experts = most_experts(model_plan(l->model));
+    if (!n)
+        return true;
+    if (!model_limit_experts(l->model, n, e))
+        return false;
+    l->lossy = most_experts(model_plan(l->model)) < l->own_experts;
+    if (l->lossy)
+        log_warn("every token uses %d experts a layer, the model says %d: answers are lossy", n, l->own_experts);
+    return true;
+}
+
 static bool load(struct loop *l, struct err *e)
 {
     double start = clock_ms();
@@ -191,7 +220,7 @@ static bool load(struct loop *l, struct err *e)
         return false;
     l->text_open = true;
     l->model = model_open(set->model, e);
-    if (!l->model)
+    if (!l->model || !limit_experts(l, e))
         return false;
     struct status_page *page = status_begin(set->status);
     describe_model(l, page);

@@ -18,6 +18,7 @@ enum { LOOP_EXIT_LOAD_FAILED = 1, LOOP_EXIT_DEVICE_LOST = 3 };
 struct loop_params {
     const char *model, *backend, *cache_dir;
     int64_t ctx, slots, max_queue, threads, prefill_chunk;
+    int64_t experts_per_token; /* 0: as the model says */
     int64_t kv_bytes; /* 0: chosen */
     struct memory_wish memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;

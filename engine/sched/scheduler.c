@@ -89,7 +89,7 @@ static void leave(struct scheduler *s, struct job *j, const struct engine_event 
     status_histogram_add(&s->tally.job_time, (clock_ms() - j->times.submitted) * 1e-3);
 }
 
-static struct engine_usage usage_of(const struct job *j)
+static struct engine_usage usage_of(const struct scheduler *s, const struct job *j)
 {
     const struct job_times *t = &j->times;
     struct engine_usage u = {
@@ -109,6 +109,7 @@ static struct engine_usage usage_of(const struct job *j)
     if (u.decode_ms > 0)
         u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
     u.expert_read_bytes = j->expert_bytes;
+    u.lossy_experts = s->set.lossy_experts;
     u.expert_asked = j->expert_asked;
     u.expert_hits = j->expert_hits;
     return u;
@@ -117,7 +118,7 @@ static struct engine_usage usage_of(const struct job *j)
 void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string)
 {
     struct engine_event ev = {
-        .type = ENGINE_DONE, .job = j->id, .finish = finish, .stop_string = stop_string, .usage = usage_of(j)};
+        .type = ENGINE_DONE, .job = j->id, .finish = finish, .stop_string = stop_string, .usage = usage_of(s, j)};
     log_info("job=%llu request=%s finish=%s prompt=%d cached=%d tokens=%d queue_ms=%.1f prefill_ms=%.1f decode_ms=%.1f",
              (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish), ev.usage.prompt_tokens,
              ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,

@@ -34,6 +34,7 @@ struct scheduler_params {
     bool no_prefix_cache;
     uint64_t fingerprint;
     struct expert_store *experts; /* the backend's, for the counters; NULL: none */
+    int32_t lossy_experts;        /* experts per token where that is less than the model says; 0: as it says */
     struct status_writer *status; /* NULL: none */
 };
 

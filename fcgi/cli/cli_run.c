@@ -42,7 +42,8 @@ bool run_open(struct run *r, const struct run_params *p, struct err *e)
         r->chunk = r->n_sequences;
     r->blocks_each = (p->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
     r->model = model_open(p->model, e);
-    bool ok = r->model != NULL;
+    int32_t experts = p->memory ? (int32_t)p->memory->experts_per_token : 0;
+    bool ok = r->model && (!experts || model_limit_experts(r->model, experts, e));
     if (ok) {
         r->plan = model_plan(r->model);
         ok = open_backend(r, p, e);

@@ -260,9 +260,12 @@ static void print_json(const struct info *n)
 
 static bool info(struct info *n, struct err *e)
 {
+    int32_t experts = (int32_t)n->wishes.experts_per_token;
     n->model = model_open(n->path, e);
-    if (!n->model)
+    if (!n->model || (experts && !model_limit_experts(n->model, experts, e))) {
+        model_close(&n->model);
         return false;
+    }
     parts_of(&n->parts, model_plan(n->model));
     experts_of(&n->experts, n->model, NULL);
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
