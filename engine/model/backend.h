@@ -42,7 +42,10 @@ struct backend_params {
      * perhaps several times for one row, with the same answer each time. NULL in service.
      * Backends that choose on the device refuse it. */
     void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
-    void *route_context;
+    /* As route, for streamed experts: what the layer before expects of this one, in place of the guess by this layer's
+     * router, best first. NULL: that guess, or none where `route` is set. */
+    void (*guess)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
+    void *route_context; /* of both */
 };
 
 struct step_sequence {

@@ -49,6 +49,12 @@ void bench_route(void *context, int32_t layer, int32_t sequence, int32_t positio
     routing_route(b->routing, layer, sequence, position, ids);
 }
 
+void bench_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
+{
+    const struct bench *b = context;
+    routing_guess(b->routing, layer, sequence, position, ids);
+}
+
 /* Recurrent states: the first half belongs to sequences, the second keeps what they had at the case's depth. */
 static bool keep_states(struct bench *b, int32_t n, bool back, struct err *e)
 {
@@ -113,30 +119,87 @@ static bool time_decode(struct bench *b, const struct bench_case *c, struct err 
     return ok;
 }
 
+static void look(const struct bench *b, struct expert_counters *c)
+{
+    if (b->run.memory.streaming)
+        expert_store_counters(streaming_store(b->run.memory.streaming), c);
+}
+
+static bool time_case(struct bench *b, const struct bench_case *c, double *ms, struct err *e)
+{
+    double begin = clock_ms();
+    bool ok = c->kind == BENCH_PREFILL ? time_prefill(b, c, e) : time_decode(b, c, e);
+    *ms = clock_ms() - begin;
+    return ok;
+}
+
 static bool run_case(struct bench *b, struct bench_case *c, bool counted, struct err *e)
 {
     struct backend_counters before, after;
+    struct expert_counters disk_before = {0}, disk_after = {0};
+    double ms;
     if (!fill(b, c, e))
         return false;
     b->run.ops->counters(b->run.backend, &before);
-    double begin = clock_ms();
-    if (!(c->kind == BENCH_PREFILL ? time_prefill(b, c, e) : time_decode(b, c, e)))
+    look(b, &disk_before);
+    if (!time_case(b, c, &ms, e))
         return false;
-    double ms = clock_ms() - begin;
     b->run.ops->counters(b->run.backend, &after);
-    if (counted)
+    look(b, &disk_after);
+    if (counted) {
         c->ms[c->n_ms++] = ms;
+        bench_disk_add(&c->disk, &disk_before, &disk_after);
+    }
     c->steps = after.steps - before.steps;
     c->weight_bytes = after.weight_bytes_read - before.weight_bytes_read;
     c->kv_bytes = after.kv_bytes_read - before.kv_bytes_read;
     return true;
 }
 
+/* The case once more with every token going where one does, so that all experts are there from the second step on:
+ * what computing alone takes. Left out where even those experts do not fit in the cache. */
+static bool time_resident(struct bench *b, struct bench_case *c, struct err *e)
+{
+    struct expert_counters before, after;
+    double ms;
+    if (c->kind != BENCH_DECODE)
+        return true;
+    routing_hold(b->routing, c->depth + BENCH_LEAD);
+    bool ok = fill(b, c, e) && time_case(b, c, &ms, e); /* the first round brings them in */
+    ok = ok && fill(b, c, e);
+    look(b, &before);
+    ok = ok && time_case(b, c, &ms, e);
+    look(b, &after);
+    routing_hold(b->routing, -1);
+    if (ok && after.misses == before.misses && after.late == before.late)
+        c->disk.compute_ms = ms;
+    return ok;
+}
+
+static bool measure_computing(struct bench *b, struct err *e)
+{
+    bool ok = true;
+    for (int32_t i = 0; ok && b->run.memory.streaming && b->routing && i < b->n_cases; i++)
+        ok = time_resident(b, &b->cases[i], e);
+    return ok;
+}
+
+/* Before each repeat, the best counts: what disturbs one does not disturb all. */
+static bool measure_bandwidth(struct bench *b, int32_t repeat, struct err *e)
+{
+    b->bandwidth = fmax(b->bandwidth, b->run.ops->read_bandwidth(b->run.backend));
+    if (!b->run.memory.streaming)
+        return true;
+    double disk = bench_disk_bandwidth(streaming_layout(b->run.memory.streaming), (uint64_t)repeat + 1, e);
+    b->disk_bandwidth = fmax(b->disk_bandwidth, disk);
+    return disk > 0;
+}
+
 bool bench_run(struct bench *b, struct err *e)
 {
     for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
-        double bandwidth = b->run.ops->read_bandwidth(b->run.backend);
-        b->bandwidth = bandwidth > b->bandwidth ? bandwidth : b->bandwidth;
+        if (!measure_bandwidth(b, repeat, e))
+            return false;
         for (int32_t i = 0; i < b->n_cases; i++) {
             if (b->routing)
                 routing_renew(b->routing, (uint64_t)(repeat + 1) * (uint64_t)b->n_cases + (uint64_t)i);
@@ -144,7 +207,7 @@ bool bench_run(struct bench *b, struct err *e)
                 return false;
         }
     }
-    return true;
+    return measure_computing(b, e);
 }
 
 static int ascending(const void *a, const void *b)
@@ -194,4 +257,13 @@ double bench_share(const struct bench *b, const struct bench_case *c)
     if (b->bandwidth <= 0)
         return 0;
     return (double)(c->weight_bytes + c->kv_bytes) / b->bandwidth * 1000 / median_ms(c);
+}
+
+double bench_disk_share(const struct bench *b, const struct bench_case *c)
+{
+    double total = 0, disk = (double)c->disk.needed_bytes / b->disk_bandwidth * 1000;
+    for (int32_t i = 0; i < c->n_ms; i++)
+        total += c->ms[i];
+    double compute = c->disk.compute_ms * c->n_ms;
+    return compute > 0 ? fmax(compute, disk) / total : 0;
 }

@@ -7,6 +7,8 @@
 
 #include "engine/base/err.h"
 #include "engine/text/tokenizer.h"
+#include "engine/experts/streaming.h"
+#include "fcgi/cli/cli_bench_disk.h"
 #include "fcgi/cli/cli_routing.h"
 #include "fcgi/cli/cli_run.h"
 
@@ -24,6 +26,7 @@ struct bench_case {
     int32_t n_ms;
     /* of the last repeat, from the backend's counters */
     uint64_t steps, weight_bytes, kv_bytes;
+    struct bench_disk disk; /* where experts are streamed: of all repeats */
 };
 
 struct bench {
@@ -34,12 +37,14 @@ struct bench {
     int32_t n_cases, n_repeats;
     struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth; /* bytes/s as measured; 0: unknown */
+    double disk_bandwidth; /* where experts are streamed: bench_disk_bandwidth */
 };
 
 /* Tokens per sequence and states that the cases need. */
 int32_t bench_positions(const struct bench *b);
 int32_t bench_sequences(const struct bench *b);
-/* run_params.route; context is the struct bench. */
+/* run_params.route and guess; context is the struct bench. */
+void bench_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
 void bench_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
 /* Runs all cases n_repeats times, after one repeat that is not counted; each with draws of its own where routing is a
  * trace. */
@@ -53,6 +58,9 @@ struct bench_rate bench_rate(const struct bench_case *c);
 /* Bytes of weights that a decode step reads by the plan's own arithmetic: exactly at batch 1, with independent
  * uniform routing else. */
 double bench_planned_weights(const struct run *r, int32_t batch);
+/* Where experts are streamed: share of the best possible time, the longer of computing with all experts resident
+ * and of reading the needed bytes at the disk's full rate; 0 where the former was not measured. */
+double bench_disk_share(const struct bench *b, const struct bench_case *c);
 /* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. */
 double bench_share(const struct bench *b, const struct bench_case *c);
 

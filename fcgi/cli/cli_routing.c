@@ -10,6 +10,7 @@
 
 #define MAX_POSITIONS 16384
 #define MAX_BYTES ((size_t)256 << 20)
+#define MAX_USED 64
 
 struct law { /* what the header's table says */
     double zipf, reuse, more;
@@ -19,7 +20,7 @@ struct law { /* what the header's table says */
 struct routing {
     struct routing_params params;
     int32_t length;       /* positions kept of each sequence */
-    int32_t first;
+    int32_t first, held; /* held: position, or -1 */
     size_t *layer_at;     /* [n_layer] where a layer's ids begin within a position */
     size_t per_position;  /* ids of all layers */
     uint16_t *ids;        /* [n_sequences, length, per_position] */
@@ -165,6 +166,8 @@ static bool allocate(struct routing *r, struct err *e)
         r->layer_at[i] = r->per_position;
         r->per_position += (size_t)m->n_used;
         widest = m->n_expert > widest ? m->n_expert : widest;
+        if (m->n_used > MAX_USED || m->n_expert > UINT16_MAX)
+            return err_set(e, ERR_UNSUPPORTED, "layer %d uses %d of %d experts", i, m->n_used, m->n_expert);
     }
     if (!widest)
         return err_set(e, ERR_INPUT, "the model has no routed experts");
@@ -188,6 +191,7 @@ struct routing *routing_create(const struct routing_params *p, struct err *e)
         return NULL;
     }
     r->params = *p;
+    r->held = -1;
     if (allocate(r, e))
         routing_renew(r, 0);
     else
@@ -220,10 +224,39 @@ void routing_first(struct routing *r, int32_t first)
     r->first = first;
 }
 
+void routing_hold(struct routing *r, int32_t position)
+{
+    r->held = position;
+}
+
 void routing_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
 {
     const struct routing *r = context;
-    const uint16_t *trace = ids_at(r, (r->first + sequence) % r->params.n_sequences, position % r->length, layer);
+    int32_t at = (r->held < 0 ? position : r->held) % r->length;
+    const uint16_t *trace = ids_at(r, (r->first + sequence) % r->params.n_sequences, at, layer);
     for (int32_t i = 0; i < r->params.plan->layers[layer].moe.n_used; i++)
         ids[i] = trace[i];
+}
+
+void routing_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
+{
+    const struct routing *r = context;
+    const struct moe_plan *m = &r->params.plan->layers[layer].moe;
+    int32_t spare = m->n_expert - m->n_used; /* experts that are not wanted, to guess wrongly with */
+    struct draw d = stream(r, (uint64_t)1 << 32 | (uint64_t)layer, (uint64_t)sequence, (uint64_t)position);
+    uint16_t wanted[MAX_USED];
+    routing_route(context, layer, sequence, position, ids);
+    for (int32_t i = 0; i < m->n_used; i++)
+        wanted[i] = (uint16_t)ids[i];
+    for (int32_t i = 0; i < m->n_used; i++) {
+        if (uniform(&d) < r->params.guess || spare < m->n_used)
+            continue;
+        bool again = true;
+        while (again) {
+            ids[i] = below(&d, m->n_expert);
+            again = holds(wanted, m->n_used, (uint16_t)ids[i]);
+            for (int32_t k = 0; k < i; k++)
+                again = again || ids[k] == ids[i];
+        }
+    }
 }

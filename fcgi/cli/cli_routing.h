@@ -31,6 +31,8 @@ struct routing_params {
     const struct model_plan *plan; /* its layers with experts; outlives the trace */
     enum routing_kind kind;        /* not ROUTING_MODEL */
     uint64_t seed;
+    double guess;                  /* share of a layer's experts that the layer before knows, 0 to 1; the others it
+                                      takes for some that are not wanted */
     int32_t n_sequences;
     int32_t n_positions; /* of each; the trace starts anew after 16,384, or after fewer where it would pass 256 MiB */
 };
@@ -43,5 +45,8 @@ void routing_destroy(struct routing **r); /* accepts NULL */
 void routing_renew(struct routing *r, uint64_t round);
 /* Sequence i of a step has the trace of sequence first + i. */
 void routing_first(struct routing *r, int32_t first);
-/* backend_params.route; context is the struct routing. */
+/* Every token goes where the one at this position does: what is resident once stays so. -1: the trace again. */
+void routing_hold(struct routing *r, int32_t position);
+/* backend_params.route and guess; context is the struct routing. */
 void routing_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
+void routing_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);

@@ -25,7 +25,7 @@ static bool open_backend(struct run *r, const struct run_params *p, struct err *
     if (p->memory)
         memory_options_wish(p->memory, &wish);
     struct backend_params more = {.dump = p->dump, .dump_context = p->dump_context, .route = p->route,
-                                  .route_context = p->route_context};
+                                  .guess = p->guess, .route_context = p->route_context};
     if (!memory_load_plan(&r->memory, r->model, p->backend, &wish, e) || !memory_load_open(&r->memory, &more, e))
         return false;
     r->ops = r->memory.ops;

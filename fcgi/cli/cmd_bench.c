@@ -18,6 +18,7 @@ struct options {
     struct memory_options memory;
     const char *model, *backend, *prompts, *depths, *batches, *routing;
     int64_t tokens, repeats, chunk, threads, seed;
+    double guess;
     bool exact, json, grammar;
 };
 
@@ -36,6 +37,8 @@ static const struct option options[] = {
     {"routing", OPTION_CHOICE, AT(routing), "model", 0, 0, ROUTING_KINDS, NULL,
      "who chooses the experts: the model, or a trace of that kind (see docs/OPERATIONS.md)"},
     {"seed", OPTION_INT, AT(seed), "1", 0, 9e15, NULL, "S", "of the trace"},
+    {"guess", OPTION_FLOAT, AT(guess), "0.78", 0, 1, NULL, "P",
+     "share of a trace's experts that the layer before foresees (0: nothing is read ahead)"},
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "activations in f32 everywhere, however slow"},
     {"grammar", OPTION_BOOL, AT(grammar), NULL, 0, 0, NULL, NULL, "measure constrained decoding alone: needs the tokenizer only"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
@@ -82,6 +85,49 @@ static double per_step(uint64_t bytes, const struct bench_case *c)
     return c->steps ? (double)bytes / (double)c->steps / 1e9 : 0;
 }
 
+static double mb_per_token(uint64_t bytes, const struct bench_case *c)
+{
+    return (double)bytes / ((double)c->tokens * c->batch * c->n_ms) / 1e6;
+}
+
+static double hit_rate(const struct bench_disk *d)
+{
+    return d->asked ? (double)(d->hits + d->late) / (double)d->asked : 0;
+}
+
+static double disk_rate(const struct bench_disk *d)
+{
+    return d->read_ns ? (double)d->read_bytes / (double)d->read_ns * 1e9 : 0;
+}
+
+static void print_disk(const struct bench *b, const struct options *o)
+{
+    const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
+    struct expert_counters now;
+    expert_store_counters(streaming_store(b->run.memory.streaming), &now);
+    printf("\nexperts on disk%s: %.2f GB, %.2f GB of them may be in memory; %s, records in random order at %.2f GB/s\n",
+           l->packed ? ", packed" : "", (double)l->expert_bytes / 1e9, (double)now.budget_bytes / 1e9,
+           expert_store_way(streaming_store(b->run.memory.streaming)), b->disk_bandwidth / 1e9);
+    if (b->routing && o->guess > 0)
+        printf("the layer before foresees %.0f %% of a layer's experts\n", o->guess * 100);
+    printf("\n%-8s %6s %6s %6s %7s %12s %12s %10s %8s %7s\n", "what", "tokens", "depth", "batch", "hit", "miss MB/tok",
+           "read MB/tok", "disk GB/s", "of disk", "bound");
+    for (int32_t i = 0; i < b->n_cases; i++) {
+        const struct bench_case *c = &b->cases[i];
+        printf("%-8s %6d %6d %6d %6.1f%% %12.3f %12.3f %10.2f %7.1f%%", c->kind == BENCH_PREFILL ? "prefill" : "decode",
+               c->tokens, c->depth, c->batch, hit_rate(&c->disk) * 100, mb_per_token(c->disk.needed_bytes, c),
+               mb_per_token(c->disk.read_bytes, c), disk_rate(&c->disk) / 1e9,
+               disk_rate(&c->disk) / b->disk_bandwidth * 100);
+        if (c->disk.compute_ms > 0)
+            printf(" %6.1f%%\n", bench_disk_share(b, c) * 100);
+        else
+            printf(" %7s\n", "?");
+    }
+    printf("\nmiss: bytes that steps wanted and had to be read; read: with those read ahead in vain. bound: share of the best\n"
+           "possible time, the longer of computing with all experts resident%s and of reading the missing bytes alone.\n",
+           b->routing ? "" : " (needs a trace)");
+}
+
 static void print_text(const struct bench *b, const struct options *o, bool real)
 {
     const struct run *r = &b->run;
@@ -105,6 +151,22 @@ static void print_text(const struct bench *b, const struct options *o, bool real
     }
     printf("\nGB are read per step (counted by the backend); bound: share of the time that reading them at the measured\n"
            "bandwidth would take. One token needs %.4f GB of weights by the plan.\n", bench_planned_weights(r, 1) / 1e9);
+    if (r->memory.streaming)
+        print_disk(b, o);
+}
+
+static void print_case_disk(const struct bench *b, const struct bench_case *c)
+{
+    const struct bench_disk *d = &c->disk;
+    printf(", \"disk\": {\"asked\": %" PRIu64 ", \"hits\": %" PRIu64 ", \"late\": %" PRIu64 ", \"misses\": %" PRIu64
+           ", \"hit_rate\": %.4f, \"needed_bytes_per_token\": %.0f, \"read_bytes_per_token\": %.0f, "
+           "\"read_bytes_per_s\": %.0f, \"wait_ms\": %.1f, ",
+           d->asked, d->hits, d->late, d->misses, hit_rate(d), mb_per_token(d->needed_bytes, c) * 1e6,
+           mb_per_token(d->read_bytes, c) * 1e6, disk_rate(d), (double)d->wait_ns / 1e6 / c->n_ms);
+    if (d->compute_ms > 0)
+        printf("\"compute_ms\": %.3f, \"share_of_bound\": %.4f}", d->compute_ms, bench_disk_share(b, c));
+    else
+        printf("\"compute_ms\": null, \"share_of_bound\": null}");
 }
 
 static void print_case(const struct bench *b, const struct bench_case *c)
@@ -118,9 +180,26 @@ static void print_case(const struct bench *b, const struct bench_case *c)
     if (c->kind == BENCH_DECODE)
         printf("\"planned_weight_bytes_per_step\": %.0f, ", bench_planned_weights(&b->run, c->batch));
     if (b->bandwidth > 0)
-        printf("\"share_of_bound\": %.4f}", bench_share(b, c));
+        printf("\"share_of_bound\": %.4f", bench_share(b, c));
     else
-        printf("\"share_of_bound\": null}");
+        printf("\"share_of_bound\": null");
+    if (b->run.memory.streaming)
+        print_case_disk(b, c);
+    putchar('}');
+}
+
+static void json_disk(const struct bench *b, const struct options *o, struct buf *out)
+{
+    const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
+    const char *way = expert_store_way(streaming_store(b->run.memory.streaming));
+    struct expert_counters now;
+    expert_store_counters(streaming_store(b->run.memory.streaming), &now);
+    buf_printf(out, " \"experts\": {\"bytes\": %" PRIu64 ", \"cache_bytes\": %" PRIu64 ", \"packed\": %s, "
+                    "\"disk_bytes_per_s\": %.0f, \"guess\": %.3f, \"read_by\": ",
+               l->expert_bytes, now.budget_bytes, l->packed ? "true" : "false", b->disk_bandwidth,
+               b->routing ? o->guess : 0);
+    buf_json_string(out, way, strlen(way));
+    buf_puts(out, "},\n");
 }
 
 static void print_json(const struct bench *b, const struct options *o, bool real)
@@ -128,15 +207,17 @@ static void print_json(const struct bench *b, const struct options *o, bool real
     const struct run *r = &b->run;
     struct backend_memory m;
     r->ops->memory(r->backend, &m);
-    struct buf device = {0};
+    struct buf device = {0}, disk = {0};
+    if (r->memory.streaming)
+        json_disk(b, o, &disk);
     const char *name = r->ops->device_name(r->backend);
     buf_json_string(&device, name, strlen(name));
     printf("{\"family\": \"%s\", \"backend\": \"%s\", \"device\": %s, \"load_ms\": %.1f, \"text_prompts\": %s, "
            "\"repeats\": %d, \"routing\": \"%s\", \"read_bandwidth_bytes_per_s\": %.0f, \"planned_bytes_per_token\": %.0f,\n"
            " \"memory\": {\"weights\": %" PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64 ", \"work\": %" PRIu64 "},\n"
-           " \"cases\": [\n  ",
+           "%s \"cases\": [\n  ",
            r->plan->family, r->ops->name, device.data ? device.data : "null", r->load_ms, real ? "true" : "false",
-           b->n_repeats, o->routing, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work);
+           b->n_repeats, o->routing, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work, disk.data ? disk.data : "");
     for (int32_t i = 0; i < b->n_cases; i++) {
         if (i)
             printf(",\n  ");
@@ -144,6 +225,7 @@ static void print_json(const struct bench *b, const struct options *o, bool real
     }
     puts("\n]}");
     buf_fini(&device);
+    buf_fini(&disk);
 }
 
 /* The counters are what the server reports, so a decode at batch 1 must agree with the plan. */
@@ -160,9 +242,10 @@ static void reconcile(const struct bench *b)
     }
 }
 
-static bool make_routing(struct bench *b, enum routing_kind kind, uint64_t seed, struct err *e)
+static bool make_routing(struct bench *b, enum routing_kind kind, const struct options *o, struct err *e)
 {
-    struct routing_params p = {.plan = b->run.plan, .kind = kind, .seed = seed, .n_sequences = bench_sequences(b),
+    struct routing_params p = {.plan = b->run.plan, .kind = kind, .seed = (uint64_t)o->seed, .guess = o->guess,
+                               .n_sequences = bench_sequences(b),
                                .n_positions = bench_positions(b)};
     b->routing = routing_create(&p, e);
     return b->routing != NULL;
@@ -185,9 +268,10 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     enum routing_kind kind = routing_kind_of(o->routing);
     if (kind != ROUTING_MODEL) {
         p.route = bench_route;
+        p.guess = o->guess > 0 ? bench_guess : NULL;
         p.route_context = b;
     }
-    bool ok = run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, (uint64_t)o->seed, e));
+    bool ok = run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
     ok = ok && (p.n_tokens <= b->run.plan->n_ctx ||
                 err_set(e, ERR_LIMIT, "%d positions are asked for, the model has %d", p.n_tokens, b->run.plan->n_ctx));
     ok = ok && bench_prompt(o->model, b->run.plan->n_vocab, p.n_tokens + 16384, &prompt, &real, e);

@@ -24,6 +24,23 @@ test("a trace decides how many experts a batch reads", async () => {
   assert.notDeepEqual(bytes(other), bytes(calibrated));
 });
 
+test("experts from disk: what was wanted, found and read adds up", async () => {
+  const r = await bench("--routing", "calibrated", "--expert-cache", "6MB", "--guess", "0");
+  assert.ok(r.experts.disk_bytes_per_s > 0);
+  assert.ok(r.experts.cache_bytes <= 6 << 20 && r.experts.bytes > 3 * r.experts.cache_bytes);
+  for (const c of r.cases) {
+    const d = c.disk;
+    assert.equal(d.hits + d.late + d.misses, d.asked);
+    assert.ok(d.hit_rate > 0 && d.hit_rate < 1, JSON.stringify(d));
+    assert.equal(d.late, 0); // nothing was read ahead
+    assert.equal(d.read_bytes_per_token, d.needed_bytes_per_token);
+  }
+  const one = r.cases[0];
+  assert.equal(one.disk.asked % one.tokens, 0);
+  assert.ok(one.disk.compute_ms > 0 && one.disk.share_of_bound > 0, "the experts of one token fit in the cache");
+  assert.equal(bytes(r)[0], bytes(await bench("--routing", "calibrated"))[0]); // the steps read the same weights
+});
+
 test("a model without experts has no routing to replace", async (t) => {
   const dense = join(folder(t), "dense");
   const made = await sluice(["synth", "--out", dense, "--shape", "qwen3-0.6b", "--layers", "1", "--hidden", "64", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "--vocab", "200", "--inter", "64"]);

@@ -175,6 +175,45 @@ static void test_long_runs_start_the_trace_anew(void **state)
     routing_destroy(&r);
 }
 
+static void test_a_held_trace_stays_where_it_is(void **state)
+{
+    struct routing *r = make(ROUTING_IID, 128, 8, 2);
+    int32_t want[MAX_USED], x[MAX_USED];
+    routing_route(r, 1, 1, 9, want);
+    routing_hold(r, 9);
+    for (int32_t t = 0; t < 20; t++) {
+        routing_route(r, 1, 1, t, x);
+        assert_memory_equal(x, want, 8 * sizeof *x);
+    }
+    routing_hold(r, -1);
+    routing_route(r, 1, 1, 10, x);
+    assert_memory_not_equal(x, want, 8 * sizeof *x);
+    routing_destroy(&r);
+}
+
+static void test_guesses_are_right_as_often_as_asked(void **state)
+{
+    for (int i = 0; i < LAYERS; i++)
+        layers[i] = (struct layer_plan){.ffn = FFN_MOE, .moe = {.n_expert = 128, .n_used = 8}};
+    struct routing_params p = {.plan = &plan, .kind = ROUTING_CALIBRATED, .seed = 1, .guess = 0.78, .n_sequences = 1,
+                               .n_positions = TOKENS};
+    struct routing *r = routing_create(&p, &e);
+    int32_t want[MAX_USED], got[MAX_USED], right = 0;
+    for (int32_t t = 0; t < TOKENS; t++) {
+        routing_route(r, 2, 0, t, want);
+        routing_guess(r, 2, 0, t, got);
+        for (int i = 0; i < 8; i++) {
+            for (int k = 0; k < 8; k++)
+                right += got[i] == want[k];
+            for (int k = 0; k < i; k++)
+                assert_int_not_equal(got[k], got[i]);
+            assert_in_range(got[i], 0, 127);
+        }
+    }
+    expect_near((double)right / (8.0 * TOKENS), 0.78, 0.01, "right guesses of", 8 * TOKENS);
+    routing_destroy(&r);
+}
+
 static void test_a_dense_model_has_no_trace(void **state)
 {
     struct layer_plan dense = {.ffn = FFN_DENSE};
@@ -193,6 +232,8 @@ int main(void)
         cmocka_unit_test(test_a_new_subject_costs_hits),
         cmocka_unit_test(test_ids_are_distinct_and_repeat_by_seed),
         cmocka_unit_test(test_long_runs_start_the_trace_anew),
+        cmocka_unit_test(test_a_held_trace_stays_where_it_is),
+        cmocka_unit_test(test_guesses_are_right_as_often_as_asked),
         cmocka_unit_test(test_a_dense_model_has_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
