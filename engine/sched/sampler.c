@@ -256,10 +256,11 @@ static int32_t draw_from(const struct sampler *s, struct sampler_work *w, double
     float max = w->logits[best];
     if (s->set.temperature <= 0 || max == -INFINITY)
         return best;
-    if (s->set.top_k == 0 || s->set.top_k >= w->n_vocab)
+    int32_t k = s->set.top_k < w->n_vocab ? s->set.top_k : w->n_vocab; /* fewer may be allowed */
+    if (s->set.top_k == 0 || s->set.top_k >= s->n_vocab)
         return s->set.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
-    ranking_best(w->logits, w->n_vocab, s->set.top_k, w->list);
-    return draw_top_k(s, w, s->set.top_k, u);
+    ranking_best(w->logits, w->n_vocab, k, w->list);
+    return draw_top_k(s, w, k, u);
 }
 
 static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const float *row, double u)

@@ -10,6 +10,7 @@
 #include "engine/sched/sampler.h"
 #include "engine/text/detokenizer.h"
 #include "engine/text/tokenizer.h"
+#include "fcgi/cli/cli_grammar.h"
 #include "fcgi/cli/cli_ids.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/cli_run.h"
@@ -18,13 +19,14 @@ extern const struct command cmd_generate;
 
 struct generate {
     struct memory_options memory;
-    const char *model, *prompt_file, *ids_text, *backend;
+    const char *model, *prompt_file, *ids_text, *backend, *gbnf_file, *schema_file;
     int64_t max_tokens, seed, top_k, chunk, threads;
     double temperature, top_p, min_p;
     bool exact, json, ignore_eos;
     struct vocab *vocab; /* NULL: the model has no tokenizer; ids still work */
     struct detokenizer detokenizer;
     struct run run;
+    struct cli_grammar grammar;
     struct sampler *sampler;
     struct sampler_work *work;
     struct engine_token next;
@@ -46,6 +48,8 @@ static const struct option options[] = {
     {"top-p", OPTION_FLOAT, AT(top_p), "1", 0, 1, NULL, "P", "draw from the likeliest that sum to P"},
     {"min-p", OPTION_FLOAT, AT(min_p), "0", 0, 1, NULL, "P", "drop what is less likely than P times the likeliest"},
     {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "S", "the same seed gives the same answer"},
+    {"grammar", OPTION_STRING, AT(gbnf_file), NULL, 0, 0, NULL, "FILE", "GBNF: what the answer must match"},
+    {"json-schema", OPTION_STRING, AT(schema_file), NULL, 0, 0, NULL, "FILE", "what the answer must be valid by"},
     {"ignore-eos", OPTION_BOOL, AT(ignore_eos), NULL, 0, 0, NULL, NULL, "go on after an end token"},
     {"backend", OPTION_CHOICE, AT(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL, "what computes"},
     MEMORY_OPTION_ROWS(struct generate, memory),
@@ -82,6 +86,10 @@ static bool read_prompt(struct generate *g, struct err *e)
         ok = ok && tokenize(g, &text, e);
         buf_fini(&text);
     }
+    if (ok && g->gbnf_file && g->schema_file)
+        ok = err_set(e, ERR_INPUT, "--grammar and --json-schema do not go together");
+    if (ok && !g->vocab && (g->gbnf_file || g->schema_file))
+        ok = err_set(e, why.code, "a grammar needs the model's tokenizer: %.200s", why.text);
     return ok && (g->prompt.n || err_set(e, ERR_INPUT, "the prompt is empty"));
 }
 
@@ -97,6 +105,10 @@ static bool open_run(struct generate *g, struct err *e)
                        g->prompt.n, g->max_tokens, g->run.plan->n_ctx);
     struct engine_sampling s = {.temperature = (float)g->temperature, .top_p = (float)g->top_p, .min_p = (float)g->min_p,
                                 .top_k = (int32_t)g->top_k, .repetition_penalty = 1, .seed = (uint64_t)g->seed};
+    const struct model_plan *plan = g->run.plan;
+    if ((g->gbnf_file || g->schema_file) && !cli_grammar_open(&g->grammar, g->gbnf_file, g->schema_file, g->vocab,
+                                                              plan->n_vocab, plan->eos, plan->n_eos, e))
+        return false;
     g->work = sampler_work_create(g->run.plan->n_vocab, e);
     g->sampler = g->work ? sampler_create(&s, g->run.plan->n_vocab, e) : NULL;
     if (g->sampler)
@@ -107,17 +119,22 @@ static bool open_run(struct generate *g, struct err *e)
 static bool pick(void *context, int32_t position, const struct step_row *row, struct err *e)
 {
     struct generate *g = context;
-    sampler_pick(g->sampler, g->work, row, g->n_top, -1, &g->next);
-    return true;
+    struct grammar_mask allowed;
+    struct grammar_run *grammar = g->grammar.run;
+    if (grammar && !grammar_run_mask(grammar, &allowed, e))
+        return false;
+    sampler_pick_allowed(g->sampler, g->work, row, g->n_top, -1, grammar ? &allowed : NULL, &g->next);
+    return !grammar || grammar_run_push(grammar, g->next.id, e);
 }
 
 /* Notes the token; prints its text as it comes when people read. */
 static bool take(struct generate *g, struct err *e)
 {
-    g->stopped = !g->ignore_eos && run_is_eos(&g->run, g->next.id);
+    bool eos = (g->grammar.run || !g->ignore_eos) && run_is_eos(&g->run, g->next.id);
+    g->stopped = eos || (g->grammar.run && grammar_run_must_end(g->grammar.run));
     size_t before = g->text.len;
     if (!ids_push(&g->answer, g->next.id) ||
-        (g->vocab && !g->stopped && !detokenizer_push(&g->detokenizer, g->next.id, &g->text)))
+        (g->vocab && !eos && !detokenizer_push(&g->detokenizer, g->next.id, &g->text)))
         return err_set(e, ERR_NOMEM, "no memory for the answer");
     if (!g->json && g->text.len > before) {
         fwrite(g->text.data + before, 1, g->text.len - before, stdout);
@@ -131,7 +148,7 @@ static bool take(struct generate *g, struct err *e)
 static bool answer(struct generate *g, struct err *e)
 {
     struct run_feed feed = {.tokens = g->prompt.at, .n = (int32_t)g->prompt.n, .n_out = 1, .n_top = g->n_top,
-                            .want_logits = sampler_wants_logits(g->sampler), .on_row = pick, .context = g};
+                            .want_logits = g->grammar.run || sampler_wants_logits(g->sampler), .on_row = pick, .context = g};
     double begin = clock_ms();
     sampler_see_prompt(g->sampler, g->prompt.at, (int32_t)g->prompt.n);
     if (!run_feed(&g->run, &feed, e))
@@ -187,7 +204,7 @@ static void report(const struct generate *g)
     putchar('\n');
     fprintf(stderr, "[%s: %zu prompt tokens at %.1f/s, %zu answered at %.1f/s%s]\n", g->run.ops->name, g->prompt.n,
             rate((double)g->prompt.n, g->prefill_ms), g->answer.n, rate((double)g->answer.n - 1, g->decode_ms),
-            g->stopped ? ", end token" : "");
+            g->stopped ? g->grammar.run ? ", the grammar's end" : ", end token" : "");
 }
 
 static int run_generate(int argc, char **argv)
@@ -200,6 +217,7 @@ static int run_generate(int argc, char **argv)
     bool ok = read_prompt(&g, &e) && open_run(&g, &e) && answer(&g, &e);
     if (ok)
         report(&g);
+    cli_grammar_close(&g.grammar);
     sampler_destroy(&g.sampler);
     sampler_work_destroy(&g.work);
     run_close(&g.run);

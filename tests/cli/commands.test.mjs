@@ -57,6 +57,27 @@ test("info tells the demo model's facts", async () => {
   assert.match(await ok(["info", demo, ...cpu]), /qwen3_moe/);
 });
 
+test("generate follows a grammar and a schema, whatever is drawn", async (t) => {
+  const dir = folder(t);
+  const gbnf = join(dir, "g.gbnf"), schema = join(dir, "s.json");
+  writeFileSync(gbnf, 'root ::= "- " [a-z]{3,9} "\\n"');
+  writeFileSync(schema, JSON.stringify({ type: "object", properties: { n: { type: "integer", minimum: 3, maximum: 20 } }, required: ["n"] }));
+  const run = (...args) => ok(["generate", "--model", demo, "--ids", "1,2,3", "--temperature", "1.5", "--json", ...args, ...cpu]);
+  for (const seed of ["1", "2", "3"]) {
+    assert.match(JSON.parse(await run("--grammar", gbnf, "--seed", seed)).text, /^- [a-z]{3,9}\n$/);
+    const { n } = JSON.parse(JSON.parse(await run("--json-schema", schema, "--seed", seed)).text);
+    assert.ok(n >= 3 && n <= 20);
+  }
+  writeFileSync(gbnf, "root ::= x");
+  await assert.rejects(run("--grammar", gbnf));
+});
+
+test("bench --grammar measures without weights", async () => {
+  const r = JSON.parse(await ok(["bench", "--grammar", "--model", join(demo, "tokenizer.json"), "--json"]));
+  assert.ok(r.vocabulary > 1000 && r.grammars.length >= 4);
+  for (const g of r.grammars) assert.ok(g.warm.tokens > 0 && g.warm.median_us > 0 && g.warm.median_us <= g.warm.max_us);
+});
+
 test("generate answers as the reference does", async () => {
   for (const c of JSON.parse(read("demo-golden/greedy.json")).slice(0, 3)) {
     const r = JSON.parse(await ok(["generate", "--model", demo, "--ids", c.input_ids.join(","), "--max-tokens", String(c.greedy_ids.length), "--exact", "--json", ...cpu]));

@@ -1,0 +1,60 @@
+/* cli_grammar.h */
+#include "fcgi/cli/cli_grammar.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/grammar/gbnf.h"
+#include "engine/grammar/json_schema.h"
+
+static expr read_schema(struct json_schema *s, const char *file, cJSON **tree, struct err *e)
+{
+    *tree = json_parse_file(file, 16u << 20, e);
+    return *tree ? json_schema_read(s, *tree, false, e) : -1;
+}
+
+static expr read_gbnf(struct builder *b, const char *file, struct err *e)
+{
+    struct buf text = {0};
+    expr x = -1;
+    if (file_read(file, GBNF_MAX_BYTES + 1, &text, e))
+        x = gbnf_read(b, text.data ? text.data : "", text.len, e);
+    buf_fini(&text);
+    return x;
+}
+
+static bool compile(const char *gbnf_file, const char *schema_file, struct buf *program, struct err *e)
+{
+    struct builder *b = builder_create(0, e);
+    struct json_schema *s = b ? json_schema_create(b, e) : NULL;
+    cJSON *tree = NULL;
+    expr x = -1;
+    if (s)
+        x = gbnf_file ? read_gbnf(b, gbnf_file, e) : read_schema(s, schema_file, &tree, e);
+    bool ok = x >= 0 && builder_finish(b, x, program, e);
+    if (!ok && s && (tree || gbnf_file)) /* else the reader of files named it */
+        err_prefix(e, "%.100s", gbnf_file ? gbnf_file : schema_file);
+    json_schema_destroy(&s);
+    builder_destroy(&b);
+    cJSON_Delete(tree);
+    return ok;
+}
+
+bool cli_grammar_open(struct cli_grammar *g, const char *gbnf_file, const char *schema_file, const struct vocab *v,
+                      int32_t n_vocab, const int32_t *eos, int32_t n_eos, struct err *e)
+{
+    struct buf program = {0};
+    *g = (struct cli_grammar){0};
+    bool ok = compile(gbnf_file, schema_file, &program, e) &&
+              (g->trie = token_trie_create(v, n_vocab, eos, n_eos, e)) != NULL &&
+              (g->cache = grammar_cache_create(g->trie, 0, e)) != NULL &&
+              (g->run = grammar_run_create(g->cache, program.data, program.len, e)) != NULL;
+    buf_fini(&program);
+    return ok;
+}
+
+void cli_grammar_close(struct cli_grammar *g)
+{
+    grammar_run_destroy(&g->run);
+    grammar_cache_destroy(&g->cache);
+    token_trie_destroy(&g->trie);
+}
