@@ -19,7 +19,7 @@ static bool create_message(struct request *r, struct err *e)
     struct chat_request c;
     struct prompt prompt = {0};
     struct inference_params p;
-    bool ok = messages_read(&c, r, false, e) && chat_job_make(&p, &prompt, r, &c, e) && answer(r, &c, &p, e);
+    bool ok = messages_read(&c, r, false, e) && (chat_job_make(&p, &prompt, r, &c, e) || messages_rename(e)) && answer(r, &c, &p, e);
     prompt_fini(&prompt);
     chat_request_fini(&c);
     return ok;
@@ -31,7 +31,7 @@ static bool count_tokens(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct inference_params p;
     struct buf b = {0};
-    bool ok = messages_read(&c, r, true, e) && chat_job_make(&p, &prompt, r, &c, e);
+    bool ok = messages_read(&c, r, true, e) && (chat_job_make(&p, &prompt, r, &c, e) || messages_rename(e));
     if (ok) {
         buf_printf(&b, "{\"input_tokens\":%zu}", prompt.ids.n);
         reply_json_buf(r, 200, &b);

@@ -26,7 +26,7 @@ static bool create_response(struct request *r, struct err *e)
     struct responses_request q = {0};
     struct prompt prompt = {0};
     struct inference_params p;
-    bool ok = responses_read(&q, r, false, e) && chat_job_make(&p, &prompt, r, &q.chat, e) && answer(r, &q, &p, e);
+    bool ok = responses_read(&q, r, false, e) && (chat_job_make(&p, &prompt, r, &q.chat, e) || responses_rename(e)) && answer(r, &q, &p, e);
     prompt_fini(&prompt);
     responses_request_fini(&q);
     return ok;
@@ -38,7 +38,7 @@ static bool count_tokens(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct inference_params p;
     struct buf b = {0};
-    bool ok = responses_read(&q, r, true, e) && chat_job_make(&p, &prompt, r, &q.chat, e);
+    bool ok = responses_read(&q, r, true, e) && (chat_job_make(&p, &prompt, r, &q.chat, e) || responses_rename(e));
     if (ok) {
         buf_printf(&b, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", prompt.ids.n);
         reply_json_buf(r, 200, &b);

@@ -11,6 +11,9 @@ struct request;
 /* counts: for count_tokens, which wants no max_tokens and takes no sampling fields. */
 bool messages_read(struct chat_request *c, struct request *r, bool counts, struct err *e);
 
+/* After an error of chat's readers: the field as this request names it. Always false. */
+bool messages_rename(struct err *e);
+
 struct messages_view { /* both forms */
     struct request *r;
     const struct inference *x;

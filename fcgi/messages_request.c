@@ -265,6 +265,14 @@ static bool add_choice(struct chat_build *b, cJSON *o, const cJSON *body, struct
     return true;
 }
 
+bool messages_rename(struct err *e)
+{
+    chat_build_rename(e, ".function.parameters", ".input_schema");
+    chat_build_rename(e, ".function", "");
+    chat_build_rename(e, "response_format.json_schema", "response_format");
+    return chat_build_rename(e, "response_format", "output_config.format");
+}
+
 /* tools, tool_choice and output_config.format in chat's form. */
 static bool read_output(struct chat_request *c, struct request *r, struct chat_build *b, const cJSON *body, struct err *e)
 {
@@ -284,11 +292,7 @@ static bool read_output(struct chat_request *c, struct request *r, struct chat_b
         cJSON_AddTrueToObject(schema, "strict");
         chat_build_refer(b, schema, "schema", json_member(format, "schema"));
     }
-    if (chat_read_output(c, r, o, e))
-        return true;
-    chat_build_rename(e, ".function.parameters", ".input_schema");
-    chat_build_rename(e, ".function", "");
-    return chat_build_rename(e, "response_format", "output_config.format");
+    return chat_read_output(c, r, o, e) || messages_rename(e);
 }
 
 static bool read_thinking(struct chat_request *c, const struct request *r, const cJSON *body, struct err *e)

@@ -28,6 +28,8 @@ struct responses_request { /* zeroed, then responses_read; responses_request_fin
 
 /* counts: for /v1/responses/input_tokens. */
 bool responses_read(struct responses_request *q, struct request *r, bool counts, struct err *e);
+/* After an error of chat's readers: the field as this request names it. Always false. */
+bool responses_rename(struct err *e);
 void responses_request_fini(struct responses_request *q);
 
 /* Adds an input item, of the request or of the store, to the conversation; i: its place, for errors. */

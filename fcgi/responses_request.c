@@ -185,6 +185,14 @@ static void add_format(struct chat_build *b, cJSON *o, const cJSON *format)
         chat_build_refer(b, schema, members[i], json_member(format, members[i]));
 }
 
+bool responses_rename(struct err *e)
+{
+    chat_build_rename(e, ".function", "");
+    chat_build_rename(e, ".allowed_tools", "");
+    chat_build_rename(e, "response_format.json_schema", "response_format");
+    return chat_build_rename(e, "response_format", "text.format");
+}
+
 static bool read_output(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
                         struct err *e)
 {
@@ -203,11 +211,7 @@ static bool read_output(struct responses_request *q, struct request *r, struct c
     chat_build_refer(b, o, "parallel_tool_calls", json_member(body, "parallel_tool_calls"));
     if (format)
         add_format(b, o, format);
-    if (chat_read_output(&q->chat, r, o, e))
-        return true;
-    chat_build_rename(e, ".function", "");
-    chat_build_rename(e, "response_format.json_schema", "response_format");
-    return chat_build_rename(e, "response_format", "text.format");
+    return chat_read_output(&q->chat, r, o, e) || responses_rename(e);
 }
 
 static bool add_items(struct chat_build *b, const cJSON *items, struct err *e)

@@ -103,3 +103,16 @@ test('responses: whole, streamed, continued, looked up and forgotten', async () 
   await assert.rejects(client.responses.create({ ...ask, previous_response_id: next.id }), (e) => e.code === 'previous_response_not_found');
   assert.equal((await client.responses.inputTokens.count({ model: ask.model, input: ask.input })).input_tokens, whole.usage.input_tokens);
 });
+
+test('responses obey a schema and a forced tool', async () => {
+  const schema = { type: 'object', properties: { river: { type: 'boolean' } }, required: ['river'], additionalProperties: false };
+  const ask = { model: 'demo-model', input: 'Is the Nile a river?', max_output_tokens: 300 };
+  const said = await client.responses.parse({ ...ask, text: { format: { type: 'json_schema', name: 'answer', schema, strict: true } } });
+  assert.equal(typeof said.output_parsed.river, 'boolean');
+  const tools = [{ type: 'function', name: 'look', parameters: schema, strict: true }];
+  for (const tool_choice of ['required', { type: 'function', name: 'look' }, { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'look' }] }]) {
+    const called = await client.responses.create({ ...ask, tools, tool_choice });
+    const call = called.output.find((i) => i.type === 'function_call');
+    assert.equal(typeof JSON.parse(call.arguments).river, 'boolean');
+  }
+});

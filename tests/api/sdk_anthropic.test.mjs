@@ -69,6 +69,16 @@ test('a tool call streams and the loop ends', async () => {
   assert.equal(next.content.at(-1).text, '42');
 });
 
+test('a forced tool and a schema are obeyed', async () => {
+  const body = { ...ask, max_tokens: 300, tools, messages: [{ role: 'user', content: 'Add 17 and 25.' }] };
+  const forced = await client(real).messages.create({ ...body, tool_choice: { type: 'tool', name: 'add' } });
+  assert.equal(forced.stop_reason, 'tool_use');
+  assert.equal(forced.content.at(-1).name, 'add');
+  const schema = { type: 'object', properties: { river: { type: 'boolean' } }, required: ['river'], additionalProperties: false };
+  const said = await client(real).messages.create({ ...ask, output_config: { format: { type: 'json_schema', schema } } });
+  assert.equal(typeof JSON.parse(said.content.at(-1).text).river, 'boolean');
+});
+
 test('errors become the SDK\'s classes', async () => {
   const fails = (promise, kind, id = true) => assert.rejects(promise, (e) => e instanceof kind && (!id || /^req_/.test(e.requestID)));
   await fails(client(fake).messages.create({ ...ask, temperature: 9 }), Anthropic.BadRequestError);
