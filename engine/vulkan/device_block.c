@@ -15,8 +15,9 @@ static uint32_t word(const uint8_t *p)
 }
 
 /* 16 bytes: columns i in the low nibbles, i + 16 in the high ones. */
-static void split_nibbles(const uint8_t *codes, uint32_t group[8])
+static inline void split_nibbles(const uint8_t *codes, uint32_t group[8])
 {
+#pragma GCC unroll 4
     for (int g = 0; g < 4; g++) {
         uint32_t v = word(codes + 4 * g);
         group[g] = v & NIBBLES;
@@ -25,17 +26,35 @@ static void split_nibbles(const uint8_t *codes, uint32_t group[8])
 }
 
 /* One bit per column, column i in bit i, put above 4 bits. */
-static void add_fifth_bits(uint32_t bits, uint32_t group[8])
+static inline void add_fifth_bits(uint32_t bits, uint32_t group[8])
 {
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         group[g] |= ((bits >> (4 * g) & 15) * 0x204081u & ONES) << 4;
+    }
+}
+
+/* 32 bytes, one column's bits at `shift` of each. */
+static inline void take(const uint8_t *at, uint32_t shift, uint32_t mask, uint32_t group[8])
+{
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; g++) {
+        group[g] = word(at + 4 * g) >> shift & mask;
+    }
+}
+
+/* The same for bits that belong above the first `above`. */
+static inline void add(const uint8_t *at, uint32_t shift, uint32_t mask, uint32_t above, uint32_t group[8])
+{
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; g++) {
+        group[g] |= (word(at + 4 * g) >> shift & mask) << above;
     }
 }
 
 /* Codes of chunk j of a block as 8 words of 4 columns. */
 static void codes_of(enum device_block block, const uint8_t *b, uint32_t j, uint32_t group[8])
 {
-    const uint8_t *at;
     switch (block) {
     case BLOCK_Q8_0:
         memcpy(group, b + 2, 32);
@@ -59,74 +78,105 @@ static void codes_of(enum device_block block, const uint8_t *b, uint32_t j, uint
         split_nibbles(b + 8 + 16 * j, group);
         return;
     case BLOCK_Q2_K:
+        take(b + 16 + j / 4 * 32, j % 4 * 2, PAIRS, group);
+        return;
     case BLOCK_Q3_K:
-        at = b + (block == BLOCK_Q2_K ? 16 : 32) + j / 4 * 32;
-        for (uint32_t g = 0; g < 8; g++) {
-            group[g] = word(at + 4 * g) >> (j % 4 * 2) & PAIRS;
-            group[g] |= block == BLOCK_Q3_K ? (word(b + 4 * g) >> j & ONES) << 2 : 0;
-        }
+        take(b + 32 + j / 4 * 32, j % 4 * 2, PAIRS, group);
+        add(b, j, ONES, 2, group);
         return;
     case BLOCK_Q4_K:
+        take(b + 16 + j / 2 * 32, j % 2 * 4, NIBBLES, group);
+        return;
     case BLOCK_Q5_K:
-        at = b + (block == BLOCK_Q4_K ? 16 : 48) + j / 2 * 32;
-        for (uint32_t g = 0; g < 8; g++) {
-            group[g] = word(at + 4 * g) >> (j % 2 * 4) & NIBBLES;
-            group[g] |= block == BLOCK_Q5_K ? (word(b + 16 + 4 * g) >> j & ONES) << 4 : 0;
-        }
+        take(b + 48 + j / 2 * 32, j % 2 * 4, NIBBLES, group);
+        add(b + 16, j, ONES, 4, group);
         return;
     case BLOCK_Q6_K:
-        at = b + j / 4 * 64 + j % 2 * 32;
-        for (uint32_t g = 0; g < 8; g++) {
-            group[g] = word(at + 4 * g) >> (j % 4 / 2 * 4) & NIBBLES;
-            group[g] |= (word(b + 128 + j / 4 * 32 + 4 * g) >> (j % 4 * 2) & PAIRS) << 4;
-        }
+        take(b + j / 4 * 64 + j % 2 * 32, j % 4 / 2 * 4, NIBBLES, group);
+        add(b + 128 + j / 4 * 32, j % 4 * 2, PAIRS, 4, group);
         return;
     case BLOCK__N:
         return;
     }
 }
 
-/* `bits` bits of each code from bit `from` on: 8 groups to `bits` words. */
-static void pack(const uint32_t group[8], int from, int bits, uint8_t *out)
+/* `bits` bits of each code from bit `from` on: 8 groups to `bits` words. Inlined where bits is a constant. */
+static inline void pack_bits(const uint32_t group[8], int from, const int bits, const uint32_t mask, uint8_t *out)
 {
-    const uint32_t mask = bits == 8 ? UINT32_MAX : bits == 4 ? NIBBLES : bits == 2 ? PAIRS : ONES;
     const int each = 8 / bits;
-    for (int i = 0; i < bits; i++, out += 4) {
+#pragma GCC unroll 4
+    for (int i = 0; i < bits; i++) {
         uint32_t v = 0;
+#pragma GCC unroll 8
         for (int k = 0; k < each; k++) {
             v |= (group[i * each + k] >> from & mask) << (k * bits);
         }
-        memcpy(out, &v, 4);
+        memcpy(out + 4 * i, &v, 4);
     }
 }
 
-/* 12 bits of each of 8 chunks: 8 bytes, then 8 nibbles. */
-static void pack_twelves(const unsigned v[8], uint8_t *out)
+static void pack(const uint32_t group[8], int from, int bits, uint8_t *out)
 {
-    for (int j = 0; j < 8; j++) {
-        out[j] = (uint8_t)v[j];
-    }
-    for (int j = 0; j < 4; j++) {
-        out[8 + j] = (uint8_t)(v[2 * j] >> 8 | v[2 * j + 1] >> 8 << 4);
+    switch (bits) {
+    case 1:
+        pack_bits(group, from, 1, ONES, out);
+        return;
+    case 2:
+        pack_bits(group, from, 2, PAIRS, out);
+        return;
+    case 4:
+        pack_bits(group, from, 4, NIBBLES, out);
+        return;
+    default:
+        memcpy(out, group, 32);
     }
 }
 
-static unsigned q3_scale(const uint8_t *s, int i)
+/* Four bytes that hold nibbles to 16 bits. */
+static inline uint32_t halve(uint32_t v)
 {
-    unsigned low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
-    return low | (s[8 + i % 4] >> (i / 4 * 2) & 3u) << 4;
+    v |= v >> 4;
+    return (v & 0xff) | (v >> 8 & 0xff00);
 }
 
-static unsigned q4_scale_min(const uint8_t *s, int j)
+/* 12 bits of each of 8 chunks, of two 6-bit numbers: 8 bytes, then 8 nibbles. a, b: four chunks in the bytes of each word. */
+static void pack_twelves(const uint32_t a[2], const uint32_t b[2], uint8_t *out)
 {
-    unsigned scale = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
-    unsigned min = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4;
-    return scale | min << 6;
+    uint32_t v[3] = {a[0] | (b[0] & PAIRS) << 6, a[1] | (b[1] & PAIRS) << 6,
+                     halve(b[0] >> 2 & NIBBLES) | halve(b[1] >> 2 & NIBBLES) << 16};
+    memcpy(out, v, sizeof v);
+}
+
+/* Even and odd bytes of two words. */
+static inline uint32_t evens(uint32_t low, uint32_t high)
+{
+    return (low & 0xff) | (low >> 8 & 0xff00) | (high & 0xff) << 16 | (high >> 16 & 0xff) << 24;
+}
+
+static void q3_scales(const uint8_t *s, uint8_t *out)
+{
+    uint32_t low[2] = {word(s), word(s + 4)}, high = word(s + 8), v[4], a[2], b[2];
+    for (int i = 0; i < 4; i++) { /* scales 4 i .. 4 i + 3; two for each chunk */
+        v[i] = (low[i % 2] >> (i / 2 * 4) & NIBBLES) | (high >> (2 * i) & PAIRS) << 4;
+    }
+    for (int i = 0; i < 2; i++) {
+        a[i] = evens(v[2 * i], v[2 * i + 1]);
+        b[i] = evens(v[2 * i] >> 8, v[2 * i + 1] >> 8);
+    }
+    pack_twelves(a, b, out);
+}
+
+static void q4_scales(const uint8_t *s, uint8_t *out)
+{
+    const uint32_t six = 0x3f3f3f3fu;
+    uint32_t x = word(s), y = word(s + 4), z = word(s + 8);
+    const uint32_t scale[2] = {x & six, (z & NIBBLES) | (x >> 6 & PAIRS) << 4};
+    const uint32_t min[2] = {y & six, (z >> 4 & NIBBLES) | (y >> 6 & PAIRS) << 4};
+    pack_twelves(scale, min, out);
 }
 
 static void record_of(enum device_block block, const uint8_t *b, uint8_t *out)
 {
-    unsigned twelve[8];
     switch (block) {
     case BLOCK_Q4_1:
     case BLOCK_Q5_1:
@@ -138,18 +188,12 @@ static void record_of(enum device_block block, const uint8_t *b, uint8_t *out)
         return;
     case BLOCK_Q3_K:
         memcpy(out, b + 108, 2);
-        for (int j = 0; j < 8; j++) {
-            twelve[j] = q3_scale(b + 96, 2 * j) | q3_scale(b + 96, 2 * j + 1) << 6;
-        }
-        pack_twelves(twelve, out + 2);
+        q3_scales(b + 96, out + 2);
         return;
     case BLOCK_Q4_K:
     case BLOCK_Q5_K:
         memcpy(out, b, 4);
-        for (int j = 0; j < 8; j++) {
-            twelve[j] = q4_scale_min(b + 4, j);
-        }
-        pack_twelves(twelve, out + 4);
+        q4_scales(b + 4, out + 4);
         return;
     case BLOCK_Q6_K:
         memcpy(out, b + 208, 2);
@@ -215,10 +259,9 @@ void device_block_mxfp4_row(int plane, const uint8_t *row, uint32_t n, uint8_t *
         }
         uint32_t group[8];
         split_nibbles(row + 1, group);
-        for (int g = 0; g < 8; g++, out += 2) { /* bytes a, b, c, d to nibbles abcd */
-            uint32_t v = group[g] | group[g] >> 4;
-            uint16_t packed = (uint16_t)((v & 0xff) | (v >> 8 & 0xff00));
-            memcpy(out, &packed, 2);
+        for (int g = 0; g < 8; g += 2, out += 4) {
+            uint32_t v = halve(group[g]) | halve(group[g + 1]) << 16;
+            memcpy(out, &v, 4);
         }
     }
 }
