@@ -20,9 +20,11 @@ uint64_t delta_net_state_bytes(const struct delta_net_plan *p)
     return 4 * (conv_values(p) + (uint64_t)p->n_v_head * (uint64_t)p->d_k * (uint64_t)p->d_v);
 }
 
-static void spec_delta_net(uint32_t *spec, uint32_t threads, const struct delta_net_plan *p)
+/* Workgroups are whole subgroups; threads without a value only help to sum. */
+static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t threads, const struct delta_net_plan *p)
 {
-    spec[0] = threads;
+    uint32_t subgroup = r->b->gpu.caps.subgroup;
+    spec[0] = divide_up(threads, subgroup) * subgroup;
     spec[1] = (uint32_t)p->d_k;
     spec[2] = (uint32_t)p->d_v;
     spec[3] = (uint32_t)p->n_conv;
@@ -52,7 +54,7 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p, cons
     } push = {r->b->work.qkv, d->conv, d->a_log, d->dt_bias, d->norm, l->state, r->b->work.attn, s->at_rows, s->at_runs,
               delta_net_state_bytes(p), r->b->sizes.qkv, z_at(p), gates_at(p), r->b->plan->norm_eps};
     struct dispatch one = {.shader = "delta_step", .push = &push, .push_bytes = sizeof push, .x = (uint32_t)p->n_v_head, .y = r->n_rows, .z = 1};
-    spec_delta_net(one.spec, 4 * (uint32_t)p->d_v, p);
+    spec_delta_net(r, one.spec, 4 * (uint32_t)p->d_v, p);
     dispatch_op(r, &one);
 }
 
@@ -67,7 +69,7 @@ static void record_conv(struct recorder *r, const struct delta_net_plan *p, cons
               delta_net_state_bytes(p), r->b->sizes.qkv, gates_at(p)};
     struct dispatch one = {.shader = "delta_conv", .push = &push, .push_bytes = sizeof push,
                            .x = (uint32_t)(2 * p->n_k_head + p->n_v_head), .y = r->n_rows, .z = 1};
-    spec_delta_net(one.spec, (uint32_t)(p->d_k > p->d_v ? p->d_k : p->d_v), p);
+    spec_delta_net(r, one.spec, (uint32_t)(p->d_k > p->d_v ? p->d_k : p->d_v), p);
     dispatch_op(r, &one);
 }
 
@@ -80,7 +82,7 @@ static void record_scan(struct recorder *r, const struct delta_net_plan *p, cons
               delta_net_state_bytes(p), r->b->sizes.qkv, 0};
     struct dispatch one = {.shader = "delta_scan", .push = &push, .push_bytes = sizeof push,
                            .x = (uint32_t)(p->n_v_head * p->d_v / SCAN_COLUMNS), .y = n_sequences, .z = 1};
-    spec_delta_net(one.spec, 4 * SCAN_COLUMNS, p);
+    spec_delta_net(r, one.spec, 4 * SCAN_COLUMNS, p);
     dispatch_op(r, &one);
 }
 
@@ -93,7 +95,7 @@ static void record_norm(struct recorder *r, const struct delta_net_plan *p, cons
         uint32_t pad;
     } push = {r->b->work.attn, r->b->work.qkv, l->delta_net.norm, r->b->step.at_rows, r->b->sizes.qkv, z_at(p), r->b->plan->norm_eps, 0};
     struct dispatch one = {.shader = "delta_norm", .push = &push, .push_bytes = sizeof push, .x = (uint32_t)p->n_v_head, .y = r->n_rows, .z = 1};
-    spec_delta_net(one.spec, (uint32_t)p->d_v, p);
+    spec_delta_net(r, one.spec, (uint32_t)p->d_v, p);
     dispatch_op(r, &one);
 }
 
