@@ -13,6 +13,7 @@ static const struct field_row fields[] = {
     {"model", FIELD_READ},
     {"stream", FIELD_READ},
     {"stream_options", FIELD_READ},
+    {"return_progress", FIELD_READ}, /* llama.cpp's */
     {"temperature", FIELD_READ},
     {"top_p", FIELD_READ},
     {"top_k", FIELD_READ},
@@ -112,6 +113,13 @@ void chat_request_init(struct chat_request *c, const struct request *r, const ch
     settings_default(&c->settings, r->worker->text);
 }
 
+static bool read_progress(struct chat_request *c, const cJSON *body, struct err *e)
+{
+    if (!json_get_bool(body, "return_progress", &c->progress, e))
+        return false;
+    return !c->progress || c->stream || err_field(e, ERR_INPUT, "return_progress", "only goes with stream: true");
+}
+
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
 {
     cJSON *body = request_json(r, e);
@@ -123,7 +131,7 @@ bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
     if (!chat_check_messages(c->messages, e) || !field_stream(body, &c->stream, &c->include_usage, e) ||
         !settings_read(&c->settings, body, r->worker->text, r->arena, e) || !read_logprobs(c, body, e) ||
         !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) || !chat_read_output(c, r, body, e) ||
-        !read_modalities(body, e) || !chat_read_thinking(c, r, body, e) ||
+        !read_modalities(body, e) || !read_progress(c, body, e) || !chat_read_thinking(c, r, body, e) ||
         !json_get_bool(body, "ignore_eos", &c->ignore_eos, e) || !json_get_string(body, "cache_salt", &c->salt, e))
         return false;
     c->n = (int)n;

@@ -19,7 +19,7 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     struct settings settings;
     struct constraint constraint;
     struct buf grammar; /* the compiled constraint; owned */
-    bool stream, include_usage, one_call, ignore_eos;
+    bool stream, include_usage, progress, one_call, ignore_eos;
     int n;            /* choices */
     int top_logprobs; /* -1: none */
     const char *salt; /* cache_salt, "" for none */

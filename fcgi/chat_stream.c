@@ -88,9 +88,24 @@ static void say_progress(struct chat_stream *s)
         sse_comment(&s->sse, "keepalive");
 }
 
+/* A chunk without choices: how many of the prompt's tokens were read, how many of them the cache held. */
+static void send_progress(struct chat_stream *s, const struct generation *g)
+{
+    buf_clear(&s->line);
+    buf_append(&s->line, s->head.data, s->head.len);
+    buf_printf(&s->line, ",\"choices\":[],\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,\"time_ms\":%.0f}}",
+               g->total, g->cached, g->done, (double)(clock_ns() - s->r->begin_ns) / 1e6);
+    sse_event(&s->sse, NULL, s->line.data, s->line.len);
+}
+
 static void take_progress(void *context, int choice)
 {
     struct chat_stream *s = context;
+    if (s->c->progress) {
+        if (choice == 0)
+            send_progress(s, &s->x->generations[0]);
+        return;
+    }
     if (choice == 0 && clock_ns() - s->sse.last_ns > PROGRESS_MS * 1000000ull)
         say_progress(s);
 }

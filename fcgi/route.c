@@ -24,6 +24,7 @@
     X(completions)                                                                                                     \
     X(messages)                                                                                                        \
     X(responses)                                                                                                       \
+    X(embeddings)                                                                                                      \
     X(models)                                                                                                          \
     X(text)                                                                                                            \
     X(health)                                                                                                          \

@@ -72,3 +72,13 @@ test('a long prefill says how far it is, and silence is kept alive', async () =>
   assert.ok(r.comments.includes(': keepalive'), r.raw);
   assert.equal(joined(r.chunks).finish.length, 1);
 });
+
+test('return_progress: chunks without choices tell how far the prompt is read', async () => {
+  const r = await s.stream({ messages: order({ text: 'a b', prefill_ms: 600 }), return_progress: true });
+  const told = r.chunks.filter((c) => c.prompt_progress);
+  assert.ok(told.length >= 3, r.raw);
+  assert.ok(told.every((c) => c.choices.length === 0 && c.prompt_progress.processed <= c.prompt_progress.total));
+  assert.ok(told.at(-1).prompt_progress.processed > told[0].prompt_progress.processed);
+  assert.equal(joined(r.chunks).content, 'a b');
+  assert.equal((await s.chat({ messages: order({ text: 'x' }), return_progress: true })).body.error.param, 'return_progress');
+});
