@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/experts/expert_store.h"
 
 int32_t bench_positions(const struct bench *b)
 {
@@ -200,6 +201,10 @@ bool bench_run(struct bench *b, struct err *e)
     for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
         if (!measure_bandwidth(b, repeat, e))
             return false;
+        if (repeat >= 0) {
+            memory_load_measure(&b->run.memory, NULL);
+            b->rates[b->n_rates++] = b->run.memory.rates;
+        }
         for (int32_t i = 0; i < b->n_cases; i++) {
             if (b->routing)
                 routing_renew(b->routing, (uint64_t)(repeat + 1) * (uint64_t)b->n_cases + (uint64_t)i);
@@ -250,6 +255,23 @@ double bench_planned_weights(const struct run *r, int32_t batch)
     struct weight row = r->plan->embed;
     row.rows = 1;
     return (double)f->active_bytes + experts + (double)weight_matrix_bytes(&row) * (batch - 1);
+}
+
+double bench_estimate(const struct bench *b, const struct bench_case *c, double hit_rate)
+{
+    double sorted[BENCH_MAX_REPEATS];
+    const struct memory_load *l = &b->run.memory;
+    if (c->kind != BENCH_DECODE || c->batch != 1 || !b->n_rates)
+        return 0;
+    for (int32_t i = 0; i < b->n_rates; i++)
+        sorted[i] = memory_estimate_make(&l->input.model, &l->plan, &b->rates[i], c->depth, hit_rate).tokens_per_s;
+    qsort(sorted, (size_t)b->n_rates, sizeof *sorted, ascending);
+    return sorted[b->n_rates / 2];
+}
+
+double bench_hit_rate(const struct bench_case *c)
+{
+    return c->disk.asked ? (double)c->disk.hits / (double)c->disk.asked : -1;
 }
 
 double bench_share(const struct bench *b, const struct bench_case *c)

@@ -38,6 +38,8 @@ struct bench {
     struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth; /* bytes/s as measured; 0: unknown */
     double disk_bandwidth; /* where experts are streamed: bench_disk_bandwidth */
+    struct memory_rates rates[BENCH_MAX_REPEATS]; /* measured between the repeats, for the planner's estimate */
+    int32_t n_rates;
 };
 
 /* Tokens per sequence and states that the cases need. */
@@ -61,6 +63,11 @@ double bench_planned_weights(const struct run *r, int32_t batch);
 /* Where experts are streamed: share of the best possible time, the longer of computing with all experts resident
  * and of reading the needed bytes at the disk's full rate; 0 where the former was not measured. */
 double bench_disk_share(const struct bench *b, const struct bench_case *c);
+/* What the planner says of one stream at the case's depth: tokens/s, the median over the rates measured between repeats.
+ * 0: not known, or no decoding at batch 1. hit_rate < 0: as the planner expects it. */
+double bench_estimate(const struct bench *b, const struct bench_case *c, double hit_rate);
+/* Of the experts that the case wanted, the share that no read was needed for; -1: nothing is streamed. */
+double bench_hit_rate(const struct bench_case *c);
 /* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. */
 double bench_share(const struct bench *b, const struct bench_case *c);
 

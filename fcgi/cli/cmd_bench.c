@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
+#include "engine/memory/memory_text.h"
 #include "fcgi/cli/cli_bench.h"
 #include "fcgi/cli/cli_options.h"
 
@@ -128,6 +129,31 @@ static void print_disk(const struct bench *b, const struct options *o)
            b->routing ? "" : " (needs a trace)");
 }
 
+/* The planner held against the measurement, once for each depth. */
+static void print_estimates(const struct bench *b)
+{
+    char text[24];
+    const struct memory_plan *p = &b->run.memory.plan;
+    printf("\nplan: %s, %s in RAM", strategy_name(p->strategy), memory_size_text(p->host, text));
+    if (p->expert_cache)
+        printf(", expert cache %s", memory_size_text(p->expert_cache, text));
+    if (p->device)
+        printf(", %s on the device", memory_size_text(p->device, text));
+    putchar('\n');
+    for (int32_t i = 0; i < b->n_cases; i++) {
+        const struct bench_case *c = &b->cases[i];
+        double hits = bench_hit_rate(c), estimate = bench_estimate(b, c, hits), measured = bench_rate(c).median;
+        if (!(estimate > 0))
+            continue;
+        printf("estimate at depth %d: %.1f tok/s, measured %.1f (%+.0f %%)", c->depth, estimate, measured,
+               (estimate / measured - 1) * 100);
+        if (hits >= 0)
+            printf("; hit rate %.1f %%, the plan expects %.1f %% and %.1f tok/s", hits * 100, b->run.memory.estimate.hit_rate * 100,
+                   bench_estimate(b, c, -1));
+        putchar('\n');
+    }
+}
+
 static void print_text(const struct bench *b, const struct options *o, bool real)
 {
     const struct run *r = &b->run;
@@ -153,6 +179,7 @@ static void print_text(const struct bench *b, const struct options *o, bool real
            "bandwidth would take. One token needs %.4f GB of weights by the plan.\n", bench_planned_weights(r, 1) / 1e9);
     if (r->memory.streaming)
         print_disk(b, o);
+    print_estimates(b);
 }
 
 static void print_case_disk(const struct bench *b, const struct bench_case *c)
@@ -179,6 +206,10 @@ static void print_case(const struct bench *b, const struct bench_case *c)
            rate.max, c->steps, per_step(c->weight_bytes, c) * 1e9, per_step(c->kv_bytes, c) * 1e9);
     if (c->kind == BENCH_DECODE)
         printf("\"planned_weight_bytes_per_step\": %.0f, ", bench_planned_weights(&b->run, c->batch));
+    if (bench_estimate(b, c, bench_hit_rate(c)) > 0)
+        printf("\"estimated_tokens_per_s\": %.3f, ", bench_estimate(b, c, bench_hit_rate(c)));
+    if (bench_hit_rate(c) >= 0)
+        printf("\"planned_tokens_per_s\": %.3f, ", bench_estimate(b, c, -1));
     if (b->bandwidth > 0)
         printf("\"share_of_bound\": %.4f", bench_share(b, c));
     else
@@ -207,17 +238,19 @@ static void print_json(const struct bench *b, const struct options *o, bool real
     const struct run *r = &b->run;
     struct backend_memory m;
     r->ops->memory(r->backend, &m);
-    struct buf device = {0}, disk = {0};
+    struct buf device = {0}, disk = {0}, plan = {0};
     if (r->memory.streaming)
         json_disk(b, o, &disk);
+    memory_plan_json(&r->memory.plan, &r->memory.estimate, &plan);
     const char *name = r->ops->device_name(r->backend);
     buf_json_string(&device, name, strlen(name));
     printf("{\"family\": \"%s\", \"backend\": \"%s\", \"device\": %s, \"load_ms\": %.1f, \"text_prompts\": %s, "
            "\"repeats\": %d, \"routing\": \"%s\", \"read_bandwidth_bytes_per_s\": %.0f, \"planned_bytes_per_token\": %.0f,\n"
            " \"memory\": {\"weights\": %" PRIu64 ", \"kv\": %" PRIu64 ", \"state\": %" PRIu64 ", \"work\": %" PRIu64 "},\n"
-           "%s \"cases\": [\n  ",
+           " \"plan\": {%s},\n%s \"cases\": [\n  ",
            r->plan->family, r->ops->name, device.data ? device.data : "null", r->load_ms, real ? "true" : "false",
-           b->n_repeats, o->routing, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work, disk.data ? disk.data : "");
+           b->n_repeats, o->routing, b->bandwidth, bench_planned_weights(r, 1), m.weights, m.kv, m.state, m.work,
+           plan.data ? plan.data : "", disk.data ? disk.data : "");
     for (int32_t i = 0; i < b->n_cases; i++) {
         if (i)
             printf(",\n  ");
@@ -226,6 +259,7 @@ static void print_json(const struct bench *b, const struct options *o, bool real
     puts("\n]}");
     buf_fini(&device);
     buf_fini(&disk);
+    buf_fini(&plan);
 }
 
 /* The counters are what the server reports, so a decode at batch 1 must agree with the plan. */

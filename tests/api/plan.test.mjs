@@ -2,7 +2,7 @@
 // and what was taken is what was planned.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, test } from 'node:test';
@@ -89,6 +89,24 @@ test('ssd_streaming by itself, where the budget is too small for all', async () 
   assert.ok(plan.host_bytes <= whole.host_bytes - 8 * MIB);
   assert.ok(plan.expert_cache_bytes > 0);
   assert.match(plan.reason, /^cpu_only: needs /);
+});
+
+test('a packed model takes its file, its KV and little more', async (t) => {
+  const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
+  t.after(() => rmSync(dir, { recursive: true }));
+  const model = path.join(dir, 'model');
+  execFileSync(sluice, ['synth', '--out', model, '--shape', 'qwen3-30b-a3b', '--format', 'mxfp4', '--layers', '1', '--vocab', '8192',
+    '--context', '2048', '--tokenizer', demo], { stdio: 'ignore' });
+  const s = await start({ model, args: ['--slots', '2', '--ctx', '2048'] });
+  open.push(s);
+  // many different tokens, so that every expert is read
+  const words = Array.from({ length: 150 }, (_, i) => `${i * 7919 % 1000} sea${i}`).join(' ');
+  const r = await s.chat({ messages: [{ role: 'user', content: words }], max_tokens: 4 });
+  assert.equal(r.status, 200, r.text);
+  const resident = Number(/^Rss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${s.pid('engine')}/smaps_rollup`, 'utf8'))[1]) * 1024;
+  const { body } = await s.json('GET', '/api/admin/status');
+  assert.ok(resident > 0.9 * body.memory.weight_bytes, `${resident} of ${body.memory.weight_bytes}`); // it was all read
+  assert.ok(resident <= 1.1 * (body.memory.file_bytes + body.memory.kv_bytes), `${resident}, ${JSON.stringify(body.memory)}`);
 });
 
 test('what cannot work is refused with what would', (t) => {
