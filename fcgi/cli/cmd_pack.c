@@ -1,8 +1,11 @@
 /* sluice pack: writes a model's experts once more, each in one piece, for models that are streamed from disk. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -20,7 +23,7 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 static const struct option options[] = {
     {"output", OPTION_STRING, AT(output), NULL, 0, 0, NULL, "DIR",
-     "folder of the packed file (default: the model's own)"},
+     "folder of the packed file, with a link to it beside the model (default: the model's own folder)"},
 };
 
 static volatile sig_atomic_t stop;
@@ -66,6 +69,30 @@ static void end_line(struct shown *s)
     s->drawn = false;
 }
 
+/* The engine looks beside the model: a link there leads it to another folder. A file there is not touched. */
+static void link_beside(const struct model *m, const char *path)
+{
+    char beside[4096], fresh[4110], *real = realpath(path, NULL);
+    struct stat st;
+    struct err ignored;
+    bool ok = real && expert_pack_path(beside, sizeof beside, m, NULL, &ignored);
+    if (ok && lstat(beside, &st) == 0 && !S_ISLNK(st.st_mode)) {
+        struct stat other;
+        if (stat(path, &other) != 0 || other.st_ino != st.st_ino || other.st_dev != st.st_dev)
+            printf("%s is there as well: the engine takes that one\n", beside);
+        ok = false;
+    }
+    if (ok) {
+        snprintf(fresh, sizeof fresh, "%s.link", beside);
+        unlink(fresh);
+        if (symlink(real, fresh) != 0 || rename(fresh, beside) != 0)
+            printf("no link at %s: %s; put one there, the engine looks for it\n", beside, strerror(errno));
+        else
+            printf("%s leads to it\n", beside);
+    }
+    free(real);
+}
+
 static bool write_file(const struct options *o, const struct model *m, struct err *e)
 {
     struct shown s = {.terminal = isatty(STDOUT_FILENO), .began = clock_ms(), .last = clock_ms()};
@@ -76,14 +103,15 @@ static bool write_file(const struct options *o, const struct model *m, struct er
     end_line(&s);
     if (!ok)
         return false;
-    if (there) {
+    if (there)
         printf("%s is there already\n", path);
-        return true;
-    }
-    if (s.p.records_kept)
+    if (!there && s.p.records_kept)
         printf("%" PRIu64 " of %" PRIu64 " experts were there from an earlier run\n", s.p.records_kept,
                s.p.records_total);
-    printf("%s: %.2f GB in %.1f s\n", path, (double)s.p.bytes_total / 1e9, (clock_ms() - s.began) / 1000);
+    if (!there)
+        printf("%s: %.2f GB in %.1f s\n", path, (double)s.p.bytes_total / 1e9, (clock_ms() - s.began) / 1000);
+    if (o->output)
+        link_beside(m, path);
     return true;
 }
 

@@ -1,7 +1,7 @@
 // sluice pack: the sidecar, a kill in the middle, a full disk, and what info says of it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, statSync, truncateSync } from "node:fs";
+import { cpSync, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, realpathSync, statSync, truncateSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { once } from "node:events";
 import test from "node:test";
@@ -59,8 +59,8 @@ test("a pack that is killed goes on where it was", async (t) => {
 });
 
 test("SIGINT leaves what the next run takes up", async (t) => {
-  const out = join(folder(t), "out");
-  const child = start(["pack", demo, "--output", out], { stdio: ["ignore", "ignore", "pipe"] });
+  const { model } = copy(t), out = join(folder(t), "out");
+  const child = start(["pack", model, "--output", out], { stdio: ["ignore", "ignore", "pipe"] });
   const part = join(out, "model.safetensors.experts.part");
   let err = "";
   child.stderr.on("data", (d) => (err += d));
@@ -68,8 +68,20 @@ test("SIGINT leaves what the next run takes up", async (t) => {
   child.kill("SIGINT");
   const [code] = child.exitCode === null ? await once(child, "exit") : [child.exitCode];
   if (code !== 0) assert.match(err, /run it again to go on/); // or it was faster than the signal
-  await ok(["pack", demo, "--output", out]);
+  await ok(["pack", model, "--output", out]);
   assert.ok(existsSync(join(out, "model.safetensors.experts")));
+});
+
+test("a packed file elsewhere is found by its link beside the model", async (t) => {
+  const { model, sidecar } = copy(t), out = join(folder(t), "fast");
+  assert.match(await ok(["pack", model, "--output", out]), /leads to it/);
+  assert.equal(readlinkSync(sidecar), join(realpathSync(out), "model.safetensors.experts"));
+  assert.equal((await facts(model)).packed.state, "used");
+  await ok(["pack", model, "--output", out]); // once more: the link is there
+  unlinkSync(sidecar);
+  await ok(["pack", model]); // a file of its own now, which a link does not replace
+  assert.match(await ok(["pack", model, "--output", out]), /is there as well/);
+  assert.ok(!lstatSync(sidecar).isSymbolicLink());
 });
 
 test("a full disk is told before anything is written", async (t) => {
