@@ -198,6 +198,8 @@ test('every failure has Anthropic\'s shape', async () => {
   shape(await s.json('POST', '/v1/messages', '{', { 'content-type': 'application/json' }), 400, 'invalid_request_error');
   shape(await s.json('POST', '/v1/messages', '{}', { 'content-type': 'text/plain' }), 415, 'invalid_request_error');
   shape(await ask({ messages: [{ role: 'user', content: 'x'.repeat(17 << 20) }] }), 413, 'request_too_large');
+  shape(await s.json('POST', '/v1/messages', Buffer.alloc(33 << 20, 'x'), { 'content-type': 'application/json' }), 413, 'request_too_large');
+  shape(await s.json('POST', '/v1/messages/count_tokens', Buffer.alloc(33 << 20, 'x'), { 'content-type': 'application/json' }), 413, 'request_too_large');
   shape(await ask({ messages: [user] }, { 'anthropic-version': '2023-01-01' }), 400, 'invalid_request_error');
   shape(await ask(say({ refuse: 'busy' })), 503, 'overloaded_error');
   const limit = await ask(say({ refuse: 'limit' }));
