@@ -45,6 +45,18 @@ test('404 for an unknown path, 405 with Allow for a wrong method', async () => {
   assert.equal(o.headers.get('allow'), 'GET, HEAD');
 });
 
+test('what nginx answers itself has the same form', async () => {
+  for (const [method, path, status, code] of [['GET', '/nothing.here', 404, 'not_found'], ['POST', '/nothing', 404, 'not_found'],
+    ['POST', '/tokenize/', 404, 'not_found'], ['DELETE', '/', 405, 'method_not_allowed']]) {
+    const r = await s.json(method, path);
+    assert.equal(r.status, status, `${method} ${path}: ${r.text}`);
+    assert.deepEqual(Object.keys(r.body.error).sort(), ['code', 'message', 'param', 'request_id', 'type']);
+    assert.equal(r.body.error.code, code);
+    assert.equal(r.headers.get('x-request-id'), r.body.error.request_id);
+    if (status === 405) assert.equal(r.headers.get('allow'), 'GET, HEAD');
+  }
+});
+
 test('HEAD is GET without a body', async () => {
   const r = await s.request('HEAD', '/v1/models');
   assert.equal(r.status, 200);
