@@ -32,6 +32,8 @@ struct backend_params {
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are where the plan
      * says. The store outlives the backend, whose owner thread is the store's. */
     struct expert_store *experts;
+    uint64_t device_experts; /* backends that split: device bytes for routed experts, all of which lie in host memory as well;
+                                0, or enough for all: they lie on the device only */
     bool streams; /* for estimate: experts will come from a store that is not there yet; weights are those of the plan */
     /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values are
      * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
@@ -81,6 +83,9 @@ struct backend_counters { /* since open; written by the owner thread only */
     uint64_t weight_bytes_read; /* packed bytes that the steps had to read: dense once, distinct experts once per step */
     uint64_t kv_bytes_read;
     uint64_t step_ns;           /* time inside step() */
+    /* backends that split: distinct experts of steps found on the device and not, bytes of the latter read over the bus, and
+     * bytes copied to the device for later steps */
+    uint64_t expert_hits, expert_misses, expert_bus_bytes, expert_copied_bytes;
 };
 
 struct backend_device { /* what computes, before anything is opened on it */

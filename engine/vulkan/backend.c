@@ -46,6 +46,7 @@ static void backend_close(struct backend **b)
         for (int i = 0; i < (*b)->n_recorded; i++) {
             gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
         }
+        expert_slots_close(&(*b)->slots, &(*b)->gpu);
         work_close(*b);
     }
     heap_fini(&(*b)->work.heap, &(*b)->gpu);
@@ -76,10 +77,20 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     if (b->sizes.expert > USED_WORDS * 32) {
         err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert, USED_WORDS * 32);
         backend_close(&b);
-    } else if (!device_model_plan(&b->model, plan, e) || !work_plan(b, e)) {
+    } else if (!device_model_plan(&b->model, plan, p->device_experts, e) || !work_plan(b, e)) {
         backend_close(&b);
     }
     return b;
+}
+
+static bool open_experts_apart(struct backend *b, struct err *e)
+{
+    struct device_model *m = &b->model;
+    if (m->n_slots == 0) {
+        return true;
+    }
+    return heap_commit(&m->host, &b->gpu, GPU_UPLOAD, "experts in host memory", e) &&
+           heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
 static struct backend *backend_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
@@ -100,7 +111,7 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     if (!gpu_open(&b->gpu, p->cache_dir, e)) {
         goto fail;
     }
-    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->work.heap) + heap_planned_bytes(&b->kv_heap) +
+    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->model.slots) + heap_planned_bytes(&b->work.heap) + heap_planned_bytes(&b->kv_heap) +
                     heap_planned_bytes(&b->state_heap);
     gpu_memory_free(&b->gpu, &available, &total);
     if (need > available) {
@@ -108,7 +119,7 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
                 (double)available / (1u << 30), (double)total / (1u << 30));
         goto fail;
     }
-    if (!heap_commit(&b->model.heap, &b->gpu, "weights", e) || !work_open(b, e)) {
+    if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_experts_apart(b, e) || !work_open(b, e)) {
         goto fail;
     }
     log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f state_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
@@ -176,13 +187,19 @@ static bool backend_copy_state(struct backend *b, int32_t from, int32_t to, stru
 static void memory_of(const struct backend *b, bool planned, struct backend_memory *m)
 {
     *m = (struct backend_memory){0};
-    m->weights = planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes;
+    const uint64_t slots = planned ? heap_planned_bytes(&b->model.slots) : b->model.slots.bytes;
+    const uint64_t apart = planned ? heap_planned_bytes(&b->model.host) : b->model.host.bytes;
+    const uint64_t table = expert_slots_table_bytes(&b->model, b->plan);
+    m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
     m->work = planned ? heap_planned_bytes(&b->work.heap) : b->work.heap.bytes;
     m->device = m->weights + m->kv + m->state + m->work;
     m->host = planned ? work_host_bytes(b) : b->step.buffer.size + b->result.buffer.size + b->result.whole.size;
+    m->host += table;
     m->work += m->host;
+    m->weights += apart;
+    m->host += apart;
 }
 
 static void backend_memory(const struct backend *b, struct backend_memory *m)
@@ -204,6 +221,10 @@ static bool backend_estimate(const struct model_plan *plan, const struct backend
 static void backend_counters(const struct backend *b, struct backend_counters *c)
 {
     *c = b->counters;
+    c->expert_hits = b->slots.hits;
+    c->expert_misses = b->slots.misses;
+    c->expert_bus_bytes = b->slots.bus_bytes;
+    c->expert_copied_bytes = b->slots.copied_bytes;
 }
 
 static const char *backend_device_name(const struct backend *b)
@@ -253,6 +274,7 @@ bool vulkan_is_software(void)
 
 const struct backend_ops vulkan_backend = {
     .name = "vulkan",
+    .splits = true,
     .open = backend_open,
     .close = backend_close,
     .step = vulkan_step_run,

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/model/backend.h"
 #include "engine/vulkan/device_model.h"
+#include "engine/vulkan/expert_slots.h"
 #include "engine/vulkan/profile.h"
 
 #define STEP_HEAD_ROWS 64 /* logits of so many rows at a time */
@@ -93,6 +94,7 @@ struct backend {
     const struct model_plan *plan;
     struct backend_params params;
     struct device_model model;
+    struct expert_slots slots;
     struct work work;
     struct sizes sizes;
     struct heap kv_heap, state_heap;

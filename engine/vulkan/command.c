@@ -69,7 +69,7 @@ fail:
     return false;
 }
 
-bool gpu_run(struct gpu *g, VkCommandBuffer c, struct err *e)
+bool gpu_submit(struct gpu *g, VkCommandBuffer c, struct err *e)
 {
     if (g->lost) {
         return err_set(e, ERR_DEVICE, "the GPU was lost");
@@ -86,7 +86,12 @@ bool gpu_run(struct gpu *g, VkCommandBuffer c, struct err *e)
                            .pSignalSemaphores = &g->timeline};
     VKTRY(vkQueueSubmit(g->queue, 1, &submit, VK_NULL_HANDLE));
     g->submitted = value;
-    return wait_for(g, value, e);
+    return true;
 fail:
     return false;
+}
+
+bool gpu_run(struct gpu *g, VkCommandBuffer c, struct err *e)
+{
+    return gpu_submit(g, c, e) && wait_for(g, g->submitted, e);
 }

@@ -1,6 +1,7 @@
 /* Which tensors of a plan go to the device, and how they are laid out there. */
 #include "engine/vulkan/device_model.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,15 @@ static bool plan_delta_net(struct heap *h, const struct delta_net_plan *p, struc
            plan_matrix(h, &p->w_out, &l->wo, e);
 }
 
+static bool layouts_of_gate_up(const struct weight *gate, const struct weight *up, struct device_layout *l, struct err *e)
+{
+    struct device_layout other;
+    if (!device_layout_of(gate, l, e) || !device_layout_of(up, &other, e)) {
+        return false;
+    }
+    return device_layout_equal(l, &other) || err_set(e, ERR_UNSUPPORTED, "%s and %s are packed differently", gate->name, up->name);
+}
+
 /* Gates and ups in one stack, so that one address reaches both. */
 static bool plan_gate_up(struct heap *h, const struct weight *gate, const struct weight *up, const struct vector *b_gate,
                          const struct vector *b_up, struct device_mlp *m, struct err *e)
@@ -164,12 +174,9 @@ static bool plan_gate_up(struct heap *h, const struct weight *gate, const struct
     const struct weight *w[2] = {gate, up};
     const struct vector *bias[2] = {b_gate, b_up};
     const int64_t rows[2] = {(int64_t)gate->n_matrix * gate->rows, (int64_t)up->n_matrix * up->rows};
-    struct device_layout a, b;
-    if (!device_layout_of(gate, &a, e) || !device_layout_of(up, &b, e)) {
+    struct device_layout layout;
+    if (!layouts_of_gate_up(gate, up, &layout, e)) {
         return false;
-    }
-    if (!device_layout_equal(&a, &b)) {
-        return err_set(e, ERR_UNSUPPORTED, "%s and %s are packed differently", gate->name, up->name);
     }
     if (!device_matrix_plan(h, w, 2, &m->gate_up, e) || !plan_biases(h, bias, rows, 2, &m->b_gate_up, e)) {
         return false;
@@ -185,35 +192,132 @@ static bool plan_mlp(struct heap *h, const struct mlp_plan *p, struct device_mlp
            plan_vector(h, &p->b_down, &m->b_down, e);
 }
 
-static bool plan_moe(struct heap *h, const struct moe_plan *p, struct device_layer *l, struct err *e)
+/* Rows of records: an expert's gate, then its up. */
+static void fill_records(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+{
+    const struct device_experts *x = p->sources[source];
+    const int64_t rows = x->gate->rows;
+    for (int64_t i = first, here; i < first + n; i += here, out += here * p->row_bytes) {
+        const int64_t expert = i / (2 * rows), row = i % rows;
+        here = rows - row < first + n - i ? rows - row : first + n - i;
+        device_layout_rows(i / rows % 2 ? x->up : x->gate, p->extra, p->plane, expert * rows + row, here, out);
+    }
+}
+
+/* Routed experts in host memory and in slots; which: 0 records, 1 down. */
+static bool plan_apart(struct device_model *d, struct device_experts *x, int which, struct device_matrix *m,
+                       const struct weight *w, struct err *e)
+{
+    const int64_t rows = (int64_t)w->rows * (which ? 1 : 2);
+    m->rows = (uint32_t)w->rows;
+    m->n_matrix = (uint32_t)w->n_matrix;
+    for (int plane = 0; plane < DEVICE_PLANES; plane++) {
+        struct heap_part part = {.address = &x->host[which][plane],
+                                 .fill = which ? fill_rows : fill_records,
+                                 .sources = {which ? (const void *)w : (const void *)x},
+                                 .rows = {rows * w->n_matrix},
+                                 .extra = &m->layout,
+                                 .plane = plane,
+                                 .row_bytes = m->layout.row_bytes[plane]};
+        struct heap_part slots = {.address = &x->slot[which][plane]};
+        x->each[which][plane] = (uint64_t)rows * part.row_bytes;
+        if (part.row_bytes == 0) {
+            continue;
+        }
+        if (x->each[which][plane] % 16) {
+            return err_set(e, ERR_UNSUPPORTED, "%s: experts of %" PRId64 " rows can't lie apart", w->name, rows);
+        }
+        part.bytes = x->each[which][plane] * (uint64_t)w->n_matrix;
+        slots.bytes = x->each[which][plane] * (uint64_t)d->n_slots;
+        if (!heap_plan(&d->host, &part, e) || !heap_plan(&d->slots, &slots, e)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool plan_experts_apart(struct device_model *d, const struct moe_plan *p, struct device_layer *l, struct err *e)
 {
     struct device_mlp *m = &l->mlp;
-    return plan_gate_up(h, &p->gate, &p->up, &p->b_gate, &p->b_up, m, e) && plan_matrix(h, &p->down, &m->down, e) &&
-           plan_vector(h, &p->b_down, &m->b_down, e) && plan_matrix(h, &p->router, &l->router, e) &&
+    const struct vector *bias[2] = {&p->b_gate, &p->b_up};
+    const int64_t rows[2] = {(int64_t)p->gate.n_matrix * p->gate.rows, (int64_t)p->up.n_matrix * p->up.rows};
+    l->apart.gate = &p->gate;
+    l->apart.up = &p->up;
+    l->apart.down = &p->down;
+    m->d_ff = (uint32_t)p->gate.rows;
+    return layouts_of_gate_up(&p->gate, &p->up, &m->gate_up.layout, e) && device_layout_of(&p->down, &m->down.layout, e) &&
+           plan_apart(d, &l->apart, 0, &m->gate_up, &p->gate, e) && plan_apart(d, &l->apart, 1, &m->down, &p->down, e) &&
+           plan_biases(&d->heap, bias, rows, 2, &m->b_gate_up, e);
+}
+
+/* Device bytes of one expert. */
+static uint64_t expert_bytes(const struct moe_plan *p)
+{
+    const struct weight *w[3] = {&p->gate, &p->up, &p->down};
+    struct device_layout l;
+    struct err ignored = {0};
+    uint64_t sum = 0;
+    for (int i = 0; i < 3; i++) {
+        if (device_layout_of(w[i], &l, &ignored)) {
+            sum += ((uint64_t)l.row_bytes[0] + l.row_bytes[1] + l.row_bytes[2]) * (uint64_t)w[i]->rows;
+        }
+    }
+    return sum;
+}
+
+/* How many slots of every layer the bytes make; 0: all experts fit. */
+static bool count_slots(struct device_model *m, const struct model_plan *plan, uint64_t bytes, struct err *e)
+{
+    uint64_t one = 0, rounding = 0; /* a slot in each layer */
+    int32_t most = 0;
+    for (int i = 0; i < plan->n_layer; i++) {
+        const struct moe_plan *p = &plan->layers[i].moe;
+        if (plan->layers[i].ffn == FFN_MOE) {
+            one += expert_bytes(p);
+            rounding += 2 * DEVICE_PLANES * (uint64_t)256; /* of the heap's parts */
+            most = p->n_expert > most ? p->n_expert : most;
+        }
+    }
+    if (bytes == 0 || one == 0 || bytes >= one * (uint64_t)most + rounding) {
+        return true;
+    }
+    m->n_slots = bytes > rounding ? (int32_t)((bytes - rounding) / one) : 0;
+    return m->n_slots > 0 || err_set(e, ERR_LIMIT, "%" PRIu64 " bytes of device memory for experts; one of each layer takes %" PRIu64,
+                                     bytes, one + rounding);
+}
+
+static bool plan_moe(struct device_model *d, const struct moe_plan *p, struct device_layer *l, struct err *e)
+{
+    struct heap *h = &d->heap;
+    struct device_mlp *m = &l->mlp;
+    bool placed = d->n_slots ? plan_experts_apart(d, p, l, e)
+                             : plan_gate_up(h, &p->gate, &p->up, &p->b_gate, &p->b_up, m, e) && plan_matrix(h, &p->down, &m->down, e);
+    return placed && plan_vector(h, &p->b_down, &m->b_down, e) && plan_matrix(h, &p->router, &l->router, e) &&
            plan_vector(h, &p->router_bias, &l->router_bias, e) && plan_vector(h, &p->select_bias, &l->select_bias, e) &&
            plan_matrix(h, &p->shared_gate, &l->shared_gate, e) && (!p->has_shared || plan_mlp(h, &p->shared, &l->shared, e));
 }
 
-static bool plan_layer(struct heap *h, const struct layer_plan *p, struct device_layer *l, struct err *e)
+static bool plan_layer(struct device_model *d, const struct layer_plan *p, struct device_layer *l, struct err *e)
 {
+    struct heap *h = &d->heap;
     if (!plan_vector(h, &p->mixer_norm, &l->mixer_norm, e) || !plan_vector(h, &p->ffn_norm, &l->ffn_norm, e) ||
         !(p->mixer == MIXER_ATTENTION ? plan_attention(h, &p->attention, l, e) : plan_delta_net(h, &p->delta_net, l, e))) {
         return false;
     }
-    return p->ffn == FFN_MOE ? plan_moe(h, &p->moe, l, e) : plan_mlp(h, &p->dense, &l->mlp, e);
+    return p->ffn == FFN_MOE ? plan_moe(d, &p->moe, l, e) : plan_mlp(h, &p->dense, &l->mlp, e);
 }
 
-bool device_model_plan(struct device_model *m, const struct model_plan *plan, struct err *e)
+bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes, struct err *e)
 {
     m->layers = calloc((size_t)plan->n_layer, sizeof *m->layers);
     if (!m->layers) {
         return err_set(e, ERR_NOMEM, "no memory for %d layers", plan->n_layer);
     }
-    if (!plan_matrix(&m->heap, &plan->embed, &m->embed, e)) {
+    if (!count_slots(m, plan, slot_bytes, e) || !plan_matrix(&m->heap, &plan->embed, &m->embed, e)) {
         return false;
     }
     for (int i = 0; i < plan->n_layer; i++) {
-        if (!plan_layer(&m->heap, &plan->layers[i], &m->layers[i], e)) {
+        if (!plan_layer(m, &plan->layers[i], &m->layers[i], e)) {
             return err_prefix(e, "layer %d", i);
         }
     }
@@ -226,6 +330,8 @@ bool device_model_plan(struct device_model *m, const struct model_plan *plan, st
 void device_model_fini(struct device_model *m, struct gpu *g)
 {
     heap_fini(&m->heap, g);
+    heap_fini(&m->host, g);
+    heap_fini(&m->slots, g);
     free(m->layers);
     memset(m, 0, sizeof *m);
 }

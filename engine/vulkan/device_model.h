@@ -25,6 +25,17 @@ struct device_delta_net {
     VkDeviceAddress conv, a_log, dt_bias, norm;
 };
 
+/* Routed experts that lie apart: all of them in host memory, which shaders read over the bus, and some in slots of the
+ * device as well. A record is the rows of an expert's gate, then those of its up; its down matrix follows in planes of
+ * its own. */
+struct device_experts {
+    const struct weight *gate, *up, *down; /* for the upload */
+    VkDeviceAddress host[2][DEVICE_PLANES]; /* of expert 0: [0] records, [1] down */
+    VkDeviceAddress slot[2][DEVICE_PLANES]; /* of slot 0 */
+    uint64_t each[2][DEVICE_PLANES];        /* bytes of one expert; 0: no such plane */
+    VkDeviceAddress table;                  /* where each expert is now (shaders/quant.glsl); 0: all lie in device_mlp */
+};
+
 struct device_layer {
     VkDeviceAddress mixer_norm, ffn_norm;
     struct device_matrix qkv[3]; /* one stack where q, k, v are packed alike (n_qkv 1), else each alone */
@@ -35,6 +46,7 @@ struct device_layer {
     VkDeviceAddress bo;
     struct device_delta_net delta_net; /* recurrent layers, instead of the above but the norms and wo */
     struct device_mlp mlp;       /* dense or routed */
+    struct device_experts apart;
     struct device_matrix router, shared_gate;
     VkDeviceAddress router_bias, select_bias;
     struct device_mlp shared;
@@ -47,10 +59,14 @@ struct device_model {
     struct device_matrix embed, head;
     VkDeviceAddress final_norm;
     struct heap heap;
+    /* experts apart */
+    int32_t n_slots;  /* of each layer with experts; 0: no experts lie apart */
+    struct heap host, slots;
 };
 
-/* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload. */
-bool device_model_plan(struct device_model *m, const struct model_plan *plan, struct err *e);
+/* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload. slot_bytes: of device memory that
+ * routed experts may take; 0, or enough for all of them: they lie with the other weights. ERR_LIMIT: not one slot a layer. */
+bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes, struct err *e);
 /* Notes a stack of n (<= HEAP_SOURCES) matrices packed alike, one below the other, as one matrix; fills its layout now, its
  * addresses with heap_commit. w must outlive the upload. */
 bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e);

@@ -111,6 +111,8 @@ bool gpu_command_end(struct gpu *g, VkCommandBuffer c, struct err *e);
 void gpu_command_free(struct gpu *g, VkCommandBuffer *c); /* accepts NULL; not while it runs */
 /* All that came before is done and seen by shaders and copies that come after. */
 void gpu_barrier(VkCommandBuffer c);
+/* Submits without waiting; what is submitted later comes after it where a barrier says so. */
+bool gpu_submit(struct gpu *g, VkCommandBuffer c, struct err *e);
 /* Submits and waits; spins for a moment first, since a step is shorter than a wake-up. */
 bool gpu_run(struct gpu *g, VkCommandBuffer c, struct err *e);
 

@@ -1,12 +1,16 @@
 /* Planning, allocation and upload of long-lived device memory. */
 #include "engine/vulkan/heap.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ALIGN 256u
 #define BUFFER_BYTES (2048ull << 20) /* aim; larger parts get a buffer of their own */
-#define STAGE_BYTES (8ull << 20)     /* each of two */
+#define STAGE_BYTES (32ull << 20)    /* each of two */
+#define FILLERS 8                    /* threads at most that turn the file's layout into the device's */
+#define FILL_BYTES (1 << 20)         /* worth a thread */
 
 bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e)
 {
@@ -68,24 +72,13 @@ static bool stage_submit(struct gpu *g, struct stage *s, struct err *e)
     if (!c) {
         return true;
     }
-    VKTRY(vkEndCommandBuffer(c));
-    uint64_t value = g->submitted + 1;
-    VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-                                              .signalSemaphoreValueCount = 1,
-                                              .pSignalSemaphoreValues = &value};
-    VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                           .pNext = &timeline,
-                           .commandBufferCount = 1,
-                           .pCommandBuffers = &c,
-                           .signalSemaphoreCount = 1,
-                           .pSignalSemaphores = &g->timeline};
-    VKTRY(vkQueueSubmit(g->queue, 1, &submit, VK_NULL_HANDLE));
-    g->submitted = s->value[s->now] = value;
+    if (!gpu_command_end(g, c, e) || !gpu_submit(g, c, e)) {
+        return false;
+    }
+    s->value[s->now] = g->submitted;
     s->now ^= 1;
     s->used = 0;
     return true;
-fail:
-    return false;
 }
 
 /* Makes the current half writable and its command open. */
@@ -109,6 +102,45 @@ fail:
     return false;
 }
 
+struct share { /* one thread's rows */
+    const struct heap_part *part;
+    int source;
+    int64_t first, n;
+    uint8_t *out;
+};
+
+static void *fill_share(void *context)
+{
+    const struct share *s = context;
+    s->part->fill(s->part, s->source, s->first, s->n, s->out);
+    return NULL;
+}
+
+/* What bounds a load is this: unpacking and page faults, one core's worth of them. A share whose thread can't be had is
+ * filled here. */
+static void fill(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+{
+    pthread_t threads[FILLERS];
+    struct share shares[FILLERS];
+    int64_t wanted = n * p->row_bytes / FILL_BYTES, cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int count = (int)(wanted < 1 ? 1 : wanted > FILLERS ? FILLERS : wanted), started = 1;
+    count = cores < count ? (int)cores : count;
+    for (int i = 0; i < count; i++) {
+        int64_t from = n * i / count, to = n * (i + 1) / count;
+        shares[i] = (struct share){p, source, first + from, to - from, out + from * p->row_bytes};
+    }
+    while (started < count && pthread_create(&threads[started], NULL, fill_share, &shares[started]) == 0) {
+        started++;
+    }
+    fill_share(&shares[0]);
+    for (int i = started; i < count; i++) {
+        fill_share(&shares[i]);
+    }
+    for (int i = 1; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
 static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const struct heap_part *p, struct err *e)
 {
     VkBuffer to = h->buffers[p->buffer].buffer;
@@ -127,7 +159,7 @@ static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const st
             }
             n = n < room ? n : room;
             struct gpu_buffer *half = &s->half[s->now];
-            p->fill(p, i, row, n, (uint8_t *)half->map + s->used);
+            fill(p, i, row, n, (uint8_t *)half->map + s->used);
             VkBufferCopy copy = {.srcOffset = s->used, .dstOffset = at, .size = (uint64_t)n * p->row_bytes};
             vkCmdCopyBuffer(s->command[s->now], half->buffer, to, 1, &copy);
             s->used += (copy.size + 15) / 16 * 16;
@@ -136,6 +168,22 @@ static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const st
         }
     }
     return true;
+}
+
+/* Memory that the host sees is written where it lies. */
+static void write_parts(struct heap *h)
+{
+    for (int i = 0; i < h->n_parts; i++) {
+        const struct heap_part *p = &h->parts[i];
+        uint8_t *at = (uint8_t *)h->buffers[p->buffer].map + p->offset;
+        for (int k = 0; p->fill && k < HEAP_SOURCES && p->sources[k]; k++) {
+            fill(p, k, 0, p->rows[k], at);
+            at += p->rows[k] * p->row_bytes;
+        }
+        if (!p->fill) {
+            memset(at, 0, p->bytes);
+        }
+    }
 }
 
 static bool upload(struct heap *h, struct gpu *g, struct err *e)
@@ -164,7 +212,7 @@ static bool upload(struct heap *h, struct gpu *g, struct err *e)
     return ok;
 }
 
-bool heap_commit(struct heap *h, struct gpu *g, const char *name, struct err *e)
+bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const char *name, struct err *e)
 {
     bool ok = false;
     uint64_t limit = g->caps.max_allocation < BUFFER_BYTES ? g->caps.max_allocation / ALIGN * ALIGN : BUFFER_BYTES;
@@ -176,7 +224,7 @@ bool heap_commit(struct heap *h, struct gpu *g, const char *name, struct err *e)
     }
     int n = place(h, limit, sizes);
     for (; h->n_buffers < n; h->n_buffers++) {
-        if (!gpu_buffer_create(g, GPU_LOCAL, sizes[h->n_buffers], name, &h->buffers[h->n_buffers], e)) {
+        if (!gpu_buffer_create(g, where, sizes[h->n_buffers], name, &h->buffers[h->n_buffers], e)) {
             goto out;
         }
         h->bytes += sizes[h->n_buffers];
@@ -184,7 +232,12 @@ bool heap_commit(struct heap *h, struct gpu *g, const char *name, struct err *e)
     for (int i = 0; i < h->n_parts; i++) {
         *h->parts[i].address = h->buffers[h->parts[i].buffer].address + h->parts[i].offset;
     }
-    ok = upload(h, g, e);
+    if (where == GPU_LOCAL) {
+        ok = upload(h, g, e);
+    } else {
+        write_parts(h);
+        ok = true;
+    }
 out:
     free(sizes);
     return ok;

@@ -14,7 +14,8 @@
 struct heap_part {
     uint64_t bytes;
     VkDeviceAddress *address; /* filled by heap_commit */
-    /* Writes `n` rows from row `first` of source i to out; NULL: the part is cleared. */
+    /* Writes `n` rows from row `first` of source i to out; NULL: the part is cleared. Called by several threads at once
+     * for different rows. */
     void (*fill)(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out);
     const void *sources[HEAP_SOURCES]; /* one below the other */
     const void *extra;
@@ -36,7 +37,8 @@ struct heap {
 
 bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e);
 uint64_t heap_planned_bytes(const struct heap *h);
-bool heap_commit(struct heap *h, struct gpu *g, const char *name, struct err *e);
+/* where: GPU_LOCAL, or GPU_UPLOAD for memory of the host that shaders reach over the bus (filled without staging). */
+bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const char *name, struct err *e);
 /* Buffer and offset of an address inside the heap, for copies. */
 bool heap_locate(const struct heap *h, VkDeviceAddress a, VkBuffer *buffer, uint64_t *offset);
 void heap_fini(struct heap *h, struct gpu *g); /* accepts a zeroed struct */

@@ -148,7 +148,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
         uint64_t x, norm, h, bias, logits, select_bias, rows_at, ids, weights, used;
         uint32_t rows, n_chunk, up_at, router_stride;
         float eps, scale;
-    } push = {planes_of(m), w->x, l->ffn_norm, op->h, op->m->b_gate_up, w->router, l->select_bias, r->b->step.at_rows, w->ids,
+    } push = {op->moe ? expert_planes_of(l, m) : planes_of(m), w->x, l->ffn_norm, op->h, op->m->b_gate_up, w->router, l->select_bias, r->b->step.at_rows, w->ids,
               w->weights, used_of(r, op->index), m->rows, m->layout.n_chunk, m->rows * m->n_matrix, r->b->sizes.expert,
               r->b->plan->norm_eps, op->moe ? op->moe->scale : 1};
     struct dispatch d = {.shader = "moe_up", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
@@ -159,6 +159,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     d.spec[6] = op->m->b_gate_up != 0;
     d.spec[7] = op->moe != NULL;
     d.spec[8] = op->route;
+    d.spec[29] = op->moe && l->apart.table;
     d.spec[26] = (uint32_t)r->b->plan->d_model;
     spec_format(d.spec, m);
     dispatch_op(r, &d);
@@ -174,7 +175,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
         struct push_planes down;
         uint64_t h, y, bias, weights, ids, token_rows;
         uint32_t rows, n_chunk, y_stride, weights_stride;
-    } push = {planes_of(m), op->h, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows,
+    } push = {op->moe ? expert_planes_of(op->layer, m) : planes_of(m), op->h, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows,
               m->layout.n_chunk, r->b->sizes.d, n_used};
     struct dispatch d = {.shader = "moe_down", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
                          .x = walk.groups, .y = r->n_rows, .z = 1};
@@ -182,6 +183,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     d.spec[5] = n_used;
     d.spec[6] = op->m->b_down != 0;
     d.spec[7] = op->moe ? 0 : op->gate ? 2 : 1;
+    d.spec[29] = op->moe && op->layer->apart.table;
     spec_format(d.spec, m);
     dispatch_op(r, &d);
 }

@@ -199,6 +199,9 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     count(b, &exact);
     publish(b, s, rows);
+    if (b->model.n_slots && !expert_slots_step(&b->slots, &b->gpu, &b->model, b->plan, b->result.used, USED_WORDS, exact.n_rows, e)) {
+        return false;
+    }
     b->counters.step_ns += clock_ns() - start;
     return true;
 }

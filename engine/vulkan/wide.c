@@ -28,6 +28,7 @@ void record_halves(struct recorder *r, const struct halves_op *op)
 
 struct matmul { /* one dispatch of matmul.comp */
     const struct device_matrix *w;
+    const struct device_layer *experts; /* routed: the layer that they belong to; else NULL */
     const char *label;
     VkDeviceAddress x, rest, y, bias;
     uint32_t mode, n_x, y_stride, per_row, up_at, tile_n;
@@ -42,7 +43,7 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
         struct push_planes w;
         uint64_t x, rest, y, bias, tiles, n_tiles, sorted;
         uint32_t rows, n_chunk, y_stride, n_x, up_at, pad;
-    } push = {planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
+    } push = {m->experts ? expert_planes_of(m->experts, m->w) : planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
               m->y_stride, m->n_x, m->up_at, 0};
     const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS && !m->max_tiles; /* experts would load x too often */
     uint32_t tile_m = few ? TILE_M_FEW : r->b->tuning.wide_m, split = few ? FEW_SPLIT : 1, tile_rows = m->mode == 1 ? tile_m / 2 : tile_m;
@@ -56,6 +57,7 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
                          .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(m->w->rows, tile_rows), .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, m->tile_n), .z = 1};
     d.spec[12] = m->w->layout.n_chunk % 2;
+    d.spec[29] = m->experts && m->experts->apart.table;
     spec_format(d.spec, m->w);
     dispatch_op(r, &d);
     r->last = m->label;
@@ -117,11 +119,11 @@ void record_wide_mlp(struct recorder *r, const struct mlp_op *op)
         record_sort(r, op->moe, tile_n, pairs);
         record_barrier(r);
     }
-    record_matmul(r, &(struct matmul){.w = &op->m->gate_up, .label = "wide_up", .x = w->xh, .y = op->h, .bias = op->m->b_gate_up, .mode = 1, .n_x = pairs, .y_stride = h_stride,
+    record_matmul(r, &(struct matmul){.w = &op->m->gate_up, .experts = op->moe ? op->layer : NULL, .label = "wide_up", .x = w->xh, .y = op->h, .bias = op->m->b_gate_up, .mode = 1, .n_x = pairs, .y_stride = h_stride,
                                       .per_row = n_used, .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
                                       .tile_n = tile_n, .max_tiles = max_tiles, .clamp = op->clamp});
     record_barrier(r);
-    record_matmul(r, &(struct matmul){.w = &op->m->down, .label = "wide_down", .x = op->h, .y = w->parts_down,
+    record_matmul(r, &(struct matmul){.w = &op->m->down, .experts = op->moe ? op->layer : NULL, .label = "wide_down", .x = op->h, .y = w->parts_down,
                                       .mode = 2, .n_x = pairs, .y_stride = op->m->down.rows, .per_row = 1, .tile_n = tile_n,
                                       .max_tiles = max_tiles});
     record_barrier(r);

@@ -217,9 +217,9 @@ static bool delta_steps_fit(const struct backend *b)
 bool work_open(struct backend *b, struct err *e)
 {
     b->delta_steps = delta_steps_fit(b);
-    return heap_commit(&b->work.heap, &b->gpu, "work", e) &&
-           (b->kv_heap.n_parts == 0 || heap_commit(&b->kv_heap, &b->gpu, "kv", e)) &&
-           (b->state_heap.n_parts == 0 || heap_commit(&b->state_heap, &b->gpu, "states", e)) && step_open(b, e) && result_open(b, e);
+    return heap_commit(&b->work.heap, &b->gpu, GPU_LOCAL, "work", e) &&
+           (b->kv_heap.n_parts == 0 || heap_commit(&b->kv_heap, &b->gpu, GPU_LOCAL, "kv", e)) &&
+           (b->state_heap.n_parts == 0 || heap_commit(&b->state_heap, &b->gpu, GPU_LOCAL, "states", e)) && step_open(b, e) && result_open(b, e);
 }
 
 bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e)

@@ -68,7 +68,7 @@ uint row_of(uint matrix, uint i)
 {
     if (MODE == 1) {
         uint r = gl_WorkGroupID.x * (TM / 2) + i % (TM / 2);
-        return matrix + min(r, p.rows - 1) + (i < TM / 2 ? 0 : p.up_at);
+        return matrix + min(r, p.rows - 1) + (i < TM / 2 ? 0 : APART ? p.rows : p.up_at);
     }
     return matrix + min(gl_WorkGroupID.x * TM + i, p.rows - 1);
 }
@@ -135,13 +135,16 @@ void write_pair(uint matrix, uint col, uint r, uint first)
 
 void main()
 {
-    uint matrix = 0, first_pair = gl_WorkGroupID.y * TN, n = TN;
+    uint matrix = 0, first_row = 0, first_pair = gl_WorkGroupID.y * TN, n = TN;
+    Planes w = p.w;
     if (TILES) {
         if (gl_WorkGroupID.y >= p.n_tiles.at[0]) {
             return;
         }
         uvec4 t = p.tiles.at[gl_WorkGroupID.y];
         matrix = t.x * p.rows;
+        first_row = expert_row(t.x, p.rows);
+        w = expert_planes(p.w, t.x, MODE == 1 ? 0 : 1);
         first_pair = t.y;
         n = t.z;
     } else {
@@ -154,7 +157,7 @@ void main()
     }
     barrier();
     uint slice = tid / SLICE, lane = tid % SLICE, chunk = lane & 1, base = slice * SLICE_WORDS;
-    uint row = row_of(matrix, lane / 2) * p.n_chunk, x_row = p.n_chunk * 4, n_step = (p.n_chunk + 1) / 2;
+    uint row = row_of(first_row, lane / 2) * p.n_chunk, x_row = p.n_chunk * 4, n_step = (p.n_chunk + 1) / 2;
     uint x_at[B_LOADS];
     [[unroll]] for (uint k = 0; k < B_LOADS; k++) {
         x_at[k] = pair_of[min((lane + k * SLICE) / 8, TN - 1)] / PER_ROW * x_row;
@@ -163,8 +166,8 @@ void main()
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
         sum[f] = MatrixC(0.0);
     }
-    Packed packed = packed_load(p.w, row + min(2 * slice + chunk, p.n_chunk - 1));
-    Packed ahead = packed_load(p.w, row + min(2 * (slice + KSPLIT) + chunk, p.n_chunk - 1));
+    Packed packed = packed_load(w, row + min(2 * slice + chunk, p.n_chunk - 1));
+    Packed ahead = packed_load(w, row + min(2 * (slice + KSPLIT) + chunk, p.n_chunk - 1));
     uvec4 x[B_LOADS], rest[B_LOADS];
     [[unroll]] for (uint k = 0; k < B_LOADS; k++) {
         x[k] = rest[k] = uvec4(0);
@@ -179,7 +182,7 @@ void main()
             packed_halves(packed, h);
         }
         packed = ahead;
-        ahead = packed_load(p.w, row + min(2 * (s + 2 * KSPLIT) + chunk, p.n_chunk - 1));
+        ahead = packed_load(w, row + min(2 * (s + 2 * KSPLIT) + chunk, p.n_chunk - 1));
         bool inside = !(ODD || KSPLIT > 1) || 2 * s + chunk < p.n_chunk; /* what lies past the last chunk counts as zeros */
         if (BUFFERS == 1) {
             slice_barrier();

@@ -29,9 +29,10 @@ shared float slot_weight[K];
 void load_rows(uint row0, uint chunk, out Packed packed[ROWS])
 {
     uint c = min(chunk, p.n_chunk * K - 1), k = c / p.n_chunk;
-    uint matrix = uint(slot_expert[k]) * p.rows;
+    uint matrix = expert_row(uint(slot_expert[k]), p.rows);
+    Planes w = expert_planes(p.down, uint(slot_expert[k]), 1);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        packed[r] = packed_load(p.down, (matrix + min(row0 + r, p.rows - 1)) * p.n_chunk + c % p.n_chunk);
+        packed[r] = packed_load(w, (matrix + min(row0 + r, p.rows - 1)) * p.n_chunk + c % p.n_chunk);
     }
 }
 

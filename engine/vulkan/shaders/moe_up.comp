@@ -45,12 +45,13 @@ float activate(float g, float u)
 }
 
 /* A chunk of ROWS gates and ups; past the end the last one, to be thrown away. */
-void load_rows(uint row, uint chunk, out Packed packed[ROW_VALUES])
+void load_rows(Planes w, uint row, uint chunk, out Packed packed[ROW_VALUES])
 {
+    uint up_at = APART && ROUTED ? p.rows : p.up_at;
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        uint at = min(row + r, p.up_at - 1) * p.n_chunk + min(chunk, p.n_chunk - 1);
-        packed[2 * r] = packed_load(p.w, at);
-        packed[2 * r + 1] = packed_load(p.w, at + p.up_at * p.n_chunk);
+        uint at = min(row + r, up_at - 1) * p.n_chunk + min(chunk, p.n_chunk - 1);
+        packed[2 * r] = packed_load(w, at);
+        packed[2 * r + 1] = packed_load(w, at + up_at * p.n_chunk);
     }
 }
 
@@ -68,14 +69,15 @@ void main()
     if (expert < 0) {
         return;
     }
-    uint matrix = uint(expert) * p.rows;
+    uint matrix = uint(expert) * p.rows, first_row = expert_row(uint(expert), p.rows);
+    Planes w = expert_planes(p.w, uint(expert), 0);
     F32x4 x = F32x4(uint64_t(p.x) + 128ul * t * p.n_chunk);
     float sum[ROW_VALUES];
     [[unroll]] for (uint i = 0; i < ROW_VALUES; i++) {
         sum[i] = 0.0;
     }
     Packed now[ROW_VALUES], next[ROW_VALUES];
-    load_rows(matrix + min(row0, p.rows - 1), gl_SubgroupInvocationID, now);
+    load_rows(w, first_row + min(row0, p.rows - 1), gl_SubgroupInvocationID, now);
     [[dont_unroll]] for (uint first = 0; first < p.n_chunk; first += TILE_CHUNKS) {
         uint n = min(TILE_CHUNKS, p.n_chunk - first);
         if (first > 0) {
@@ -84,7 +86,7 @@ void main()
         tile_load(0, x, p.norm, first, n);
         barrier();
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
-            load_rows(matrix + min(row0, p.rows - 1), first + c + LANES, next);
+            load_rows(w, first_row + min(row0, p.rows - 1), first + c + LANES, next);
             vec4 v[8];
             float plain;
             tile_read(0, c, v, plain);

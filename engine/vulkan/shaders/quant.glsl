@@ -7,6 +7,19 @@
 struct Planes {
     uint64_t data, scales, biases;
 };
+/* Routed experts that lie apart, some on the device and some in host memory: `data` is then the address of the layer's table,
+ * for each expert the planes of its record (gate's rows, then up's) and of its down matrix. */
+layout(constant_id = 29) const bool APART = false;
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer ExpertTable { Planes at[]; };
+Planes expert_planes(Planes w, uint expert, uint which) /* which: 0 gate and up, 1 down */
+{
+    return APART ? ExpertTable(w.data).at[2 * expert + which] : w;
+}
+/* First row of an expert's matrix in its planes. */
+uint expert_row(uint expert, uint rows)
+{
+    return APART ? 0 : expert * rows;
+}
 layout(constant_id = 16) const uint BITS = 4;        /* affine: bits of a code */
 layout(constant_id = 17) const uint GROUP_CHUNKS = 1; /* affine: chunks that share a scale */
 layout(constant_id = 18) const uint SCALE_TYPE = 0;  /* affine: 0 bf16, 1 f16, 2 f32 */

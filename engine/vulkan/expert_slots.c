@@ -1,0 +1,148 @@
+/* See expert_slots.h. */
+#include "engine/vulkan/expert_slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MANY_ROWS 64  /* a step of more uses nearly every expert: it says nothing about which come back */
+#define MOVES_LAYER 4 /* of a step at most: each delays the next step */
+
+struct table_entry { /* as ExpertTable in shaders/quant.glsl */
+    uint64_t plane[2][DEVICE_PLANES];
+};
+
+static int32_t most_experts(const struct model_plan *plan)
+{
+    int32_t most = 0;
+    for (int i = 0; i < plan->n_layer; i++) {
+        if (plan->layers[i].ffn == FFN_MOE && plan->layers[i].moe.n_expert > most) {
+            most = plan->layers[i].moe.n_expert;
+        }
+    }
+    return most;
+}
+
+uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan)
+{
+    return m->n_slots ? (uint64_t)plan->n_layer * (uint64_t)most_experts(plan) * sizeof(struct table_entry) : 0;
+}
+
+static struct table_entry *entry_of(struct expert_slots *s, int32_t layer, int32_t expert)
+{
+    return (struct table_entry *)s->table.map + (size_t)layer * (size_t)s->policy.n_expert + (size_t)expert;
+}
+
+/* slot -1: host memory. */
+static void point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, int32_t slot)
+{
+    struct table_entry entry;
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < DEVICE_PLANES; i++) {
+            VkDeviceAddress base = slot < 0 ? x->host[which][i] : x->slot[which][i];
+            entry.plane[which][i] = base + x->each[which][i] * (uint64_t)(slot < 0 ? expert : slot);
+        }
+    }
+    *entry_of(s, layer, expert) = entry;
+}
+
+static uint64_t record_bytes(const struct device_experts *x)
+{
+    uint64_t sum = 0;
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < DEVICE_PLANES; i++) {
+            sum += x->each[which][i];
+        }
+    }
+    return sum;
+}
+
+static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, const struct device_experts *x, int32_t expert, int32_t slot)
+{
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < DEVICE_PLANES; i++) {
+            VkBuffer from, to;
+            uint64_t from_at, to_at, bytes = x->each[which][i];
+            if (bytes == 0) {
+                continue;
+            }
+            if (!heap_locate(&m->host, x->host[which][i], &from, &from_at) || !heap_locate(&m->slots, x->slot[which][i], &to, &to_at)) {
+                return false;
+            }
+            vkCmdCopyBuffer(c, from, to, 1, &(VkBufferCopy){.srcOffset = from_at + bytes * (uint64_t)expert,
+                                                           .dstOffset = to_at + bytes * (uint64_t)slot, .size = bytes});
+        }
+    }
+    return true;
+}
+
+static bool fill_slots(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
+{
+    VkCommandBuffer c = gpu_command_begin(g, false, e);
+    bool ok = c != VK_NULL_HANDLE;
+    for (int i = 0; ok && i < plan->n_layer; i++) {
+        struct device_experts *x = &m->layers[i].apart;
+        for (int32_t expert = 0; ok && x->gate && expert < plan->layers[i].moe.n_expert; expert++) {
+            bool in = expert < m->n_slots;
+            point(s, x, i, expert, in ? expert : -1);
+            ok = !in || copy_into_slot(c, m, x, expert, expert) || err_set(e, ERR_INTERNAL, "an expert of layer %d lies nowhere", i);
+        }
+        x->table = x->gate ? s->table.address + (uint64_t)i * (uint64_t)s->policy.n_expert * sizeof(struct table_entry) : 0;
+    }
+    if (ok) {
+        gpu_barrier(c);
+        ok = gpu_command_end(g, c, e) && gpu_run(g, c, e);
+    }
+    gpu_command_free(g, &c);
+    return ok;
+}
+
+bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
+{
+    *s = (struct expert_slots){0};
+    return m->n_slots == 0 ||
+           (slot_policy_open(&s->policy, plan->n_layer, most_experts(plan), m->n_slots, e) &&
+            gpu_buffer_create(g, GPU_STEP, expert_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
+            fill_slots(s, g, m, plan, e));
+}
+
+void expert_slots_close(struct expert_slots *s, struct gpu *g)
+{
+    gpu_command_free(g, &s->copies);
+    gpu_buffer_destroy(g, &s->table);
+    slot_policy_close(&s->policy);
+}
+
+bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
+                       const uint32_t *used, int stride, int32_t n_rows, struct err *e)
+{
+    struct slot_move moves[MOVES_LAYER];
+    VkCommandBuffer c = VK_NULL_HANDLE;
+    gpu_command_free(g, &s->copies); /* the step that came after it is done */
+    for (int i = 0; i < plan->n_layer; i++) {
+        const struct device_experts *x = &m->layers[i].apart;
+        const uint32_t *bits = used + i * stride;
+        uint64_t misses = 0;
+        if (!x->table) {
+            continue;
+        }
+        slot_policy_see(&s->policy, i, bits, &s->hits, &misses);
+        s->misses += misses;
+        s->bus_bytes += misses * record_bytes(x);
+        int32_t n = misses && n_rows <= MANY_ROWS ? slot_policy_move(&s->policy, i, bits, moves, MOVES_LAYER) : 0;
+        for (int32_t k = 0; k < n; k++) {
+            if (!c && !(c = gpu_command_begin(g, false, e))) {
+                return false;
+            }
+            copy_into_slot(c, m, x, moves[k].expert, moves[k].slot);
+            point(s, x, i, moves[k].left, -1);
+            point(s, x, i, moves[k].expert, moves[k].slot);
+            s->copied_bytes += record_bytes(x);
+        }
+    }
+    if (!c) {
+        return true;
+    }
+    gpu_barrier(c);
+    s->copies = c;
+    return gpu_command_end(g, c, e) && gpu_submit(g, c, e);
+}

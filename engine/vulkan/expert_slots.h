@@ -1,0 +1,25 @@
+/* Experts that lie apart (device_model.h): fills the slots, keeps the tables that shaders read, and after each step brings
+ * in what is used often. Nothing waits for it inside a step: an expert without a slot is read from host memory by the
+ * shaders themselves. Owner: the backend; same thread. */
+#pragma once
+#include "engine/vulkan/device_model.h"
+#include "engine/vulkan/slot_policy.h"
+
+struct expert_slots {
+    struct slot_policy policy;
+    struct gpu_buffer table;
+    VkCommandBuffer copies; /* submitted and not yet freed, or none */
+    uint64_t hits, misses;  /* distinct experts of steps, on the device and not */
+    uint64_t bus_bytes;     /* read from host memory by shaders */
+    uint64_t copied_bytes;  /* into slots */
+};
+
+/* After the heaps were committed. */
+bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e);
+void expert_slots_close(struct expert_slots *s, struct gpu *g); /* accepts a zeroed struct; nothing is running */
+/* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows. Submits copies that
+ * the next submission comes after. */
+bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
+                       const uint32_t *used, int stride, int32_t n_rows, struct err *e);
+/* Bytes of the tables. */
+uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan);
