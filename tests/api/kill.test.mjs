@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import { events } from './answers.mjs';
 import { joined, order, sleep, slow, start } from './harness.mjs';
 
 let s;
@@ -85,6 +86,21 @@ test('a killed stream worker takes its own stream and no other', async () => {
   assert.equal(await s.metric('worker_crashes_total', 'pool="stream"'), crashes + 1);
   assert.ok((await s.metric('worker_processes', 'pool="stream",state="idle"')) >= 4);
   await backWithin(2000 * slow);
+});
+
+test('a killed worker\'s last words have the form of its stream', async () => {
+  for (const [where, body] of [['/v1/messages', { max_tokens: 500, messages: ask.messages }], ['/v1/responses', { input: ask.messages[0].content }]]) {
+    const r = await s.request('POST', where, { ...body, stream: true });
+    const list = [];
+    for await (const { event, data } of events(r)) {
+      assert.equal(event, data.type);
+      list.push(data);
+      if (list.length === 6) process.kill(s.childrenOf(s.pid('workers-stream')).sort((a, b) => sockets(b) - sockets(a))[0], 'SIGKILL');
+    }
+    assert.equal(list.at(-1).type, 'error', JSON.stringify(list.slice(-2)));
+    assert.match(list.at(-1).message ?? list.at(-1).error.message, /died/);
+    await backWithin(2000 * slow);
+  }
 });
 
 test('a worker that is killed before its answer began: 503', async () => {
