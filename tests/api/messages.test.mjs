@@ -160,6 +160,7 @@ const cases = [
   ['tools[0].input_schema', { tools: [{ name: 'f', input_schema: 5 }] }],
   ['tools[0].name', { tools: [{ name: 'a b', input_schema: {} }] }],
   ['tools[0].defer_loading', { tools: [{ name: 'f', input_schema: {}, defer_loading: true }] }],
+  ['output_config.format.schema', { output_config: { format: { type: 'json_schema', schema: { type: 'nothing' } } } }],
   ['output_config.format.type', { output_config: { format: { type: 'xml' } } }],
   ['tool_choice', { tools, tool_choice: { type: 'tool', name: 'nobody' } }],
   ['tool_choice', { tools, tool_choice: 'auto' }],

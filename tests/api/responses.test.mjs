@@ -229,7 +229,7 @@ const cases = [
   ['tools[0].name', { tools: [{ type: 'function', name: 'a b' }] }],
   ['tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 5 }] }],
   ['text.format.type', { text: { format: { type: 'xml' } } }],
-  ['text.format', { text: { format: { type: 'json_schema', name: 'x', schema: { type: 'nothing' } } } }],
+  ['text.format.schema', { text: { format: { type: 'json_schema', name: 'x', schema: { type: 'nothing' } } } }],
   ['tool_choice', { tools, tool_choice: { type: 'function', name: 'nobody' } }],
   ['tool_choice', { tools, tool_choice: 'always' }],
   ['tool_choice', { tool_choice: 'auto' }],
