@@ -238,6 +238,21 @@ void routing_route(void *context, int32_t layer, int32_t sequence, int32_t posit
         ids[i] = trace[i];
 }
 
+/* What a wrong guess names: an expert that a recent token used, as a router that is nearly right does, or any. */
+static int32_t wrong_guess(const struct routing *r, int32_t layer, int32_t sequence, int32_t position, struct draw *d)
+{
+    const struct moe_plan *m = &r->params.plan->layers[layer].moe;
+    struct law law = law_for(m, r->params.kind);
+    if (law.reuse > 0 && uniform(d) < law.reuse) {
+        int32_t lag = 1, at = (r->held < 0 ? position : r->held) % r->length;
+        while (lag < law.max_lag && uniform(d) < law.more)
+            lag++;
+        if (lag <= at)
+            return ids_at(r, (r->first + sequence) % r->params.n_sequences, at - lag, layer)[below(d, m->n_used)];
+    }
+    return below(d, m->n_expert);
+}
+
 void routing_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
 {
     const struct routing *r = context;
@@ -253,7 +268,7 @@ void routing_guess(void *context, int32_t layer, int32_t sequence, int32_t posit
             continue;
         bool again = true;
         while (again) {
-            ids[i] = below(&d, m->n_expert);
+            ids[i] = wrong_guess(r, layer, sequence, position, &d);
             again = holds(wanted, m->n_used, (uint16_t)ids[i]);
             for (int32_t k = 0; k < i; k++)
                 again = again || ids[k] == ids[i];

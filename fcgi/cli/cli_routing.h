@@ -31,8 +31,8 @@ struct routing_params {
     const struct model_plan *plan; /* its layers with experts; outlives the trace */
     enum routing_kind kind;        /* not ROUTING_MODEL */
     uint64_t seed;
-    double guess;                  /* share of a layer's experts that the layer before knows, 0 to 1; the others it
-                                      takes for some that are not wanted */
+    double guess;                  /* share of a layer's experts that the layer before knows, 0 to 1; in place
+                                      of the others it names some of recent tokens (iid: any) that are not wanted */
     int32_t n_sequences;
     int32_t n_positions; /* of each; the trace starts anew after 16,384, or after fewer where it would pass 256 MiB */
 };
