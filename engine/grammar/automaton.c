@@ -251,7 +251,11 @@ static void visit_call(struct automaton *a, uint32_t node, uint32_t frame)
 
 static void closure_begin(struct automaton *a)
 {
-    if (a->n_seen)
+    if (a->n_seen_slots > 4096) { /* grown by a rare one: small ones should not have to clear it */
+        free(a->seen);
+        a->seen = NULL;
+        a->n_seen_slots = 0;
+    } else if (a->n_seen)
         memset(a->seen, 0, a->n_seen_slots * sizeof *a->seen);
     a->n_seen = a->n_work = a->n_found = 0;
     a->found_end = false;

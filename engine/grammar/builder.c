@@ -355,11 +355,6 @@ void expr_define(struct builder *b, expr rule, expr body)
         b->nodes[rule].body = body;
 }
 
-bool expr_is_defined(const struct builder *b, expr rule)
-{
-    return b->failed || b->nodes[rule].kind != EXPR_RULE || b->nodes[rule].body >= 0;
-}
-
 static int64_t utf8_length(const char *s, uint32_t n)
 {
     int64_t chars = 0;

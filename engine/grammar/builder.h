@@ -65,7 +65,6 @@ expr expr_alt2(struct builder *b, expr x, expr y);
 /* A rule is declared, used in any number of places, and defined once. `name` is for messages, may be NULL. */
 expr expr_rule(struct builder *b, const char *name);
 void expr_define(struct builder *b, expr rule, expr body);
-bool expr_is_defined(const struct builder *b, expr rule);
 
 /* Characters that x may match at least and at most, as expr_class counts them; max -1: no bound (also for rules). */
 void expr_length(const struct builder *b, expr x, int64_t *min, int64_t *max);

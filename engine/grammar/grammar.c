@@ -7,7 +7,7 @@
 #include "engine/base/hash.h"
 #include "engine/grammar/automaton.h"
 
-#define MASK_VISITS 400000 /* work of one mask at most: some milliseconds */
+#define MASK_VISITS 150000 /* work of one mask at most: about ten milliseconds */
 #define PUSH_VISITS 100000
 #define LIST_MAX 1024      /* tokens of a mask that is kept as a list */
 #define IDLE_MAX 32        /* automata without a run that are kept */

@@ -410,6 +410,14 @@ expr schema_read(struct json_schema *s, const cJSON *schema)
     return x;
 }
 
+size_t schema_items(const cJSON *v)
+{
+    size_t n = 1;
+    for (const cJSON *child = v->child; child; child = child->next)
+        n += schema_items(child);
+    return n;
+}
+
 bool json_schema_is_object(struct json_schema *s, const cJSON *schema)
 {
     s->root = schema;
@@ -425,7 +433,9 @@ expr json_schema_read(struct json_schema *s, const cJSON *schema, bool strict, s
     s->depth = 0;
     schema_leave(s, 0);
     expr x = -1;
-    if (strict && (schema_types(s, schema) != TYPE_OBJECT || cJSON_GetObjectItemCaseSensitive(schema, "anyOf") ||
+    if (schema_items(schema) > SCHEMA_MAX_ITEMS)
+        schema_fail(s, ERR_LIMIT, "the schema has more than %d parts", SCHEMA_MAX_ITEMS);
+    else if (strict && (schema_types(s, schema) != TYPE_OBJECT || cJSON_GetObjectItemCaseSensitive(schema, "anyOf") ||
                    cJSON_GetObjectItemCaseSensitive(schema, "oneOf")))
         schema_fail(s, ERR_INPUT, "with strict the outermost schema must have type 'object' and no 'anyOf'");
     else

@@ -8,6 +8,9 @@
 #define SCHEMA_MAX_DEPTH 64    /* schemas within schemas */
 #define SCHEMA_MAX_NODES 20000 /* schemas read in all, copies by merging included */
 #define SCHEMA_MAX_REFS 4096
+#define SCHEMA_MAX_ITEMS 50000 /* JSON values in one schema */
+#define SCHEMA_MAX_COPIED 400000 /* JSON values copied by merging */
+#define SCHEMA_MAX_COMPARED 4000000 /* pairs of listed values compared at once */
 
 enum schema_type { /* bits */
     TYPE_NULL = 1, TYPE_BOOLEAN = 2, TYPE_INTEGER = 4, TYPE_NUMBER = 8, TYPE_STRING = 16, TYPE_ARRAY = 32,
@@ -30,6 +33,7 @@ struct json_schema {
     cJSON **made; /* merged schemas, freed at the end */
     size_t n_made, cap_made;
     int depth, n_nodes;
+    size_t n_copied;
     char path[256]; /* "#/properties/a", cut when it is longer */
     size_t path_len;
     struct err *e;
@@ -49,6 +53,8 @@ void schema_leave(struct json_schema *s, size_t mark);
 unsigned schema_types(struct json_schema *s, const cJSON *schema);
 /* The target of a $ref, NULL: *s->e. */
 const cJSON *schema_resolve(struct json_schema *s, const char *ref);
+/* JSON values in a tree, itself included. */
+size_t schema_items(const cJSON *v);
 bool schema_is_annotation(const char *keyword);
 
 expr schema_object(struct json_schema *s, const cJSON *schema);

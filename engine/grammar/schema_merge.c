@@ -23,18 +23,21 @@ static cJSON *own(struct json_schema *s, cJSON *made)
     return made;
 }
 
-/* Copies count as schemas read: merging must not make more of them than reading may. */
+/* Merging must not make much more than was sent. */
 static cJSON *copy_of(struct json_schema *s, const cJSON *schema)
 {
-    size_t children = 0;
-    for (const cJSON *v = schema->child; v; v = v->next)
-        children += 1 + (size_t)cJSON_GetArraySize(v);
-    s->n_nodes += (int)(children / 4) + 1;
-    if (s->n_nodes > SCHEMA_MAX_NODES) {
+    s->n_copied += schema_items(schema);
+    if (s->n_copied > SCHEMA_MAX_COPIED) {
         schema_fail(s, ERR_LIMIT, "the schema is too large to be compiled");
         return NULL;
     }
     return cJSON_Duplicate(schema, true);
+}
+
+/* Lists whose values may be compared each with each. */
+static bool comparable(const cJSON *a, const cJSON *b)
+{
+    return (int64_t)cJSON_GetArraySize(a) * cJSON_GetArraySize(b) <= SCHEMA_MAX_COMPARED;
 }
 
 const cJSON *schema_without(struct json_schema *s, const cJSON *schema, const char *name)
@@ -148,6 +151,8 @@ static bool merge_keyword(cJSON *out, const cJSON *v, const cJSON *b)
     static const char *const schemas[] = {"items", "additionalProperties", NULL};
     const char *name = v->string;
     const cJSON *mine = cJSON_GetObjectItemCaseSensitive(out, name);
+    if (cJSON_IsArray(mine) && !comparable(mine, v))
+        return false;
     if (!strcmp(name, "properties")) {
         merge_properties(out, v, b);
     } else if (!strcmp(name, "allOf") && mine) {
@@ -279,9 +284,10 @@ static cJSON *values_of(const cJSON *schema)
 static bool values_differ(const cJSON *a, const cJSON *b)
 {
     cJSON *x = values_of(a), *y = values_of(b);
-    bool differ = x && y;
+    bool differ = x && y && comparable(x, y);
     const cJSON *v;
-    cJSON_ArrayForEach(v, x) differ = differ && !contains(y, v);
+    for (v = x ? x->child : NULL; v && differ; v = v->next)
+        differ = !contains(y, v);
     cJSON_Delete(x);
     cJSON_Delete(y);
     return differ;

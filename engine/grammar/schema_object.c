@@ -261,6 +261,8 @@ bool json_schema_parameters(struct json_schema *s, const cJSON *schema, bool str
     s->e = &mine;
     s->depth = 0;
     schema_leave(s, 0);
+    if (schema_items(schema) > SCHEMA_MAX_ITEMS)
+        ok = schema_fail(s, ERR_LIMIT, "the schema has more than %d parts", SCHEMA_MAX_ITEMS) >= 0;
     cJSON_ArrayForEach(v, schema)
     {
         int i = 0;
