@@ -14,7 +14,6 @@
 #include "engine/base/json.h"
 
 #define MAX_PATH_BYTES 4096
-#define MAX_JSON_VALUES ((size_t)1 << 20) /* a value costs 64 bytes in the tree, however short its text */
 
 bool request_init(struct request *r, struct FCGX_Request *fcgx, const struct worker *w)
 {
@@ -122,8 +121,7 @@ bool request_read_body(struct request *r, struct err *e)
     return true;
 }
 
-/* An upper bound of the values in a JSON text, before memory is spent on them. */
-static size_t count_values(const char *s, size_t len)
+size_t request_json_values(const char *s, size_t len)
 {
     size_t n = 1;
     bool quoted = false;
@@ -160,10 +158,10 @@ cJSON *request_json(struct request *r, struct err *e)
         err_set(e, ERR_INPUT, "Content-Type must be application/json");
         return NULL;
     }
-    if (count_values(r->body, r->body_len) > MAX_JSON_VALUES) {
+    if (request_json_values(r->body, r->body_len) > REQUEST_MAX_JSON_VALUES) {
         r->hint.status = 413;
         r->hint.code = "request_too_large";
-        err_set(e, ERR_LIMIT, "the JSON body holds more than %zu values", MAX_JSON_VALUES);
+        err_set(e, ERR_LIMIT, "the JSON body holds more than %zu values", REQUEST_MAX_JSON_VALUES);
         return NULL;
     }
     cJSON *v = json_parse(r->body, r->body_len, &(struct json_limits){.max_depth = 128}, e);

@@ -76,6 +76,11 @@ bool request_read_body(struct request *r, struct err *e);
 /* The body as a JSON object: content type checked (415), parsed once, owned by the request. NULL: *e. */
 cJSON *request_json(struct request *r, struct err *e);
 
+/* An upper bound of the values in a JSON text, before memory is spent on them: a value costs 64 bytes in the tree, however
+ * short its text. */
+size_t request_json_values(const char *text, size_t len);
+#define REQUEST_MAX_JSON_VALUES ((size_t)1 << 20)
+
 /* NULL when absent. Values live as long as the request. */
 const char *request_param(const struct request *r, const char *name);  /* of the path */
 const char *request_query(struct request *r, const char *name);        /* of the query, percent-decoded */

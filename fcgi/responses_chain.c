@@ -41,16 +41,31 @@ static bool find(struct request *r, const char *id, struct store_response *row, 
     return err_field(e, ERR_NOTFOUND, "previous_response_id", "'%.60s' is not kept here", id);
 }
 
+/* The chain is a body that was sent in parts: it has a body's limits. */
+static bool count_row(struct request *r, const struct store_response *row, size_t *bytes, size_t *values, struct err *e)
+{
+    size_t input = strlen(row->input), response = strlen(row->response);
+    *bytes += input + response;
+    *values += request_json_values(row->input, input) + request_json_values(row->response, response);
+    if (*bytes <= ROUTE_CHAT_BODY && *values <= REQUEST_MAX_JSON_VALUES)
+        return true;
+    r->hint.status = 413;
+    r->hint.code = "request_too_large";
+    return err_field(e, ERR_LIMIT, "previous_response_id", "the conversation before it has over %zu bytes or %zu values",
+                     ROUTE_CHAT_BODY, REQUEST_MAX_JSON_VALUES);
+}
+
 bool responses_chain(struct request *r, const char *id, cJSON *out, struct err *e)
 {
     struct store_response *rows = arena_alloc(r->arena, RESPONSES_MAX_CHAIN * sizeof *rows);
+    size_t bytes = 0, values = 0;
     int n = 0;
     if (!rows)
         return err_set(e, ERR_NOMEM, "no memory for what came before");
     for (; id; id = rows[n++].previous_id) {
         if (n == RESPONSES_MAX_CHAIN)
             return err_field(e, ERR_LIMIT, "previous_response_id", "more than %d responses stand behind one another", n);
-        if (!find(r, id, &rows[n], e))
+        if (!find(r, id, &rows[n], e) || !count_row(r, &rows[n], &bytes, &values, e))
             return false;
     }
     while (n > 0)

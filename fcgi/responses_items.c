@@ -151,8 +151,12 @@ bool responses_add_item(struct chat_build *b, const cJSON *item, int i, struct e
         bool (*add)(struct chat_build *, const cJSON *, int, struct err *);
     } rows[] = {{"message", add_message}, {"function_call", add_call}, {"function_call_output", add_output},
                 {"reasoning", add_reasoning}};
+    static const char *const strings[] = {"type", "id", "status", NULL};
     if (!cJSON_IsObject(item))
         return bad(e, ERR_INPUT, i, "", "must be an object");
+    for (int k = 0; strings[k]; k++)
+        if (json_member(item, strings[k]) && !text_of(item, strings[k]))
+            return bad(e, ERR_INPUT, i, strings[k], "must be a string");
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
         if (!strcmp(rows[k].type, type_of(item)))
             return rows[k].add(b, item, i, e);
@@ -174,6 +178,15 @@ static bool spread_content(cJSON *item)
     return ok && cJSON_ReplaceItemInObjectCaseSensitive(item, "content", list);
 }
 
+/* The member, where it is absent or null. */
+static bool fill(cJSON *item, const char *name, const char *value)
+{
+    if (json_member(item, name))
+        return true;
+    cJSON_DeleteItemFromObjectCaseSensitive(item, name);
+    return cJSON_AddStringToObject(item, name, value) != NULL;
+}
+
 /* id, and what an "easy" message leaves out. */
 static bool complete_item(const struct request *r, cJSON *item, int n)
 {
@@ -185,9 +198,7 @@ static bool complete_item(const struct request *r, cJSON *item, int n)
         k++;
     responses_item_id(id, prefixes[k][1], r, FIRST_INPUT + n);
     bool message = k == 0;
-    return (text_of(item, "id") || (cJSON_DeleteItemFromObjectCaseSensitive(item, "id"), cJSON_AddStringToObject(item, "id", id))) &&
-           (text_of(item, "type") || cJSON_AddStringToObject(item, "type", "message")) &&
-           (!message || text_of(item, "status") || cJSON_AddStringToObject(item, "status", "completed")) &&
+    return fill(item, "id", id) && fill(item, "type", "message") && (!message || fill(item, "status", "completed")) &&
            (!message || spread_content(item));
 }
 

@@ -155,6 +155,29 @@ test('previous_response_id carries the conversation on', async () => {
   assert.equal(broken.body.error.code, 'previous_response_not_found');
 });
 
+test('nulls in items are as if they were absent, also where they are kept', async () => {
+  const first = await ask({ input: [{ id: null, type: null, status: null, role: 'user', content: 'hi', phase: null }], store: null });
+  assert.equal(first.status, 200, first.text);
+  const second = await ask({ input: 'x', previous_response_id: first.body.id });
+  assert.equal(second.status, 200, second.text);
+});
+
+test('a conversation that grew past a body\'s limit is refused', async () => {
+  const big = 'x'.repeat(1.9e6);
+  let previous;
+  for (let i = 0; i < 12; i++) {
+    const r = await ask({ input: [{ role: 'user', content: `fake:{"text":"ok"}` }, { role: 'user', content: 'y', junk: big }], previous_response_id: previous });
+    if (r.status !== 200) {
+      assert.deepEqual([r.status, r.body.error.param], [413, 'previous_response_id'], r.text);
+      assert.ok(i > 5);
+      return;
+    }
+    assert.equal(r.body.store, true);
+    previous = r.body.id;
+  }
+  assert.fail('never refused');
+});
+
 test('another user\'s hands reach nothing', async () => {
   const mine = await ask({ input: 'a secret' });
   const login = await s.request('POST', '/api/login', { name: s.admin.name, password: s.admin.password }, { authorization: null });
@@ -196,6 +219,9 @@ const cases = [
   ['input[0].role', { input: [{ role: 'robot', content: 'x' }] }],
   ['input[0].content', { input: [{ role: 'user' }] }],
   ['input[0].content', { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'x' }] }] }],
+  ['input[0].type', { input: [{ type: 5, role: 'user', content: 'x' }] }],
+  ['input[0].id', { input: [{ id: 5, role: 'user', content: 'x' }] }],
+  ['input[0].status', { input: [{ status: {}, role: 'user', content: 'x' }] }],
   ['input[1].type', { input: [user, { type: 'item_reference', id: 'x' }] }],
   ['input[1].call_id', { input: [user, { type: 'function_call', name: 'f', arguments: '{}' }] }],
   ['input[1].call_id', { input: [user, { type: 'function_call_output', output: 'x' }] }],
