@@ -237,7 +237,7 @@ bool expert_layout_pick(struct expert_layout *l, const struct model *m, const ch
     char path[4096];
     struct err why = {0};
     if (expert_pack_path(path, sizeof path, m, folder, &why) && expert_pack_open(l, m, path, &why)) {
-        log_info("packed=\"%s\" records_mb=%.1f", path, (double)l->read_bytes / 1e6);
+        log_debug("packed=\"%s\" records_mb=%.1f", path, (double)l->read_bytes / 1e6);
         return true;
     }
     if (why.code != ERR_NOTFOUND)
