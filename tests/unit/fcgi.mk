@@ -1,5 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
-FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_guard %D%/test_openapi %D%/test_limits
+FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_guard %D%/test_openapi %D%/test_limits \
+	%D%/test_chat_build %D%/test_parts
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -18,3 +19,7 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_openapi_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_limits_SOURCES = %D%/test_limits.c
 %C%_test_limits_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_chat_build_SOURCES = %D%/test_chat_build.c
+%C%_test_chat_build_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_parts_SOURCES = %D%/test_parts.c
+%C%_test_parts_LDADD = $(FCGI_TEST_LIBS)
