@@ -261,6 +261,7 @@ static expr read_ref(struct json_schema *s, const char *ref)
     if (s->n_refs == SCHEMA_MAX_REFS)
         return schema_fail(s, ERR_LIMIT, "too many references");
     expr rule = expr_rule(s->b, ref);
+    size_t mine = s->n_refs;
     s->refs[s->n_refs++] = (struct schema_ref){target, s->strict, rule};
     char path[sizeof s->path];
     size_t len = s->path_len;
@@ -269,8 +270,10 @@ static expr read_ref(struct json_schema *s, const char *ref)
     snprintf(s->path, sizeof s->path, "%s", ref + 1);
     s->path_len = strlen(s->path);
     expr body = schema_read(s, target);
-    if (body < 0)
+    if (body < 0) { /* not to be met again as if it were there */
+        s->n_refs = mine;
         return -1;
+    }
     memcpy(s->path, path, sizeof path);
     s->path_len = len;
     expr_define(s->b, rule, body);
@@ -442,5 +445,6 @@ expr json_schema_read(struct json_schema *s, const cJSON *schema, bool strict, s
         x = schema_read(s, schema);
     if (x < 0 && e)
         *e = mine;
+    s->e = NULL;
     return x;
 }

@@ -283,6 +283,7 @@ bool json_schema_parameters(struct json_schema *s, const cJSON *schema, bool str
             schema_leave(s, mark);
         ok = ok && give(context, &p);
     }
+    s->e = NULL;
     if (!ok && e)
         *e = mine.code ? mine : (struct err){.code = ERR_NOMEM, .text = "no memory to compile a grammar"};
     return ok;

@@ -75,5 +75,7 @@ test('plain has no form for calls; a tool that can not be enforced is named', as
   for (const format of all) {
     const loose = [tool('f', object({ a: { not: {} } }), false)];
     assert.equal((await w.ask({ format, tools: loose, calls: 'must', n: 1 })).error, undefined, format);
+    const referring = [tool('f', { ...object({ a: { $ref: '#/$defs/x' } }), $defs: { x: object({ y: { not: {} } }) } }, false)];
+    assert.equal((await w.ask({ format, tools: referring, calls: 'must', n: 1 })).error, undefined, format);
   }
 });
