@@ -43,14 +43,23 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
     if (!at->estimate(at->context, &params, &m, e))
         return false;
     bool streams = p->strategy == STRATEGY_SSD_STREAMING;
-    p->dense = minus(m.weights, in->model.experts);
-    p->experts = streams ? 0 : m.weights - p->dense;
+    uint64_t once = m.weights; /* with every expert once */
+    if (p->strategy == STRATEGY_HYBRID) {
+        struct backend_memory whole;
+        params.device_experts = 0;
+        if (!at->estimate(at->context, &params, &whole, e))
+            return false;
+        once = whole.weights;
+        p->expert_cache = minus(m.weights, once);
+    }
+    p->dense = minus(once, in->model.experts);
+    p->experts = streams ? 0 : m.weights - p->dense - (p->strategy == STRATEGY_HYBRID ? p->expert_cache : 0);
     p->kv = m.kv;
     p->state = m.state;
     p->work = m.work;
     p->device = m.device;
-    p->host = m.host - (streams ? m.weights - p->dense : 0) + p->expert_cache;
-    p->total = m.weights + m.kv + m.state + m.work;
+    p->host = m.host - (streams ? m.weights - p->dense : 0) + (streams ? p->expert_cache : 0);
+    p->total = once + m.kv + m.state + m.work;
     return true;
 }
 
@@ -156,6 +165,15 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
     return p->host <= limit || too_much(fit, false, p->host, limit, p);
 }
 
+/* Slots get what the device has left, or what was wished. With room for all experts it would be full_gpu. */
+static bool fit_slots(const struct memory_input *in, struct memory_plan *p, struct memory_fit *fit)
+{
+    if (in->wish.expert_cache || taken(p, true) >= p->gpu_limit)
+        return true;
+    p->device_experts = least(p->device_experts + p->gpu_limit - taken(p, true), in->model.experts - in->model.experts / 8);
+    return memory_fit_parts(in, p, &fit->refused);
+}
+
 static void describe(const struct memory_input *in, struct memory_plan *p)
 {
     const struct memory_place *at = &in->places[p->place];
@@ -181,7 +199,9 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
     if (p.strategy == STRATEGY_SSD_STREAMING) /* what the pools must leave; fit_cache gives it the rest */
         p.expert_cache = in->wish.expert_cache ? (uint64_t)in->wish.expert_cache : in->model.cache_least;
-    if (!fit_pools(in, &p, limit, &fit->refused)) {
+    if (p.strategy == STRATEGY_HYBRID)
+        p.device_experts = in->wish.expert_cache ? (uint64_t)in->wish.expert_cache : in->model.slots_least;
+    if (!fit_pools(in, &p, limit, &fit->refused) || (p.strategy == STRATEGY_HYBRID && !fit_slots(in, &p, fit))) {
         fit->short_of = fit->refused.code == ERR_LIMIT;
         snprintf(fit->why, sizeof fit->why, "%.191s", fit->refused.text);
         return false;

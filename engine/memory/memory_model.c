@@ -4,6 +4,8 @@
 #include "engine/experts/expert_pack.h"
 #include "engine/experts/expert_store.h"
 
+#define SLOT_ROUNDING 4096 /* of a layer's parts on the device */
+
 /* Records of a layer come and go whole: the cache must hold what one row uses, and its largest form of all. */
 static void measure_cache(const struct model *m, struct memory_model *out)
 {
@@ -32,7 +34,10 @@ void memory_model_of(const struct model *m, struct memory_model *out)
     for (int32_t i = 0; i < plan->n_layer; i++)
         if (plan->layers[i].ffn == FFN_MOE) {
             out->n_moe++;
-            out->active_experts += active_experts(&plan->layers[i].moe);
+            const struct moe_plan *moe = &plan->layers[i].moe;
+            out->active_experts += active_experts(moe);
+            /* one expert a layer at the least, twice that for what the device's layout adds */
+            out->slots_least += active_experts(moe) / (uint64_t)moe->n_used * 2 + SLOT_ROUNDING;
         }
     out->active_dense = f->active_bytes - out->active_experts;
     measure_cache(m, out);

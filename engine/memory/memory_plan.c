@@ -46,6 +46,10 @@ static bool possible(const struct memory_input *in, enum strategy s, const struc
         snprintf(why, 192, "%s computes in RAM, not on a GPU", at->backend);
     else if (s == STRATEGY_HYBRID && !at->splits)
         snprintf(why, 192, "the %s backend cannot keep experts in RAM and the rest on the GPU yet", at->backend);
+    else if (s == STRATEGY_HYBRID && !in->model.experts)
+        snprintf(why, 192, "the model has no routed experts");
+    else if (s == STRATEGY_HYBRID && at->in_ram && in->wish.strategy == STRATEGY_AUTO)
+        snprintf(why, 192, "the GPU's memory is RAM: nothing is gained by keeping experts beside it");
     else if (s == STRATEGY_CPU_ONLY && at->gpu)
         snprintf(why, 192, "the %s backend computes on the GPU", at->backend);
     else if (s == STRATEGY_SSD_STREAMING && !in->model.cache_least)
@@ -179,6 +183,7 @@ struct backend_params memory_plan_params(const struct memory_plan *p, const stru
         .n_threads = w->n_threads,
         .exact = w->exact,
         .streams = p->strategy == STRATEGY_SSD_STREAMING,
+        .device_experts = p->device_experts,
     };
 }
 

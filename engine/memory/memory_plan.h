@@ -6,7 +6,7 @@
  *
  * Strategies:
  *   full_gpu       everything in the device's memory
- *   hybrid         dense weights and KV on the device, experts in device slots and RAM
+ *   hybrid         dense weights and KV on the device, experts in RAM, some in device slots as well
  *   cpu_only       everything in RAM, weights as mapped pages of the file
  *   ssd_streaming  dense weights, KV and a byte-budgeted cache of experts in RAM; other experts stay on the disk
  * A strategy is planned only where the backend says that it can do it. */
@@ -31,7 +31,7 @@ struct memory_wish { /* 0: to be chosen */
     enum strategy strategy;
     int64_t ram_budget;   /* bytes of RAM that the process may take, all in all */
     int64_t gpu_budget;   /* bytes of device memory */
-    int64_t expert_cache; /* bytes of the expert cache; asks for ssd_streaming by itself */
+    int64_t expert_cache; /* bytes of the expert cache; asks for ssd_streaming unless hybrid is forced */
     struct sizing_wish size;
     struct sizing fixed;  /* n_blocks not 0: sizes as they are (the commands know what they run) */
     int32_t n_threads;
@@ -44,6 +44,7 @@ struct memory_model { /* what of a model matters here; bytes as packed */
     uint64_t weights, dense, experts; /* weights = dense + experts */
     uint64_t active_dense, active_experts; /* read for one token at batch 1 */
     uint64_t kv_per_token;            /* at 2 bytes a value */
+    uint64_t slots_least;             /* hybrid: device bytes for experts, the fewest worth having */
     uint64_t cache_least, cache_most; /* expert cache: smallest that works, and with all experts in it; both 0: this
                                          model's experts can't be streamed */
 };
@@ -80,11 +81,12 @@ struct memory_plan { /* sizes in bytes */
     /* by part */
     uint64_t dense;         /* weights that are always there, on the device or in RAM */
     uint64_t experts;       /* routed experts that are always there */
-    uint64_t expert_cache;  /* budget of the cache of the others */
+    uint64_t expert_cache;  /* ssd_streaming: budget of the cache of the others; hybrid: slots on the device */
+    uint64_t device_experts; /* hybrid: what the backend is told to make slots of */
     uint64_t kv, state, work;
     /* by place; device + host = the sum of the parts */
     uint64_t device, host;
-    uint64_t total;         /* dense + all experts + kv + state + work: what it would take with nothing left on the disk */
+    uint64_t total;         /* dense + all experts once + kv + state + work: what it would take with nothing left on the disk */
     uint64_t reserve;       /* RAM left to the program itself and the system */
     uint64_t ram_total, ram_available, ram_limit;  /* of the machine; free before the load; what `host` may take */
     uint64_t gpu_total, gpu_available, gpu_limit;

@@ -95,7 +95,8 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
                (int64_t)p->size.n_blocks * BACKEND_BLOCK_TOKENS);
     line(b, "dense weights", p->dense, "");
     line(b, "experts", p->experts, "");
-    line(b, "expert cache", p->expert_cache, "  the other experts stay on the disk");
+    line(b, p->strategy == STRATEGY_HYBRID ? "experts in GPU slots" : "expert cache", p->expert_cache,
+         p->strategy == STRATEGY_HYBRID ? "  copies of those in RAM" : "  the other experts stay on the disk");
     line(b, "KV cache", p->kv, "");
     line(b, "recurrent states", p->state, "");
     line(b, "work", p->work, "");

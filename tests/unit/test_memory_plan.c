@@ -30,8 +30,11 @@ static bool fake_estimate(void *context, const struct backend_params *p, struct 
     *m = (struct backend_memory){.weights = f->weights, .kv = (uint64_t)p->n_blocks * BLOCK * (f->gpu ? 2 : 1),
                                  .state = (uint64_t)p->n_states * f->state,
                                  .work = 10 * MB + (uint64_t)p->max_rows * 100000 + (p->streams ? 5 * MB : 0)};
+    bool apart = f->gpu && p->device_experts && p->device_experts < f->experts;
+    if (apart) /* slots of 50 MB */
+        m->weights += p->device_experts / (50 * MB) * 50 * MB;
     uint64_t all = m->weights + m->kv + m->state + m->work;
-    m->host = f->gpu ? 10 * MB : all;
+    m->host = f->gpu ? 10 * MB + (apart ? f->experts : 0) : all;
     m->device = f->gpu ? all - m->host : 0;
     return true;
 }
@@ -47,7 +50,7 @@ static struct memory_input input_of(uint64_t dense, uint64_t experts, uint64_t r
     struct memory_input in = {.model = {.n_ctx = 32768, .n_layer = 64, .n_moe = experts ? 60 : 0, .weights = dense + experts,
                                         .dense = dense, .experts = experts, .active_dense = dense / 2,
                                         .active_experts = experts / 32, .cache_least = experts ? experts / 200 : 0,
-                                        .cache_most = experts},
+                                        .cache_most = experts, .slots_least = experts / 100},
                               .machine = {.total = ram_total, .available = ram_free, .system_available = ram_free,
                                           .group_limit = MACHINE_NO_LIMIT, .group_available = MACHINE_NO_LIMIT},
                               .wish = {.size = {.slots = 4, .ctx = 4096}}};
@@ -92,7 +95,7 @@ static void check(const struct memory_input *in, const struct memory_plan *p)
     assert_true(p->size.n_blocks >= sizing_one_context(&p->size));
     assert_int_equal(p->gpu_layers + p->cpu_layers, p->n_layer);
     assert_int_equal(p->total, in->model.weights + p->kv + p->state + p->work);
-    assert_true(!p->expert_cache == (p->strategy != STRATEGY_SSD_STREAMING));
+    assert_true(!p->expert_cache == (p->strategy != STRATEGY_SSD_STREAMING && p->strategy != STRATEGY_HYBRID));
     if (p->strategy == STRATEGY_SSD_STREAMING)
         assert_true(p->expert_cache >= in->model.cache_least && p->expert_cache <= in->model.cache_most);
     if (in->wish.ram_budget)
@@ -220,6 +223,35 @@ static void test_hybrid_waits_for_a_backend_that_can(void **state)
     struct err e = refused(&in);
     assert_int_equal(e.code, ERR_UNSUPPORTED);
     assert_non_null(strstr(e.text, "hybrid"));
+}
+
+static void test_hybrid_keeps_experts_in_ram_and_slots(void **state)
+{
+    struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
+    add_gpu(&in, 12 * GB, 12 * GB);
+    in.places[0].splits = true;
+    struct memory_plan p = planned(&in);
+    assert_int_equal(p.strategy, STRATEGY_HYBRID);
+    check(&in, &p);
+    assert_int_equal(p.experts, 17 * GB);
+    assert_int_equal(p.host, 17 * GB + 10 * MB);
+    assert_true(p.expert_cache > 9 * GB && p.expert_cache <= p.device_experts); /* what KV and work leave of 12 */
+    assert_non_null(strstr(p.reason, "vulkan: needs"));
+    in.wish.gpu_budget = (int64_t)(4 * GB);
+    struct memory_plan less = planned(&in);
+    check(&in, &less);
+    assert_true(less.expert_cache < p.expert_cache && less.device <= 4 * GB);
+    in.machine.available = 12 * GB; /* not all experts fit RAM */
+    assert_int_equal(planned(&in).strategy, STRATEGY_SSD_STREAMING);
+    in.machine.available = 60 * GB;
+    in.wish = (struct memory_wish){.strategy = STRATEGY_HYBRID, .expert_cache = (int64_t)(2 * GB), .size = in.wish.size};
+    p = planned(&in);
+    assert_int_equal(p.device_experts, 2 * GB);
+    check(&in, &p);
+    in.places[0].in_ram = true; /* only when forced */
+    assert_int_equal(planned(&in).strategy, STRATEGY_HYBRID);
+    in.wish = (struct memory_wish){.size = in.wish.size};
+    assert_int_equal(planned(&in).strategy, STRATEGY_CPU_ONLY);
 }
 
 static void test_expert_cache_is_taken_as_said(void **state)
@@ -415,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_a_gpu_that_lives_in_ram_counts_there),
         cmocka_unit_test(test_forced_strategies),
         cmocka_unit_test(test_hybrid_waits_for_a_backend_that_can),
+        cmocka_unit_test(test_hybrid_keeps_experts_in_ram_and_slots),
         cmocka_unit_test(test_expert_cache_is_taken_as_said),
         cmocka_unit_test(test_a_wished_pool_is_not_cut),
         cmocka_unit_test(test_a_smaller_context_is_named),
