@@ -289,7 +289,6 @@ static bool read_output(struct chat_request *c, struct request *r, struct chat_b
         chat_build_refer(b, f, "type", json_member(format, "type"));
         cJSON *schema = cJSON_AddObjectToObject(f, "json_schema");
         cJSON_AddStringToObject(schema, "name", "output");
-        cJSON_AddTrueToObject(schema, "strict");
         chat_build_refer(b, schema, "schema", json_member(format, "schema"));
     }
     return chat_read_output(c, r, o, e) || messages_rename(e);

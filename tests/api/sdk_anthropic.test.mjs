@@ -74,7 +74,7 @@ test('a forced tool and a schema are obeyed', async () => {
   const forced = await client(real).messages.create({ ...body, tool_choice: { type: 'tool', name: 'add' } });
   assert.equal(forced.stop_reason, 'tool_use');
   assert.equal(forced.content.at(-1).name, 'add');
-  const schema = { type: 'object', properties: { river: { type: 'boolean' } }, required: ['river'], additionalProperties: false };
+  const schema = { type: 'object', properties: { river: { type: 'boolean' }, size: { enum: ['small', 'large'] } }, required: ['river'], additionalProperties: false };
   const said = await client(real).messages.create({ ...ask, output_config: { format: { type: 'json_schema', schema } } });
   assert.equal(typeof JSON.parse(said.content.at(-1).text).river, 'boolean');
 });
