@@ -125,6 +125,9 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f state_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
              (double)b->kv_heap.bytes / 1e6, (double)b->state_heap.bytes / 1e6, (double)b->work.heap.bytes / 1e6,
              (double)(clock_ns() - start) / 1e6);
+    if (!b->gpu.caps.cooperative_matrix) {
+        log_info("no fast kernel for prefill on this device yet: it has no VK_NV_cooperative_matrix");
+    }
     return b;
 fail:
     backend_close(&b);
@@ -250,7 +253,7 @@ static bool backend_device(struct backend_device *d, struct err *e)
 {
     struct gpu g = {0};
     bool ok = gpu_instance_open(&g, e) && gpu_pick(&g, e);
-    *d = (struct backend_device){.in_ram = g.caps.in_ram};
+    *d = (struct backend_device){.in_ram = g.caps.in_ram, .slow_prefill = !g.caps.cooperative_matrix};
     if (ok) {
         memcpy(d->name, g.caps.name, sizeof d->name - 1);
         gpu_memory_free(&g, &d->available, &d->total);

@@ -123,6 +123,17 @@ static void print_text(const struct info *n)
            t->effort ? " (effort can be set)" : "");
 }
 
+/* Whether what was chosen has no fast kernel for prefill on this device. */
+static bool slow_prefill(const struct info *n)
+{
+    for (int i = 0; n->has_plan && i < MEMORY_MAX_PLACES; i++) {
+        const struct memory_backend *p = &n->memory.places[i];
+        if (p->ops && !strcmp(p->ops->name, n->memory.plan.backend))
+            return p->device.slow_prefill;
+    }
+    return false;
+}
+
 static void print_plan(const struct info *n)
 {
     struct buf b = {0};
@@ -131,6 +142,8 @@ static void print_plan(const struct info *n)
     else
         buf_printf(&b, "  can't run               %s\n", n->plan_error.text);
     printf("\nhere\n%s", b.data ? b.data : "");
+    if (slow_prefill(n))
+        puts("  prefill                 no fast kernel for this device yet (no VK_NV_cooperative_matrix)");
     buf_fini(&b);
 }
 
@@ -234,7 +247,8 @@ static void json_plan(const struct info *n, struct buf *b)
         buf_json_string(b, n->plan_error.text, strlen(n->plan_error.text));
         return;
     }
-    buf_printf(b, ",\n \"plan\": {\"backend\":\"%s\",", n->memory.plan.backend);
+    buf_printf(b, ",\n \"plan\": {\"backend\":\"%s\",\"fast_prefill\":%s,", n->memory.plan.backend,
+               slow_prefill(n) ? "false" : "true");
     memory_plan_json(&n->memory.plan, &n->memory.estimate, b);
     buf_putc(b, '}');
 }

@@ -55,6 +55,7 @@ test("info tells the demo model's facts", async () => {
   const parts = Object.values(i.parts).reduce((sum, p) => sum + p.bytes, 0);
   assert.equal(parts, i.weight_bytes);
   assert.match(await ok(["info", demo, ...cpu]), /qwen3_moe/);
+  assert.equal(i.plan.fast_prefill, true);
 });
 
 test("generate follows a grammar and a schema, whatever is drawn", async (t) => {
