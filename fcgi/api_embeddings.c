@@ -11,7 +11,7 @@ static bool refuse(struct request *r, struct err *e)
 
 const struct route api_embeddings_routes[] = {
     {HTTP_POST, "/v1/embeddings", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
-     {.summary = "Refused with 501: the model makes no embeddings", .body = "EmbeddingsRequest", .reply = "Embeddings",
-      .statuses = "200 501"}},
+     {.summary = "Refused with 501: the model makes no embeddings", .body = "EmbeddingsRequest",
+      .statuses = "501"}},
     {0},
 };

@@ -125,7 +125,7 @@ static void add_responses(cJSON *operation, const struct route *row)
         char text[8];
         snprintf(text, sizeof text, "%d", s.at[i]);
         cJSON *one = cJSON_AddObjectToObject(all, text);
-        bool own_schema = i == 0 || (row->auth == ROUTE_OPEN && s.at[i] == 503 && !row->body_limit);
+        bool own_schema = (i == 0 && s.at[i] < 400) || (row->auth == ROUTE_OPEN && s.at[i] == 503 && !row->body_limit);
         if (!own_schema && !row->doc.error) {
             add_ref(one, "responses", "Error");
             continue;

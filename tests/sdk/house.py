@@ -6,7 +6,7 @@ import os
 URL = os.environ["SLUICE_URL"]
 BASE = URL + "/v1"
 KEY = os.environ["SLUICE_KEY"]
-LIMITED_KEY = os.environ["SLUICE_LIMITED_KEY"]  # one request per minute, used up
+LIMITED_KEY = os.environ["SLUICE_LIMITED_KEY"]  # its tokens are used up for an hour
 HISTORY_KEY = os.environ["SLUICE_HISTORY_KEY"]  # may not run the model
 MODEL = "demo-model"
 

@@ -21,7 +21,7 @@ async function makeKey(terms) {
 before(async () => {
   if (skip) return;
   s = await start({ fake: true });
-  const limited = await makeKey({ limits: { requests_per_minute: 1 } });
+  const limited = await makeKey({ limits: { tokens_per_minute: 1 } });
   await s.chat({ messages: order({ text: 'x' }) }, { authorization: `Bearer ${limited}` });
   env = { ...process.env, SLUICE_URL: s.url, SLUICE_KEY: s.key, SLUICE_LIMITED_KEY: limited, PYTHONPATH: here, PYTHONDONTWRITEBYTECODE: '1',
     SLUICE_HISTORY_KEY: await makeKey({ scopes: ['history'] }) };

@@ -5,6 +5,7 @@ import openai
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
 
 from house import BASE, KEY, MODEL, call, order
 
@@ -43,6 +44,14 @@ class Chain(unittest.TestCase):
         for part in model().bind_tools([get_weather]).stream(order(call("get_weather", {"town": "Bonn"}))):
             whole = part if whole is None else whole + part
         self.assertEqual(whole.tool_calls[0]["args"], {"town": "Bonn"})
+
+    def test_structured_output(self):
+        class Weather(BaseModel):
+            town: str
+            rain: bool
+
+        r = model().with_structured_output(Weather, method="json_schema").invoke(order('{"town":"Köln","rain":true}'))
+        self.assertEqual((r.town, r.rain), ("Köln", True))
 
     def test_errors(self):
         with self.assertRaises(openai.AuthenticationError):

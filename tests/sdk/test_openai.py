@@ -4,10 +4,16 @@ import unittest
 
 import openai
 from openai import OpenAI
+from pydantic import BaseModel
 
 from house import BASE, HISTORY_KEY, KEY, LIMITED_KEY, MODEL, WEATHER, call, order, says
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "Weather of a town", "parameters": WEATHER}}]
+
+
+class Weather(BaseModel):
+    town: str
+    rain: bool
 
 
 def client(key=KEY):
@@ -61,6 +67,15 @@ class Chat(unittest.TestCase):
         self.assertEqual(len(r.choices[0].logprobs.content), 2)
         self.assertEqual(len(r.choices[0].logprobs.content[0].top_logprobs), 2)
 
+    def test_parse(self):
+        r = client().chat.completions.parse(model=MODEL, messages=says('{"town":"Köln","rain":true}'), response_format=Weather)
+        self.assertEqual(r.choices[0].message.parsed, Weather(town="Köln", rain=True))
+
+    def test_parse_tools(self):
+        tools = [openai.pydantic_function_tool(Weather, name="report")]
+        r = client().chat.completions.parse(model=MODEL, messages=says(call("report", {"town": "Bonn", "rain": False})), tools=tools)
+        self.assertEqual(r.choices[0].message.tool_calls[0].function.parsed_arguments, Weather(town="Bonn", rain=False))
+
     def test_text_completion(self):
         r = client().completions.create(model=MODEL, prompt=order("plain text"), max_tokens=50)
         self.assertEqual(r.choices[0].text, "plain text")
@@ -68,6 +83,42 @@ class Chat(unittest.TestCase):
     def test_models(self):
         self.assertEqual([m.id for m in client().models.list()], [MODEL])
         self.assertEqual(client().models.retrieve(MODEL).object, "model")
+
+
+class Responses(unittest.TestCase):
+    def test_whole_answer_and_what_follows(self):
+        c = client()
+        first = c.responses.create(model=MODEL, input=order("An answer."))
+        self.assertEqual(first.output_text, "An answer.")
+        self.assertEqual(first.status, "completed")
+        self.assertEqual(c.responses.retrieve(first.id).output_text, "An answer.")
+        second = c.responses.create(model=MODEL, input=order("And more."), previous_response_id=first.id)
+        self.assertEqual(second.output_text, "And more.")
+        self.assertGreater(second.usage.input_tokens, first.usage.input_tokens)
+        c.responses.delete(first.id)
+        with self.assertRaises(openai.NotFoundError):
+            c.responses.retrieve(first.id)
+
+    def test_stream(self):
+        with client().responses.stream(model=MODEL, input=order("one two three")) as stream:
+            text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
+            final = stream.get_final_response()
+        self.assertEqual(text, "one two three")
+        self.assertEqual(final.output_text, "one two three")
+
+    def test_tools_loop(self):
+        tools = [{"type": "function", "name": "get_weather", "parameters": WEATHER, "strict": False}]
+        question = says(call("get_weather", {"town": "Köln"}))
+        first = client().responses.create(model=MODEL, input=question, tools=tools)
+        asked = [i for i in first.output if i.type == "function_call"][0]
+        self.assertEqual(json.loads(asked.arguments), {"town": "Köln"})
+        result = {"type": "function_call_output", "call_id": asked.call_id, "output": order("It rains in Köln.")}
+        second = client().responses.create(model=MODEL, input=[*question, asked, result], tools=tools)
+        self.assertEqual(second.output_text, "It rains in Köln.")
+
+    def test_parse(self):
+        r = client().responses.parse(model=MODEL, input=order('{"town":"Köln","rain":true}'), text_format=Weather)
+        self.assertEqual(r.output_parsed, Weather(town="Köln", rain=True))
 
 
 class Errors(unittest.TestCase):
