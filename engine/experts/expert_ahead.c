@@ -26,18 +26,22 @@ void ahead_settle(struct expert_store *s, int32_t layer)
 {
     if (s->ahead.rest)
         s->ahead.rest--;
-    for (int32_t i = s->slots.n_taken; i-- > 0;) { /* backwards: releasing moves the last one here */
-        struct expert_slot *slot = &s->slots.slots[s->slots.taken[i]];
-        if (!slot->ahead || slot->layer != layer)
+    int32_t kept = 0;
+    for (int32_t i = 0; i < s->ahead.n; i++) {
+        struct expert_slot *slot = &s->slots.slots[s->ahead.slots[i]];
+        if (!slot->ahead)
             continue;
-        if (slot->state == SLOT_READING && expert_reader_drop(s->reader, &slot->job)) {
-            slot->ahead = false; /* nothing was read of it */
-            store_evict(s, slot);
+        if (slot->layer != layer) { /* a step ended before it came to that layer */
+            s->ahead.slots[kept++] = s->ahead.slots[i];
             continue;
         }
-        ahead_count(s, slot, false);
         slot->ahead = false;
+        if (slot->state == SLOT_READING && expert_reader_drop(s->reader, &slot->job))
+            store_evict(s, slot); /* nothing was read of it */
+        else
+            ahead_count(s, slot, false);
     }
+    s->ahead.n = kept;
 }
 
 bool expert_store_prefetching(const struct expert_store *s)
@@ -50,13 +54,14 @@ void expert_store_prefetch(struct expert_store *s, int32_t layer, const int32_t 
     pthread_mutex_lock(&s->lock);
     int32_t next = s->layer_of[layer] + 1;
     bool there = next < s->set.layout->n_layers && expert_store_prefetching(s);
-    for (int32_t i = 0; there && i < n; i++) {
+    for (int32_t i = 0; there && i < n && s->ahead.n < AHEAD_SLOTS; i++) {
         if (*store_slot_of(s, next, ids[i]) >= 0)
             continue;
         struct expert_slot *slot = store_acquire(s, next, ids[i]);
         if (!slot)
             break;
         slot->ahead = true;
+        s->ahead.slots[s->ahead.n++] = (int32_t)(slot - s->slots.slots);
         store_read(s, slot, false);
     }
     pthread_mutex_unlock(&s->lock);

@@ -270,13 +270,19 @@ bool expert_reader_registers(const struct expert_reader *r)
 
 bool expert_reader_register(struct expert_reader *r, int32_t i, void *memory, size_t bytes)
 {
-    return r->uring && uring_reader_register(r->uring, i, memory, bytes);
+    if (!expert_reader_registers(r))
+        return false;
+    if (uring_reader_register(r->uring, i, memory, bytes))
+        return true;
+    uring_reader_stop_registering(r->uring);
+    snprintf(r->way, sizeof r->way, "io_uring, O_DIRECT, memory registered up to the limit of locked memory");
+    return false;
 }
 
 void expert_reader_unregister(struct expert_reader *r, int32_t i)
 {
     if (r->uring)
-        uring_reader_register(r->uring, i, NULL, 0);
+        uring_reader_unregister(r->uring, i);
 }
 
 /* --- opening --- */

@@ -86,11 +86,25 @@ bool uring_reader_registers(const struct uring_reader *u)
     return u->registers;
 }
 
-bool uring_reader_register(struct uring_reader *u, int32_t i, void *memory, size_t bytes)
+static bool update_buffer(struct uring_reader *u, int32_t i, void *memory, size_t bytes)
 {
     struct iovec v = {.iov_base = memory, .iov_len = bytes};
-    return u->registers && i < u->reader->set.n_buffers &&
-           io_uring_register_buffers_update_tag(&u->ring, (unsigned)i, &v, NULL, 1) == 1;
+    return i < u->reader->set.n_buffers && io_uring_register_buffers_update_tag(&u->ring, (unsigned)i, &v, NULL, 1) == 1;
+}
+
+bool uring_reader_register(struct uring_reader *u, int32_t i, void *memory, size_t bytes)
+{
+    return update_buffer(u, i, memory, bytes);
+}
+
+void uring_reader_unregister(struct uring_reader *u, int32_t i)
+{
+    update_buffer(u, i, NULL, 0);
+}
+
+void uring_reader_stop_registering(struct uring_reader *u)
+{
+    u->registers = false;
 }
 
 struct uring_reader *uring_reader_create(struct expert_reader *r, const char **why)

@@ -26,7 +26,9 @@ struct session { /* the running layer */
     struct err failure;
 };
 
-struct ahead { /* does reading ahead pay? */
+#define AHEAD_SLOTS 256
+struct ahead { /* what is read ahead, and does it pay? */
+    int32_t slots[AHEAD_SLOTS], n; /* with slot.ahead set; those that lost it since are passed over */
     int32_t useful, wasted;  /* records of this window */
     int32_t pause;           /* layers that the next pause takes */
     int32_t rest;            /* layers until it is tried again; 0: it is on */
