@@ -27,7 +27,10 @@ static void add_content(cJSON *o, const char *type, const char *schema)
     cJSON *content = cJSON_GetObjectItemCaseSensitive(o, "content");
     if (!content)
         content = cJSON_AddObjectToObject(o, "content");
-    cJSON *s = cJSON_AddObjectToObject(cJSON_AddObjectToObject(content, type), "schema");
+    cJSON *media = cJSON_AddObjectToObject(content, type);
+    if (!strcmp(type, "text/event-stream"))
+        return; /* OpenAPI 3.1 has no words for a series of events */
+    cJSON *s = cJSON_AddObjectToObject(media, "schema");
     if (schema)
         add_ref(s, "schemas", schema);
     else
