@@ -1,4 +1,4 @@
-/* /api/conversations: list, make, read, change, remove; stop an answer. docs/API-pages.md is the contract. */
+/* /api/conversations: make, read, change, remove; stop an answer. docs/API-pages.md is the contract. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,6 @@
 #include "fcgi/worker.h"
 #include "sql/store_conversations.h"
 
-#define PAGE_DEFAULT 50
 #define MAX_REPLY ((size_t)512 << 20)
 #define MAX_RUNNING 64 /* answers of one conversation that a removal stops at once; the recorder stops the rest */
 
@@ -29,14 +28,6 @@ bool conversation_read_id(const char *text, int64_t *id)
 bool conversation_path_id(const struct request *r, int64_t *id, struct err *e)
 {
     return conversation_read_id(request_param(r, "id"), id) || err_set(e, ERR_NOTFOUND, "there is no such thing");
-}
-
-static void put_conversation(struct buf *out, const struct store_conversation *c)
-{
-    buf_printf(out, "{\"id\":\"%lld\",\"title\":", (long long)c->id);
-    buf_json_string(out, c->title, strlen(c->title));
-    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"running\":%s", (long long)c->created_at,
-               (long long)c->updated_at, c->running ? "true" : "false");
 }
 
 /* The rest of what one conversation says beyond its line in the list. */
@@ -55,7 +46,7 @@ static bool send_conversation(struct request *r, int status, int64_t id, struct 
     struct buf out = {.limit = MAX_REPLY};
     if (!store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
         return false;
-    put_conversation(&out, &c);
+    conversation_json(&out, &c);
     put_details(&out, &c);
     buf_putc(&out, '}');
     reply_json_buf(r, status, &out);
@@ -63,63 +54,31 @@ static bool send_conversation(struct request *r, int status, int64_t id, struct 
     return true;
 }
 
-struct listing {
-    struct buf out;
-    int n, limit;
-    int64_t last_updated, last_id;
-    bool more;
-};
-
-static bool list_one(void *context, const struct store_conversation *c)
+/* A boolean that may be absent. */
+static bool read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e)
 {
-    struct listing *l = context;
-    if (l->n == l->limit) { /* one beyond the page was asked for, to know whether there is a next one */
-        l->more = true;
+    bool yes = false;
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(body, name);
+    if (!v || cJSON_IsNull(v))
+        return true;
+    if (!json_get_bool(body, name, &yes, e))
         return false;
-    }
-    if (l->n++)
-        buf_putc(&l->out, ',');
-    put_conversation(&l->out, c);
-    buf_putc(&l->out, '}');
-    l->last_updated = c->updated_at;
-    l->last_id = c->id;
+    *out = yes ? WHICH_YES : WHICH_NO;
     return true;
 }
 
-/* "UPDATED-ID" of the last row of the page before. */
-static bool read_cursor(const char *text, struct store_page *page, struct err *e)
+static bool read_marks(struct request *r, const cJSON *body, struct store_conversation_change *c, struct err *e)
 {
-    char updated[24];
-    const char *dash = text ? strchr(text, '-') : NULL;
-    if (!text)
-        return true;
-    if (dash && (size_t)(dash - text) < sizeof updated) {
-        snprintf(updated, sizeof updated, "%.*s", (int)(dash - text), text);
-        if (conversation_read_id(updated, &page->before_updated) && conversation_read_id(dash + 1, &page->before_id))
-            return true;
-    }
-    return err_field(e, ERR_INPUT, "before", "is not a `next` of an earlier page");
-}
-
-static bool list_conversations(struct request *r, struct err *e)
-{
-    int64_t limit = PAGE_DEFAULT;
-    struct store_page page = {.text = request_query(r, "q")};
-    if (!request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
-        !read_cursor(request_query(r, "before"), &page, e))
+    const cJSON *tags = cJSON_GetObjectItemCaseSensitive(body, "tags");
+    if (!read_which(body, "pinned", &c->pinned, e) || !read_which(body, "archived", &c->archived, e) ||
+        !read_which(body, "trashed", &c->trashed, e))
         return false;
-    struct listing l = {.limit = (int)limit, .out = {.limit = MAX_REPLY}};
-    page.limit = l.limit + 1;
-    buf_puts(&l.out, "{\"items\":[");
-    bool ok = store_conversation_list(r->store, r->who.user_id, &page, list_one, &l, e);
-    if (ok && l.more)
-        buf_printf(&l.out, "],\"next\":\"%lld-%lld\"}", (long long)l.last_updated, (long long)l.last_id);
-    else
-        buf_puts(&l.out, "],\"next\":null}");
-    if (ok)
-        reply_json_buf(r, 200, &l.out);
-    buf_fini(&l.out);
-    return ok;
+    if (!tags || cJSON_IsNull(tags))
+        return true;
+    struct buf text = {0};
+    bool ok = json_write(&text, tags) && (c->tags = arena_strdup(r->arena, text.data));
+    buf_fini(&text);
+    return ok || err_set(e, ERR_NOMEM, "no memory for the tags");
 }
 
 /* title, settings, leaf_id of a body; *settings is JSON text in the arena, or NULL. */
@@ -174,7 +133,7 @@ static bool read_conversation(struct request *r, struct err *e)
     struct buf out = {.limit = MAX_REPLY};
     if (!conversation_path_id(r, &id, e) || !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
         return false;
-    put_conversation(&out, &c);
+    conversation_json(&out, &c);
     put_details(&out, &c);
     buf_puts(&out, ",\"messages\":[");
     bool ok = store_message_list(r->store, r->who.user_id, id, 0, 0, put_message, &out, e);
@@ -194,7 +153,8 @@ static bool change_conversation(struct request *r, struct err *e)
     /* The page sends its settings whole: what it leaves out is back at the model's default. */
     return body && conversation_path_id(r, &id, e) &&
            store_conversation_get(r->store, r->arena, r->who.user_id, id, &now, e) &&
-           read_change(r, body, "{}", &c, e) && store_conversation_change(r->store, r->who.user_id, id, &c, e) &&
+           read_change(r, body, "{}", &c, e) && read_marks(r, body, &c, e) &&
+           store_conversation_change(r->store, r->who.user_id, id, &c, e) &&
            send_conversation(r, 200, id, e);
 }
 
@@ -244,7 +204,7 @@ static bool stop_answer(struct request *r, struct err *e)
 }
 
 const struct route api_conversations_routes[] = {
-    {HTTP_GET, "/api/conversations", ROUTE_USER, POOL_SHORT, 0, list_conversations, SCOPE_HISTORY,
+    {HTTP_GET, "/api/conversations", ROUTE_USER, POOL_SHORT, 0, conversation_list, SCOPE_HISTORY,
      {.summary = "List or search the own conversations, newest first", .query = "ConversationQuery",
       .reply = "ConversationList", .statuses = "200"}},
     {HTTP_POST, "/api/conversations", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, make_conversation, SCOPE_HISTORY,
@@ -252,7 +212,7 @@ const struct route api_conversations_routes[] = {
     {HTTP_GET, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, 0, read_conversation, SCOPE_HISTORY,
      {.summary = "A conversation with its messages", .reply = "Conversation", .statuses = "200"}},
     {HTTP_PATCH, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, change_conversation, SCOPE_HISTORY,
-     {.summary = "Change title, settings or the branch shown", .body = "ConversationChange", .reply = "Conversation",
+     {.summary = "Change title, settings, the branch shown, pin, archive, trash or tags", .body = "ConversationChange", .reply = "Conversation",
       .statuses = "200"}},
     {HTTP_DELETE, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, 0, remove_conversation, SCOPE_HISTORY,
      {.summary = "Delete a conversation", .statuses = "204"}},

@@ -11,12 +11,17 @@
 #include "engine/engine.h"
 #include "fcgi/prompt.h"
 
+struct buf;
 struct request;
+struct store_conversation;
 
 /* Route handlers of other files than the table's. */
+bool conversation_list(struct request *r, struct err *e);   /* GET /api/conversations */
 bool conversation_post(struct request *r, struct err *e);   /* POST /api/conversations/{id}/messages */
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
 
+/* What every place says of a conversation; the object is left open. */
+void conversation_json(struct buf *out, const struct store_conversation *c);
 /* Ids are decimal strings. False: not one. */
 bool conversation_read_id(const char *text, int64_t *id);
 /* The {id} of the path; ERR_NOTFOUND when it can't be one. */

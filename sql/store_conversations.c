@@ -7,10 +7,14 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
+#include "sql/search_row.h"
 #include "sql/statement.h"
 
-#define SEARCH_BYTES 1000
-#define MAX_LIKE_BYTES (SEARCH_BYTES * 2 + 2)
+#define MAX_TERMS_BYTES 4096
+#define TAGS_BYTES 16384
+/* Columns of a search beyond those of every conversation. */
+#define C_MATCH_ID 13
+#define C_MATCH_TEXT 14
 
 static bool no_conversation(struct err *e)
 {
@@ -58,7 +62,16 @@ static void borrow(sqlite3_stmt *q, struct store_conversation *c)
         .created_at = sqlite3_column_int64(q, 5),
         .updated_at = sqlite3_column_int64(q, 6),
         .running = sqlite3_column_int(q, 7),
+        .pinned = sqlite3_column_int(q, 8),
+        .archived = sqlite3_column_int(q, 9),
+        .trashed_at = sqlite3_column_int64(q, 10),
+        .fork_of = sqlite3_column_int64(q, 11),
+        .tags = column_text(q, 12),
     };
+    if (sqlite3_column_count(q) > C_MATCH_TEXT) {
+        c->match_id = sqlite3_column_int64(q, C_MATCH_ID);
+        c->match_text = column_optional(q, C_MATCH_TEXT);
+    }
 }
 
 bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
@@ -73,7 +86,8 @@ bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, i
     bool ok = false;
     if (rc == 1) {
         borrow(q, out);
-        ok = column_copy(q, 2, a, &out->title, e) && column_copy(q, 3, a, &out->settings, e);
+        ok = column_copy(q, 2, a, &out->title, e) && column_copy(q, 3, a, &out->settings, e) &&
+             column_copy(q, 12, a, &out->tags, e);
     } else if (rc == 0) {
         no_conversation(e);
     }
@@ -81,31 +95,25 @@ bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, i
     return ok;
 }
 
-/* %text% with LIKE's own letters escaped. */
-static bool like_pattern(const char *text, struct buf *out, struct err *e)
-{
-    if (strlen(text) > SEARCH_BYTES)
-        return err_field(e, ERR_INPUT, "q", "is longer than %d bytes", SEARCH_BYTES);
-    buf_putc(out, '%');
-    for (; *text; text++) {
-        if (strchr("%_\\", *text))
-            buf_putc(out, '\\');
-        buf_putc(out, *text);
-    }
-    buf_putc(out, '%');
-    return !out->failed || err_set(e, ERR_NOMEM, "memory ran out");
-}
-
 static sqlite3_stmt *list_query(struct store *s, const struct store_page *page, struct err *e)
 {
     if (!page->text || !*page->text)
         return query(s, QUERY_CONVERSATION_LIST, e);
-    struct buf pattern = {.limit = MAX_LIKE_BYTES};
+    struct buf pattern = {.limit = MAX_TERMS_BYTES}, terms = {.limit = MAX_TERMS_BYTES};
     sqlite3_stmt *q = NULL;
-    if (like_pattern(page->text, &pattern, e) && (q = query(s, QUERY_CONVERSATION_SEARCH, e)))
+    if (search_terms(page->text, &pattern, &terms, e) && (q = query(s, QUERY_CONVERSATION_SEARCH, e))) {
         bind_text(q, ":pattern", pattern.data);
+        bind_text(q, ":terms", terms.len ? terms.data : NULL);
+    }
     buf_fini(&pattern);
+    buf_fini(&terms);
     return q;
+}
+
+static void bind_which(sqlite3_stmt *q, const char *name, enum store_which w)
+{
+    if (w != WHICH_ANY) /* else NULL */
+        bind_int(q, name, w == WHICH_YES);
 }
 
 /* Steps through conversations; ends the statement. */
@@ -132,8 +140,15 @@ bool store_conversation_list(struct store *s, int64_t user_id, const struct stor
     if (!q)
         return false;
     bind_int(q, ":user_id", user_id);
-    bind_int(q, ":before_updated", first ? INT64_MAX : page->before_updated);
-    bind_int(q, ":before_id", first ? INT64_MAX : page->before_id);
+    /* `to` is where a page before the first would end: no row has the id 0. */
+    const bool bounded = page->to && (first || page->to <= page->before_updated);
+    bind_int(q, ":before_updated", bounded ? page->to : first ? INT64_MAX : page->before_updated);
+    bind_int(q, ":before_id", bounded ? 0 : first ? INT64_MAX : page->before_id);
+    bind_int(q, ":from", page->from);
+    bind_text(q, ":tag", page->tag);
+    bind_which(q, ":pinned", page->pinned);
+    bind_which(q, ":archived", page->archived);
+    bind_int(q, ":trashed", page->trashed);
     bind_int(q, ":limit", page->limit);
     return each(s, q, fn, context, e);
 }
@@ -165,8 +180,59 @@ static bool leaf_fits(struct store *s, int64_t user_id, int64_t id, int64_t leaf
                                             "is not a message of this conversation"));
 }
 
-static bool change(struct store *s, int64_t user_id, int64_t id,
-                   const struct store_conversation_change *c, struct err *e)
+static bool tag_fits(const cJSON *tag)
+{
+    const char *t = cJSON_GetStringValue(tag);
+    if (!t || !*t || strlen(t) > STORE_TAG_BYTES || *t == ' ' || t[strlen(t) - 1] == ' ')
+        return false;
+    for (; *t; t++)
+        if ((unsigned char)*t < 0x20 || *t == 0x7f)
+            return false;
+    return true;
+}
+
+/* NULL: *e. The caller owns the tree. */
+static cJSON *read_tags(const char *text, struct err *e)
+{
+    struct err why = {0};
+    const cJSON *tag;
+    cJSON *v = json_parse(text, strlen(text), &(struct json_limits){.max_bytes = TAGS_BYTES}, &why);
+    bool ok = cJSON_IsArray(v) && cJSON_GetArraySize(v) <= STORE_TAGS_MAX;
+    if (ok)
+        cJSON_ArrayForEach(tag, v) ok = ok && tag_fits(tag);
+    if (ok)
+        return v;
+    cJSON_Delete(v);
+    err_field(e, ERR_INPUT, "tags", "must be at most %d texts of 1 to %d bytes, without spaces around them",
+              STORE_TAGS_MAX, STORE_TAG_BYTES);
+    return NULL;
+}
+
+static bool set_tags(struct store *s, int64_t user_id, int64_t id, const cJSON *tags, struct err *e)
+{
+    const cJSON *tag;
+    sqlite3_stmt *q = query(s, QUERY_TAGS_CLEAR, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":id", id);
+    if (!query_run(s, q, NULL, e))
+        return false;
+    cJSON_ArrayForEach(tag, tags)
+    {
+        if (!(q = query(s, QUERY_TAG_ADD, e)))
+            return false;
+        bind_int(q, ":user_id", user_id);
+        bind_int(q, ":id", id);
+        bind_text(q, ":tag", tag->valuestring);
+        if (!query_run(s, q, NULL, e))
+            return false;
+    }
+    return true;
+}
+
+static bool change(struct store *s, int64_t user_id, int64_t id, const struct store_conversation_change *c,
+                   const cJSON *tags, struct err *e)
 {
     int changed = 0;
     sqlite3_stmt *q = query(s, QUERY_CONVERSATION_CHANGE, e);
@@ -174,21 +240,30 @@ static bool change(struct store *s, int64_t user_id, int64_t id,
         return false;
     bind_int(q, ":user_id", user_id);
     bind_int(q, ":id", id);
+    bind_int(q, ":now", clock_wall_ms());
     bind_text(q, ":title", c->title);
     bind_text(q, ":settings", c->settings);
     bind_id(q, ":leaf_id", c->leaf_id);
+    bind_which(q, ":pinned", c->pinned);
+    bind_which(q, ":archived", c->archived);
+    bind_which(q, ":trashed", c->trashed);
     if (!query_run(s, q, &changed, e))
         return false;
     if (!changed)
         return no_conversation(e);
-    return !c->leaf_id || leaf_fits(s, user_id, id, c->leaf_id, e);
+    return (!c->leaf_id || leaf_fits(s, user_id, id, c->leaf_id, e)) &&
+           (!tags || set_tags(s, user_id, id, tags, e));
 }
 
 bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
                                const struct store_conversation_change *c, struct err *e)
 {
-    return check_texts(c->title, c->settings, e) && write_begin(s, e) &&
-           write_end(s, change(s, user_id, id, c, e), e);
+    cJSON *tags = NULL;
+    if (!check_texts(c->title, c->settings, e) || (c->tags && !(tags = read_tags(c->tags, e))))
+        return false;
+    bool ok = write_begin(s, e) && write_end(s, change(s, user_id, id, c, tags, e), e);
+    cJSON_Delete(tags);
+    return ok;
 }
 
 bool store_conversation_remove(struct store *s, int64_t user_id, int64_t id, struct err *e)

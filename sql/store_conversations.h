@@ -14,6 +14,9 @@ struct store;
 #define STORE_SETTINGS_BYTES 65536
 #define STORE_CONTENT_BYTES (4 << 20) /* of one message that is posted */
 #define STORE_PAGE_MAX 200
+#define STORE_TAG_BYTES 64
+#define STORE_TAGS_MAX 32 /* of one conversation */
+#define STORE_TRASH_DAYS 30 /* then what is in the trash is deleted */
 
 struct store_conversation {
     int64_t id, user_id;
@@ -22,6 +25,12 @@ struct store_conversation {
     int64_t leaf_id;      /* last message of the branch that is shown; 0: none */
     int64_t created_at, updated_at;
     bool running; /* an answer is being written */
+    bool pinned, archived;
+    int64_t trashed_at; /* 0: not in the trash */
+    int64_t fork_of;    /* the conversation whose messages it began with; 0: none, or deleted */
+    const char *tags;   /* JSON array of texts */
+    int64_t match_id;   /* only of a search: the newest message with the text; 0: it is in the title alone */
+    const char *match_text; /* that message's content; NULL: none */
 };
 
 enum store_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL, ROLE__N };
@@ -52,10 +61,15 @@ bool store_conversation_add(struct store *s, int64_t user_id, const char *title,
 bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
                             struct store_conversation *out, struct err *e);
 
+enum store_which { WHICH_ANY, WHICH_YES, WHICH_NO };
 struct store_page {
     int limit;                        /* 1..STORE_PAGE_MAX */
     int64_t before_updated, before_id; /* the last row of the page before; both 0: the first page */
-    const char *text; /* only those with it in the title or a message (ASCII case ignored); NULL: all */
+    const char *text; /* only those with it in the title or a finished message (ASCII case ignored); NULL: all */
+    const char *tag;  /* ASCII case ignored; NULL: any */
+    enum store_which pinned, archived;
+    bool trashed;      /* those in the trash; else those that are not */
+    int64_t from, to;  /* updated_at, from <= it < to; 0: without that bound */
 };
 /* Newest first by (updated_at, id): paging by key, so rows that come or go between pages shift nothing. */
 typedef bool (*store_conversation_fn)(void *context, const struct store_conversation *c); /* false: enough */
@@ -68,6 +82,8 @@ bool store_conversation_each(struct store *s, int64_t user_id, int64_t after, in
 struct store_conversation_change { /* NULL / 0: left as it is */
     const char *title, *settings;
     int64_t leaf_id; /* must be a message of this conversation: else ERR_INPUT */
+    enum store_which pinned, archived, trashed; /* WHICH_ANY: left as it is */
+    const char *tags; /* JSON array of all its tags: texts of 1 to STORE_TAG_BYTES bytes, without control characters */
 };
 bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
                                const struct store_conversation_change *c, struct err *e);

@@ -3,6 +3,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
+#include "sql/search_row.h"
 #include "sql/statement.h"
 #include "sql/store_conversations.h"
 
@@ -202,7 +203,7 @@ static bool insert_user_message(struct store *s, const struct store_post *p, int
     sqlite3_stmt *q = query(s, QUERY_MESSAGE_ADD_USER, e);
     if (q)
         bind_text(q, ":content", p->content);
-    return insert(s, q, p, p->parent_id, now, &out->user_message_id, e);
+    return insert(s, q, p, p->parent_id, now, &out->user_message_id, e) && search_add(s, out->user_message_id, e);
 }
 
 static bool insert_answer(struct store *s, const struct store_post *p, int64_t now,
@@ -246,6 +247,7 @@ bool store_message_post(struct store *s, const struct store_post *p, struct stor
 
 bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text, struct err *e)
 {
+    int changed = 0;
     if (!write_begin(s, e))
         return false;
     sqlite3_stmt *q = query(s, QUERY_MESSAGE_FAIL, e);
@@ -255,5 +257,5 @@ bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char
         bind_text(q, ":error", text);
         bind_int(q, ":now", clock_wall_ms());
     }
-    return write_end(s, q && query_run(s, q, NULL, e), e);
+    return write_end(s, q && query_run(s, q, &changed, e) && (!changed || search_add(s, id, e)), e);
 }

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/search_row.h"
 #include "sql/server_row.h"
 #include "sql/store_responses.h"
 #include "sql/statement.h"
 
 #define CLEAR_MESSAGES 300 /* deleted in one transaction: some milliseconds */
+#define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define LONG_WAL_FRAMES 2000 /* 8 MB */
 #define LONG_WAL_BYTES ((int64_t)12 << 20) /* above journal_size_limit, to which a WAL begun anew is cut */
 #define TRUNCATE_WAIT_MS 200
@@ -66,6 +68,9 @@ bool store_record_write(struct store *s, const struct store_answer *a, bool *gon
     bool ok = query_run(s, q, &changed, e);
     if (gone)
         *gone = ok && !changed;
+    /* Searched from now on; while it grew the index stayed as it was. */
+    if (ok && changed && a->status != MESSAGE_RUNNING)
+        ok = search_add(s, a->id, e);
     /* In the same transaction, and only with the change from running: no answer is counted twice. */
     if (ok && changed && a->has_usage && a->count_for && a->status != MESSAGE_RUNNING)
         ok = add_usage(s, &(struct store_usage){.user_id = a->count_for,
@@ -160,6 +165,30 @@ static bool clear_sessions(struct store *s, bool *any, struct err *e)
     return write_end(s, q && query_run(s, q, NULL, e), e);
 }
 
+/* What lay in the trash for its days is deleted, one conversation a step. */
+static bool clear_trash(struct store *s, bool *more, struct err *e)
+{
+    const int64_t now = clock_wall_ms(), before = now - STORE_TRASH_DAYS * DAY_MS;
+    sqlite3_stmt *q = query(s, QUERY_CLEAR_NEXT_TRASHED, e);
+    if (!q)
+        return false;
+    bind_int(q, ":before", before);
+    int rc = query_step(s, q, e);
+    int64_t id = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
+    query_end(q);
+    *more = rc == 1;
+    if (rc != 1)
+        return rc == 0;
+    if (!write_begin(s, e))
+        return false;
+    if ((q = query(s, QUERY_CLEAR_TRASHED, e))) {
+        bind_int(q, ":id", id);
+        bind_int(q, ":before", before);
+        bind_int(q, ":now", now);
+    }
+    return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
 /* 1: *id is the next to clear; 0: none; -1: *e. */
 static int next(struct store *s, enum query which, int64_t *id, struct err *e)
 {
@@ -175,8 +204,8 @@ static int next(struct store *s, enum query which, int64_t *id, struct err *e)
 
 static bool clear_from(struct store *s, int64_t conversation_id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_CLEAR_MESSAGES, e);
-    if (!q)
+    sqlite3_stmt *q = NULL;
+    if (!search_remove(s, conversation_id, CLEAR_MESSAGES, e) || !(q = query(s, QUERY_CLEAR_MESSAGES, e)))
         return false;
     bind_int(q, ":conversation_id", conversation_id);
     bind_int(q, ":limit", CLEAR_MESSAGES);
@@ -204,6 +233,8 @@ bool store_clear(struct store *s, bool *more, struct err *e)
         return false;
     if (*more)
         return true;
+    if (!clear_trash(s, more, e) || *more)
+        return *more;
     int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
     if (rc == 1) {
         *more = true;
@@ -213,5 +244,5 @@ bool store_clear(struct store *s, bool *more, struct err *e)
         *more = true;
         return write_begin(s, e) && write_end(s, clear_user(s, id, e), e);
     }
-    return rc == 0;
+    return rc == 0 && search_clear(s, more, e);
 }

@@ -5,44 +5,85 @@ RETURNING id;
 
 -- name: conversation_get
 SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
+       c.pinned, c.archived, c.trashed_at, c.fork_of,
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
 FROM conversations c
 WHERE c.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: conversation_list
 SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
+       c.pinned, c.archived, c.trashed_at, c.fork_of,
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
-  AND (c.updated_at, c.id) < (:before_updated, :before_id)
+  AND (c.updated_at, c.id) < (:before_updated, :before_id) AND c.updated_at >= :from
+  AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
+  AND (c.trashed_at IS NOT NULL) = :trashed
+  AND (:tag IS NULL OR EXISTS (SELECT 1 FROM conversation_tags t
+                               WHERE t.conversation_id = c.id AND t.tag = :tag))
 ORDER BY c.updated_at DESC, c.id DESC
 LIMIT :limit;
 
--- :pattern is made by the caller: %text% with %, _ and \ escaped.
+-- :pattern is made by the caller: %text% with %, _ and \ escaped; :terms too, the text's three-letter pieces for the
+-- index, or NULL when it has none: then the messages are read. What the index finds is compared as well. The newest
+-- message with the text comes along.
 -- name: conversation_search
 SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
+       c.pinned, c.archived, c.trashed_at, c.fork_of,
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id),
+       h.id, h.content
 FROM conversations c
+LEFT JOIN messages h ON h.id = (
+    SELECT m.id FROM messages m
+    WHERE m.conversation_id = c.id AND m.status <> 'running' AND m.content LIKE :pattern ESCAPE '\'
+    ORDER BY m.id DESC LIMIT 1)
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
-  AND (c.updated_at, c.id) < (:before_updated, :before_id)
+  AND (c.updated_at, c.id) < (:before_updated, :before_id) AND c.updated_at >= :from
+  AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
+  AND (c.trashed_at IS NOT NULL) = :trashed
+  AND (:tag IS NULL OR EXISTS (SELECT 1 FROM conversation_tags t
+                               WHERE t.conversation_id = c.id AND t.tag = :tag))
   AND (c.title LIKE :pattern ESCAPE '\'
-       OR EXISTS (SELECT 1 FROM messages m
-                  WHERE m.conversation_id = c.id AND m.content LIKE :pattern ESCAPE '\'))
+       OR CASE WHEN :terms IS NULL
+               THEN EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status <> 'running'
+                              AND m.content LIKE :pattern ESCAPE '\')
+               ELSE c.id IN (SELECT m.conversation_id
+                             FROM message_search f CROSS JOIN messages m ON m.id = f.rowid
+                             WHERE f.message_search MATCH :terms
+                               AND m.conversation_id IN (SELECT id FROM conversations
+                                                         WHERE user_id = :user_id AND deleted_at IS NULL)
+                               AND m.content LIKE :pattern ESCAPE '\')
+          END)
 ORDER BY c.updated_at DESC, c.id DESC
 LIMIT :limit;
 
--- Absent values keep what is there. Settings don't move a conversation up in the list.
+-- Absent values keep what is there. Nothing here moves a conversation up in the list.
 -- name: conversation_change
 UPDATE conversations
 SET title = coalesce(:title, title), settings = coalesce(:settings, settings),
-    leaf_id = coalesce(:leaf_id, leaf_id)
+    leaf_id = coalesce(:leaf_id, leaf_id),
+    pinned = coalesce(:pinned, pinned), archived = coalesce(:archived, archived),
+    trashed_at = CASE :trashed WHEN 1 THEN coalesce(trashed_at, :now) WHEN 0 THEN NULL ELSE trashed_at END
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
+-- What is written in comes back from the trash.
 -- name: conversation_posted
 UPDATE conversations
-SET leaf_id = :leaf_id, updated_at = max(:now, updated_at),
+SET leaf_id = :leaf_id, trashed_at = NULL, updated_at = max(:now, updated_at),
     title = CASE WHEN title = '' THEN coalesce(:title, '') ELSE title END
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
+
+-- name: tags_clear
+DELETE FROM conversation_tags
+WHERE conversation_id = (SELECT id FROM conversations
+                         WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL);
+
+-- name: tag_add
+INSERT OR IGNORE INTO conversation_tags (conversation_id, tag)
+SELECT id, :tag FROM conversations WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
 -- name: conversation_remove
 UPDATE conversations SET deleted_at = :now, leaf_id = NULL
@@ -117,7 +158,9 @@ WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 -- In the order of their making, for export: a conversation that is written to meanwhile keeps its place.
 -- name: conversation_each
 SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running')
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
+       c.pinned, c.archived, c.trashed_at, c.fork_of,
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL AND c.id > :after
 ORDER BY c.id LIMIT :limit;

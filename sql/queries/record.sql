@@ -26,6 +26,14 @@ DELETE FROM messages WHERE id IN (
     SELECT m.id FROM messages m
     WHERE m.conversation_id = :conversation_id ORDER BY m.id DESC LIMIT :limit);
 
+-- name: clear_next_trashed
+SELECT id FROM conversations WHERE trashed_at < :before AND deleted_at IS NULL LIMIT 1;
+
+-- Restored in the meantime: it stays.
+-- name: clear_trashed
+UPDATE conversations SET deleted_at = :now, trashed_at = NULL, leaf_id = NULL
+WHERE id = :id AND trashed_at < :before AND deleted_at IS NULL;
+
 -- A deleted conversation in which nothing runs any more.
 -- name: clear_next_conversation
 SELECT c.id FROM conversations c

@@ -232,8 +232,37 @@ test('pages hold every conversation once; search finds by title and text', async
   assert.equal(await find('%'), 1);
   assert.equal(await find('two plus two'), 1);
   assert.equal(await find('no such text anywhere'), 0);
-  for (const bad of ['limit=0', 'limit=200', 'limit=x', 'before=x', 'before=1-', 'before=-1'])
+  for (const bad of ['limit=0', 'limit=200', 'limit=x', 'before=x', 'before=1-', 'before=-1', 'pinned=2', 'archived=yes', 'trash=2', 'from=x', 'to=-1'])
     assert.equal((await s.request('GET', `/api/conversations?${bad}`)).status, 400, bad);
+});
+
+test('pins, archive, trash and tags sort the list; a search shows where', async () => {
+  const c = await make({ title: 'sorted' });
+  const said = await post(c.id, { content: '<b>日本語のテキスト</b> & some "quoted" words', settings: short });
+  const at = `/api/conversations/${c.id}`;
+  const list = async (q) => (await s.json('GET', `/api/conversations?${q}`)).body.items;
+  const has = async (q) => (await list(q)).some((x) => x.id === c.id);
+  const now = (await s.json('PATCH', at, { pinned: true, tags: ['Arbeit', 'x y'] })).body;
+  assert.deepEqual([now.pinned, now.archived, now.tags, now.trashed_at, now.fork_of], [true, false, ['Arbeit', 'x y'], null, null]);
+  assert.deepEqual((await list('pinned=1')).map((x) => x.id), [c.id]);
+  assert.ok(await has('tag=arbeit') && !await has('tag=arb') && !await has('pinned=0'));
+  const [hit] = await list(`q=${encodeURIComponent('語のテキ')}`);
+  assert.deepEqual(hit.match, { message_id: said.start.user_message.id, before: '<b>日本', text: '語のテキ', after: 'スト</b> & some "quoted" words' });
+  assert.equal((await list('q=SORTED'))[0].match, null);
+  assert.ok(!('match' in (await list('pinned=1'))[0]));
+  await s.json('PATCH', at, { archived: true });
+  assert.ok(!await has('') && !await has('q=sorted') && await has('archived=1') && await has('archived=any&q=sorted'));
+  const gone = (await s.json('PATCH', at, { trashed: true })).body;
+  assert.ok(gone.trashed_at > 0);
+  assert.ok(!await has('archived=any') && await has('trash=1') && await has('trash=1&q=sorted'));
+  await s.json('PATCH', at, { trashed: false, archived: false, pinned: null });
+  assert.ok(await has('pinned=1'));
+  const t = (await read(c.id)).updated_at;
+  assert.ok(await has(`from=${t}&to=${t + 1}`) && !await has(`to=${t}`) && !await has(`from=${t + 1}`));
+  for (const bad of [{ pinned: 1 }, { archived: 'x' }, { trashed: [] }, { tags: 'x' }, { tags: [''] }, { tags: ['x'.repeat(65)] }, { tags: [1] }])
+    assert.equal((await s.json('PATCH', at, bad)).status, 400, JSON.stringify(bad));
+  assert.equal((await s.request('DELETE', at)).status, 204);
+  assert.ok(!await has('archived=any') && !await has('trash=1'));
 });
 
 test('settings are checked, kept, and obeyed', async () => {
@@ -278,6 +307,7 @@ test('another user finds nothing, on any route', async () => {
   const as = { authorization: null, cookie, 'x-csrf-token': csrf };
   const m = mine.last.message.id;
   const tries = [['GET', `/api/conversations/${c.id}`], ['PATCH', `/api/conversations/${c.id}`, { title: 'stolen' }],
+    ['PATCH', `/api/conversations/${c.id}`, { trashed: true }], ['PATCH', `/api/conversations/${c.id}`, { tags: ['x'] }],
     ['DELETE', `/api/conversations/${c.id}`], ['POST', `/api/conversations/${c.id}/messages`, { content: 'x' }],
     ['POST', `/api/conversations/${c.id}/messages`, { regenerate: m }], ['GET', `/api/messages/${m}/stream`],
     ['POST', `/api/messages/${m}/stop`]];

@@ -47,8 +47,15 @@ static void dump(const char *path, struct buf *out)
     sqlite3_close(db);
 }
 
+static bool count_conversation(void *context, const struct store_conversation *c)
+{
+    *(int *)context += c->match_id == 4;
+    return true;
+}
+
 static void test_frozen_first_version_becomes_the_schema(void **state)
 {
+    int found = 0;
     struct fixture *f = *state;
     struct err e = {0};
     struct buf v1 = {0}, old = {0}, new = {0};
@@ -69,6 +76,10 @@ static void test_frozen_first_version_becomes_the_schema(void **state)
     ASSERT_OK(store_message_get(s, f->arena, u.id, 4, &m, &e));
     assert_string_equal(m.content, "It's four.");
     assert_int_equal(m.completion_tokens, 5);
+    /* messages from before the index are in it */
+    ASSERT_OK(store_conversation_list(s, u.id, &(struct store_page){.limit = 5, .text = "'s four"}, count_conversation,
+                                      &found, &e));
+    assert_int_equal(found, 1);
     store_close(&s);
     /* an id is never given out twice, also not across a table that was made anew */
     assert_int_equal(fixture_number(path, "SELECT seq FROM sqlite_sequence WHERE name = 'api_keys'"), keys_made);

@@ -1,0 +1,152 @@
+/* GET /api/conversations: the list, and the search in it. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "fcgi/conversation.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "sql/store_conversations.h"
+
+#define PAGE_DEFAULT 50
+#define MAX_REPLY ((size_t)512 << 20)
+#define MATCH_BEFORE 60 /* bytes of a message shown around what was found */
+#define MATCH_AFTER 120
+
+static void put_id(struct buf *out, const char *name, int64_t id)
+{
+    buf_printf(out, id ? ",\"%s\":\"%lld\"" : ",\"%s\":null", name, (long long)id);
+}
+
+void conversation_json(struct buf *out, const struct store_conversation *c)
+{
+    buf_printf(out, "{\"id\":\"%lld\",\"title\":", (long long)c->id);
+    buf_json_string(out, c->title, strlen(c->title));
+    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"running\":%s,\"pinned\":%s,\"archived\":%s,\"tags\":%s",
+               (long long)c->created_at, (long long)c->updated_at, c->running ? "true" : "false",
+               c->pinned ? "true" : "false", c->archived ? "true" : "false", c->tags);
+    buf_printf(out, c->trashed_at ? ",\"trashed_at\":%lld" : ",\"trashed_at\":null", (long long)c->trashed_at);
+    put_id(out, "fork_of", c->fork_of);
+}
+
+struct listing {
+    struct buf out;
+    const char *text; /* what is searched, or NULL */
+    int n, limit;
+    int64_t last_updated, last_id;
+    bool more;
+};
+
+static bool inside_letter(const char *p)
+{
+    return (*p & 0xc0) == 0x80;
+}
+
+/* The place where the text stands first, with a little around it: three texts, the middle one is what was found. */
+static void put_match(struct buf *out, const struct store_conversation *c, const char *text)
+{
+    const size_t len = strlen(text);
+    const char *hit = c->match_text;
+    while (hit && *hit && strncasecmp(hit, text, len))
+        hit++;
+    if (!hit || !*hit) {
+        buf_puts(out, ",\"match\":null");
+        return;
+    }
+    const char *from = hit - c->match_text > MATCH_BEFORE ? hit - MATCH_BEFORE : c->match_text;
+    while (from < hit && inside_letter(from))
+        from++;
+    const char *after = hit + len;
+    size_t n = strnlen(after, MATCH_AFTER);
+    while (n && inside_letter(after + n))
+        n--;
+    buf_printf(out, ",\"match\":{\"message_id\":\"%lld\",\"before\":", (long long)c->match_id);
+    buf_json_string(out, from, (size_t)(hit - from));
+    buf_puts(out, ",\"text\":");
+    buf_json_string(out, hit, len);
+    buf_puts(out, ",\"after\":");
+    buf_json_string(out, after, n);
+    buf_putc(out, '}');
+}
+
+static bool list_one(void *context, const struct store_conversation *c)
+{
+    struct listing *l = context;
+    if (l->n == l->limit) { /* one beyond the page was asked for, to know whether there is a next one */
+        l->more = true;
+        return false;
+    }
+    if (l->n++)
+        buf_putc(&l->out, ',');
+    conversation_json(&l->out, c);
+    if (l->text)
+        put_match(&l->out, c, l->text);
+    buf_putc(&l->out, '}');
+    l->last_updated = c->updated_at;
+    l->last_id = c->id;
+    return true;
+}
+
+/* "UPDATED-ID" of the last row of the page before. */
+static bool read_cursor(const char *text, struct store_page *page, struct err *e)
+{
+    char updated[24];
+    const char *dash = text ? strchr(text, '-') : NULL;
+    if (!text)
+        return true;
+    if (dash && (size_t)(dash - text) < sizeof updated) {
+        snprintf(updated, sizeof updated, "%.*s", (int)(dash - text), text);
+        if (conversation_read_id(updated, &page->before_updated) && conversation_read_id(dash + 1, &page->before_id))
+            return true;
+    }
+    return err_field(e, ERR_INPUT, "before", "is not a `next` of an earlier page");
+}
+
+/* 1, 0 or any; left alone when absent. */
+static bool read_which(struct request *r, const char *name, enum store_which *out, struct err *e)
+{
+    const char *v = request_query(r, name);
+    if (v && strcmp(v, "0") && strcmp(v, "1") && strcmp(v, "any"))
+        return err_field(e, ERR_INPUT, name, "must be 0, 1 or any");
+    if (v)
+        *out = *v == '1' ? WHICH_YES : *v == '0' ? WHICH_NO : WHICH_ANY;
+    return true;
+}
+
+static bool read_filters(struct request *r, struct store_page *page, struct err *e)
+{
+    int64_t trash = 0;
+    page->archived = WHICH_NO;
+    page->tag = request_query(r, "tag");
+    if (!read_which(r, "pinned", &page->pinned, e) || !read_which(r, "archived", &page->archived, e) ||
+        !request_query_int(r, "trash", 0, 1, &trash, e) ||
+        !request_query_int(r, "from", 0, INT64_MAX, &page->from, e) ||
+        !request_query_int(r, "to", 0, INT64_MAX, &page->to, e))
+        return false;
+    page->trashed = trash == 1;
+    if (page->trashed && !request_query(r, "archived"))
+        page->archived = WHICH_ANY;
+    return true;
+}
+
+bool conversation_list(struct request *r, struct err *e)
+{
+    int64_t limit = PAGE_DEFAULT;
+    struct store_page page = {.text = request_query(r, "q")};
+    if (!request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
+        !read_cursor(request_query(r, "before"), &page, e) || !read_filters(r, &page, e))
+        return false;
+    struct listing l = {.limit = (int)limit, .out = {.limit = MAX_REPLY},
+                        .text = page.text && *page.text ? page.text : NULL};
+    page.limit = l.limit + 1;
+    buf_puts(&l.out, "{\"items\":[");
+    bool ok = store_conversation_list(r->store, r->who.user_id, &page, list_one, &l, e);
+    if (ok && l.more)
+        buf_printf(&l.out, "],\"next\":\"%lld-%lld\"}", (long long)l.last_updated, (long long)l.last_id);
+    else
+        buf_puts(&l.out, "],\"next\":null}");
+    if (ok)
+        reply_json_buf(r, 200, &l.out);
+    buf_fini(&l.out);
+    return ok;
+}

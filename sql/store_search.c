@@ -1,0 +1,129 @@
+/* Messages by their text: the trigram index of message_search.
+ *
+ * FTS5 keeps removed entries in older parts of its index until the parts are merged (its own secure-delete came with
+ * SQLite 3.42). So every removal leaves a note, and the recorder merges the index whole in small steps; the pages that
+ * this frees are zeroed by secure_delete. */
+#include "sql/search_row.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/buf.h"
+#include "sql/server_row.h"
+#include "sql/statement.h"
+
+#define SEARCH_BYTES 1000
+#define SEARCH_PIECES 64 /* more make no text rarer */
+#define MERGE_SETTING "search_merge" /* 2: something was removed; 1: being merged; 0: nothing to do */
+#define MERGE_PAGES 200 /* of 4 KB, in one transaction: some milliseconds */
+
+bool search_add(struct store *s, int64_t message_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SEARCH_ADD, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", message_id);
+    return query_run(s, q, NULL, e);
+}
+
+bool search_remove(struct store *s, int64_t conversation_id, int limit, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SEARCH_REMOVE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":conversation_id", conversation_id);
+    bind_int(q, ":limit", limit);
+    return query_run(s, q, NULL, e) && set_setting(s, MERGE_SETTING, "2", e);
+}
+
+/* 0 when it was never set; -1: *e. */
+static int merge_state(struct store *s, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SETTING_GET, e);
+    if (!q)
+        return -1;
+    bind_text(q, ":name", MERGE_SETTING);
+    int rc = query_step(s, q, e);
+    int state = rc == 1 ? atoi(column_text(q, 0)) : rc;
+    query_end(q);
+    return state;
+}
+
+/* FTS5 tells that nothing was left to do by changing fewer than two rows. */
+static bool merge(struct store *s, int state, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SEARCH_MERGE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":pages", state == 2 ? -MERGE_PAGES : MERGE_PAGES);
+    const int before = sqlite3_total_changes(s->db);
+    if (!query_run(s, q, NULL, e))
+        return false;
+    const bool whole = state == 1 && sqlite3_total_changes(s->db) - before < 2;
+    return set_setting(s, MERGE_SETTING, whole ? "0" : "1", e);
+}
+
+bool search_clear(struct store *s, bool *more, struct err *e)
+{
+    const int state = merge_state(s, e);
+    *more = state > 0;
+    if (state <= 0)
+        return state == 0;
+    return write_begin_unsynced(s, e) && write_end(s, merge(s, state, e), e);
+}
+
+static const char *next_letter(const char *p)
+{
+    do
+        p++;
+    while ((*p & 0xc0) == 0x80);
+    return p;
+}
+
+static const char *three_letters_on(const char *p)
+{
+    for (int i = 0; i < 3 && *p; i++)
+        p = next_letter(p);
+    return p;
+}
+
+/* "abc" "def" "efg": pieces side by side, and the last three letters. All must be there. */
+static void put_pieces(const char *text, struct buf *out)
+{
+    const char *last = text, *from = text, *to;
+    for (const char *p = three_letters_on(text); *p; p = next_letter(p))
+        last = next_letter(last);
+    for (int n = 0; *from && n < SEARCH_PIECES; n++, from = to) {
+        const char *p = from > last ? last : from;
+        to = three_letters_on(p);
+        buf_puts(out, n ? " \"" : "\"");
+        for (; p < to; p++)
+            buf_puts(out, *p == '"' ? "\"\"" : (const char[]){*p, 0});
+        buf_putc(out, '"');
+    }
+}
+
+/* %text% with LIKE's own letters escaped. */
+static void put_pattern(const char *text, struct buf *out)
+{
+    buf_putc(out, '%');
+    for (; *text; text++) {
+        if (strchr("%_\\", *text))
+            buf_putc(out, '\\');
+        buf_putc(out, *text);
+    }
+    buf_putc(out, '%');
+}
+
+bool search_terms(const char *text, struct buf *pattern, struct buf *terms, struct err *e)
+{
+    int letters = 0;
+    if (strlen(text) > SEARCH_BYTES)
+        return err_field(e, ERR_INPUT, "q", "is longer than %d bytes", SEARCH_BYTES);
+    for (const char *p = text; *p && letters < 3; p = next_letter(p))
+        letters++;
+    put_pattern(text, pattern);
+    if (letters == 3)
+        put_pieces(text, terms);
+    return (!pattern->failed && !terms->failed) || err_set(e, ERR_NOMEM, "memory ran out");
+}
