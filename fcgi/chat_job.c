@@ -45,7 +45,8 @@ bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct req
     *p = (struct inference_params){.n = c->n, .one_call = c->one_call, .source = c->source};
     fill_job(&p->job, r, c, prompt);
     p->generation = (struct generation_params){.format = prompt->format, .opens_reasoning = prompt->opens_reasoning,
-                                               .tools = c->tools};
+                                               .tools = c->tools,
+                                               .stream_calls = c->grammar.len > 0};
     return true;
 }
 

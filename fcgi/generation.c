@@ -64,6 +64,7 @@ bool generation_init(struct generation *g, const struct generation_params *p, st
     g->parser = chat_parser_create(&(struct chat_parser_params){.format = p->format,
                                                                  .opens_reasoning = p->opens_reasoning,
                                                                  .tools = p->tools,
+                                                                 .stream_calls = p->stream_calls,
                                                                  .on_delta = take_delta,
                                                                  .context = g},
                                    e);

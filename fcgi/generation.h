@@ -29,6 +29,7 @@ struct generation_params {
     const char *format;       /* prompt.format; NULL: plain text, no parser */
     bool opens_reasoning;
     const cJSON *tools;       /* NULL: nothing is read as a call */
+    bool stream_calls;        /* see chat_parser.h: a grammar holds the calls to their format */
     generation_delta_fn on_delta; /* may be NULL */
     void *context;
 };

@@ -32,6 +32,7 @@ struct chat_parser *chat_parser_create(const struct chat_parser_params *params, 
     }
     p->format = f;
     p->tools = params->tools && params->tools->child ? params->tools : NULL;
+    p->stream_calls = params->stream_calls;
     p->on_delta = params->on_delta;
     p->context = params->context;
     p->raw.limit = p->value.limit = p->arguments.limit = MAX_ANSWER;

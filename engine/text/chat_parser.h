@@ -1,8 +1,8 @@
 /* A model's text to reasoning, content and tool calls, as a stream. Fed with any split of the text it gives
- * the same joined results, with their deltas as early as can be: a call's name once it is known to be a tool's and the
- * arguments have begun, then the arguments as they are written (llama3's calls are known only at the end of the text).
- * Nothing is lost: a call that is malformed before that comes back as content; one that breaks later keeps its arguments
- * as the model wrote them and has no CHAT_CALL_END.
+ * the same joined results, with their deltas as early as can be. Nothing is lost: a malformed call comes back as content.
+ * A call is given out when it is complete; with stream_calls its name leaves once it is known to be a tool's and the
+ * arguments have begun, then the arguments as they are written (llama3's calls are known only at the end of the text),
+ * and one that breaks after that keeps its arguments as the model wrote them and has no CHAT_CALL_END.
  * One parser belongs to one answer; not thread-safe. */
 #pragma once
 #include <cjson/cJSON.h>
@@ -34,6 +34,8 @@ struct chat_parser_params {
     const char *format;     /* chat_traits.format */
     bool opens_reasoning;   /* the prompt ended inside a reasoning block */
     const cJSON *tools;     /* the request's tools or NULL: then nothing is read as a call */
+    bool stream_calls;      /* give calls out while they are written: where a grammar holds the text to the format, since a
+                               call that was begun can't be taken back; else a call comes when it is complete */
     chat_delta_fn on_delta;
     void *context;
 };

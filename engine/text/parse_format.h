@@ -59,6 +59,7 @@ struct chat_parser {
     const cJSON *tools;
     chat_delta_fn on_delta;
     void *context;
+    bool stream_calls;
     bool failed; /* memory ran out */
 
     int mode;           /* enum parse_mode in chat_parser.c */

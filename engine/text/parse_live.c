@@ -10,7 +10,7 @@
 bool parse_live_begin(struct chat_parser *p)
 {
     const char *name = p->name.data ? p->name.data : "";
-    if (!parse_is_tool(p, name, p->name.len))
+    if (!p->stream_calls || !parse_is_tool(p, name, p->name.len))
         return false;
     parse_flush(p);
     p->on_delta(p->context, &(struct chat_delta){.type = CHAT_CALL, .index = p->n_calls, .name = name});

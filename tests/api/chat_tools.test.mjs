@@ -57,33 +57,39 @@ test('tool_choice none: the text stays text', async () => {
   assert.equal(r.body.choices[0].finish_reason, 'stop');
 });
 
-test('a malformed call: as content before its arguments, then as the model wrote them', async () => {
-  const early = '<tool_call>\n{"name": "get_weather", "town" \n</tool_call> end';
-  const r = await s.chat({ messages: order({ text: early }), tools });
-  assert.equal(r.body.choices[0].message.tool_calls, undefined, r.text);
-  assert.equal(r.body.choices[0].message.content, early);
-  const late = '<tool_call>\n{"name": "get_weather", "arguments": {"town": \n</tool_call> end';
-  const whole = await s.chat({ messages: order({ text: late }), tools });
-  assert.equal(whole.body.choices[0].message.tool_calls[0].function.arguments, '{"town": \n', whole.text);
-  assert.equal(whole.body.choices[0].message.content, 'end');
-  const j = joined((await s.stream({ messages: order({ text: late }), tools })).chunks);
-  assert.deepEqual([j.calls[0].name, j.calls[0].arguments, j.content], ['get_weather', '{"town": \n', 'end']);
+const strict = [{ type: 'function', function: { ...tools[0].function, strict: true,
+  parameters: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'], additionalProperties: false } } }];
+
+test('a malformed call comes back as content, whole and streamed: nothing is lost', async () => {
+  for (const text of ['<tool_call>\n{"name": "get_weather", "town" \n</tool_call> end',
+    '<tool_call>\n{"name": "get_weather", "arguments": {"town": \n</tool_call> end']) {
+    const whole = await s.chat({ messages: order({ text }), tools });
+    assert.equal(whole.body.choices[0].message.tool_calls, undefined, whole.text);
+    assert.equal(whole.body.choices[0].message.content, text);
+    assert.equal(joined((await s.stream({ messages: order({ text }), tools })).chunks).content, text);
+  }
 });
 
-test('streamed arguments come in pieces, while they are written', async () => {
+test('arguments follow the name; in pieces while they are written where a grammar holds the call to its form', async () => {
   const town = 'Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch and its neighbours';
-  const r = await s.stream({ messages: order({ text: call(town) }), tools });
-  const pieces = r.chunks.flatMap((c) => c.choices[0].delta.tool_calls ?? []);
-  assert.equal(pieces[0].function.name, 'get_weather');
-  assert.equal(pieces[0].function.arguments, '');
-  assert.ok(pieces.length > 8, `${pieces.length} pieces`);
-  assert.equal(JSON.parse(joined(r.chunks).calls[0].arguments).town, town);
+  for (const [more, least] of [[{ tools }, 2], [{ tools: strict }, 8], [{ tools, tool_choice: 'required' }, 8]]) {
+    const r = await s.stream({ messages: order({ text: call(town) }), ...more });
+    const pieces = r.chunks.flatMap((c) => c.choices[0].delta.tool_calls ?? []);
+    assert.equal(pieces[0].function.name, 'get_weather');
+    assert.equal(pieces[0].function.arguments, '');
+    assert.ok(pieces.length >= least, `${pieces.length} pieces`);
+    assert.equal(JSON.parse(joined(r.chunks).calls[0].arguments).town, town);
+  }
 });
 
 test('max_tokens may cut a call: length, and what there is of it', async () => {
-  const r = await s.chat({ messages: order({ text: call('Köln') }), tools, max_tokens: 18 });
-  assert.equal(r.body.choices[0].finish_reason, 'length');
-  assert.ok(call('Köln').includes(r.body.choices[0].message.tool_calls[0].function.arguments));
+  const text = call('Köln');
+  const free = await s.chat({ messages: order({ text }), tools, max_tokens: 18 });
+  assert.equal(free.body.choices[0].finish_reason, 'length');
+  assert.ok(text.startsWith(free.body.choices[0].message.content));
+  const held = await s.chat({ messages: order({ text }), tools: strict, max_tokens: 18 });
+  assert.equal(held.body.choices[0].finish_reason, 'length');
+  assert.ok(text.includes(held.body.choices[0].message.tool_calls[0].function.arguments));
 });
 
 test('reasoning is apart from content, streamed and whole', async () => {

@@ -182,10 +182,11 @@ struct sample {
     const char *reasoning, *content, *calls;
 };
 
-static void assert_sample(const struct sample *s)
+static void assert_sample(const struct sample *s, bool live)
 {
     cJSON *tools = cJSON_Parse(tools_json);
-    struct chat_parser_params p = {.format = s->format, .opens_reasoning = s->opens, .tools = tools};
+    struct chat_parser_params p = {.format = s->format, .opens_reasoning = s->opens, .tools = tools,
+                                   .stream_calls = live};
     size_t len = strlen(s->raw);
     for (size_t first = 0; first <= len; first++) {
         for (size_t size = 0; size < 3; size++) {
@@ -227,7 +228,7 @@ static void test_further_formats(void **state)
          true, "plan", "Ok", F("{\"s\": \"x\"}") "," G},
         {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}", false, "", "", G},
         {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":",
-         false, "", "", G "," BROKEN("f", "{\\\"s\\\":")},
+         false, "", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":", G},
         {"kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:12<|tool_call_argument_begin|>{\"o\": [1, 2]}<|tool_call_end|>"
                     "<|tool_calls_section_end|>\nDone", false, "", "Done", F("{\"o\": [1, 2]}")},
         {"kimi_k2", "<|tool_calls_section_begin|>oops", false, "", "<|tool_calls_section_begin|>oops", ""},
@@ -245,19 +246,12 @@ static void test_further_formats(void **state)
          G "," F("{\"n\":12345678901234567890}")},
         {"hermes", "The <tool_call> tag:\n<tool_call>{\"name\":\"g\"}</tool_call>", false, "", "The <tool_call> tag:", G},
         {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", false, "", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", ""},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call> on", false, "", "on",
-         BROKEN("g", "{\\\"a\\\":01}}")},
-        {"hermes", "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", false, "",
-         "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", ""},
-        {"hermes", "<tool_call>{\"name\":\"nobody\",\"arguments\":{\"a\":01}}</tool_call>", false, "",
-         "<tool_call>{\"name\":\"nobody\",\"arguments\":{\"a\":01}}</tool_call>", ""},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{}}}</tool_call>", false, "", "", G},
-        {"qwen3_coder", "<function=f><parameter=n>\n1\n</parameter><parameter=s>\n\xC3\xA9\n\n</par", false, "", "",
-         BROKEN("f", "{\\\"n\\\": 1, \\\"s\\\": \\\"\xC3\xA9\\\\n\\\\n</par")},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", false, "", "",
-         BROKEN("g", "{\\\"a\\\":\\\"\\\\ud800\\\"}")},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>", false, "", "",
-         BROKEN("g", "{\\\"a\\\":\\\"<tool_call>")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", false, "",
+         "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", ""},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", false, "",
+         "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", ""},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", false, "",
+         "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", ""},
         {"hermes", "<think>a", true, "a", "", ""},
         {"hermes", "<thi", true, "<thi", "", ""},
         {"hermes", "  <thi", false, "", "  <thi", ""},
@@ -269,9 +263,32 @@ static void test_further_formats(void **state)
         {"harmony", "<|channel|>analysis<|message|>a <|en", false, "a <|en", "", ""},
         {"harmony", "<|channel|>final<|message|>a<|end|>\n<|start|>assistant<|channel|>final<|message|>b", false, "", "a\nb", ""},
         {"harmony", "<|cha", false, "", "<|cha", ""},
+        {"hermes", "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", false, "",
+         "<tool_call>{\"arguments\":{\"a\":01},\"name\":\"g\"}</tool_call>", ""},
+        {"hermes", "<tool_call>{\"name\":\"nobody\",\"arguments\":{\"a\":01}}</tool_call>", false, "",
+         "<tool_call>{\"name\":\"nobody\",\"arguments\":{\"a\":01}}</tool_call>", ""},
     };
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
-        assert_sample(&samples[i]);
+        assert_sample(&samples[i], false);
+}
+
+/* What was given out can't be taken back: a live call that breaks keeps its arguments as they were written. */
+static void test_live_calls_that_break(void **state)
+{
+    static const struct sample samples[] = {
+        {"deepseek_v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\":",
+         false, "", "", G "," BROKEN("f", "{\\\"s\\\":")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call> on", false, "", "on",
+         BROKEN("g", "{\\\"a\\\":01}}")},
+        {"qwen3_coder", "<function=f><parameter=n>\n1\n</parameter><parameter=s>\n\xC3\xA9\n\n</par", false, "", "",
+         BROKEN("f", "{\\\"n\\\": 1, \\\"s\\\": \\\"\xC3\xA9\\\\n\\\\n</par")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", false, "", "",
+         BROKEN("g", "{\\\"a\\\":\\\"\\\\ud800\\\"}")},
+        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>", false, "", "",
+         BROKEN("g", "{\\\"a\\\":\\\"<tool_call>")},
+    };
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
+        assert_sample(&samples[i], true);
 }
 
 /* The name leaves before the arguments, and these as they are written: for each format that names its call first. */
@@ -295,7 +312,9 @@ static void test_arguments_leave_as_they_are_written(void **state)
         struct result r = {0};
         struct err e = {0};
         struct chat_parser *p = chat_parser_create(
-            &(struct chat_parser_params){.format = samples[i][0], .tools = tools, .on_delta = take, .context = &r}, &e);
+            &(struct chat_parser_params){.format = samples[i][0], .tools = tools, .stream_calls = true, .on_delta = take,
+                                          .context = &r},
+            &e);
         assert_true(chat_parser_push(p, samples[i][1], strlen(samples[i][1]), &e));
         if (!r.open || !r.arguments.len || !strstr(r.arguments.data, "one"))
             fail_msg("%s holds its arguments back: %s", samples[i][0], r.arguments.len ? r.arguments.data : "nothing");
@@ -408,6 +427,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases_hold_under_every_split),
         cmocka_unit_test(test_further_formats),
+        cmocka_unit_test(test_live_calls_that_break),
         cmocka_unit_test(test_arguments_leave_as_they_are_written),
         cmocka_unit_test(test_without_tools_nothing_is_a_call),
         cmocka_unit_test(test_unknown_format_is_refused),
