@@ -40,7 +40,7 @@ static void put_details(struct buf *out, const struct store_conversation *c)
         buf_puts(out, ",\"leaf_id\":null");
 }
 
-static bool send_conversation(struct request *r, int status, int64_t id, struct err *e)
+bool conversation_send(struct request *r, int status, int64_t id, struct err *e)
 {
     struct store_conversation c;
     struct buf out = {.limit = MAX_REPLY};
@@ -114,7 +114,7 @@ static bool make_conversation(struct request *r, struct err *e)
     if (c.leaf_id)
         return err_field(e, ERR_INPUT, "leaf_id", "a new conversation has no messages");
     return store_conversation_add(r->store, r->who.user_id, c.title, c.settings, &id, e) &&
-           send_conversation(r, 201, id, e);
+           conversation_send(r, 201, id, e);
 }
 
 static bool put_message(void *context, const struct store_message *m)
@@ -155,7 +155,7 @@ static bool change_conversation(struct request *r, struct err *e)
            store_conversation_get(r->store, r->arena, r->who.user_id, id, &now, e) &&
            read_change(r, body, "{}", &c, e) && read_marks(r, body, &c, e) &&
            store_conversation_change(r->store, r->who.user_id, id, &c, e) &&
-           send_conversation(r, 200, id, e);
+           conversation_send(r, 200, id, e);
 }
 
 struct keys {
@@ -220,6 +220,11 @@ const struct route api_conversations_routes[] = {
      SCOPE_HISTORY | SCOPE_INFERENCE,
      {.summary = "Say something, or ask for another answer", .body = "MessageRequest", .statuses = "200 409",
       .streams = true}},
+    {HTTP_POST, "/api/conversations/{id}/fork", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, conversation_fork, SCOPE_HISTORY,
+     {.summary = "A new conversation that begins with a message and all above it", .body = "ForkRequest",
+      .reply = "Conversation", .statuses = "201 409"}},
+    {HTTP_DELETE, "/api/messages/{id}", ROUTE_USER, POOL_SHORT, 0, conversation_cut, SCOPE_HISTORY,
+     {.summary = "Delete a message and all below it", .statuses = "204 409"}},
     {HTTP_GET, "/api/messages/{id}/stream", ROUTE_USER, POOL_STREAM, 0, conversation_stream, SCOPE_HISTORY,
      {.summary = "Follow an answer from its beginning", .statuses = "200", .streams = true}},
     {HTTP_POST, "/api/messages/{id}/stop", ROUTE_USER, POOL_SHORT, 0, stop_answer, SCOPE_HISTORY,

@@ -19,7 +19,11 @@ struct store_conversation;
 bool conversation_list(struct request *r, struct err *e);   /* GET /api/conversations */
 bool conversation_post(struct request *r, struct err *e);   /* POST /api/conversations/{id}/messages */
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
+bool conversation_fork(struct request *r, struct err *e);   /* POST /api/conversations/{id}/fork */
+bool conversation_cut(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
 
+/* Replies with the conversation, without its messages. */
+bool conversation_send(struct request *r, int status, int64_t id, struct err *e);
 /* What every place says of a conversation; the object is left open. */
 void conversation_json(struct buf *out, const struct store_conversation *c);
 /* Ids are decimal strings. False: not one. */

@@ -1,7 +1,7 @@
 # files of sql
 SQL_QUERIES = \
 	%D%/queries/transaction.sql %D%/queries/maintenance.sql %D%/queries/users.sql \
-	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql %D%/queries/search.sql %D%/queries/server.sql
+	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql
 SQL_MIGRATIONS = %D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
@@ -11,7 +11,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/store.c %D%/store.h %D%/statement.c %D%/statement.h %D%/migrate.c %D%/migrate.h \
 	%D%/embedded.h %D%/store_backup.c %D%/store_users.c %D%/store_users.h %D%/store_sessions.c %D%/store_keys.c %D%/users_row.h \
 	%D%/store_conversations.c %D%/store_conversations.h %D%/store_messages.c \
-	%D%/store_search.c %D%/search_row.h \
+	%D%/store_search.c %D%/search_row.h %D%/store_tree.c %D%/store_tree.h \
 	%D%/store_responses.c %D%/store_responses.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(CJSON_LIBS)

@@ -12,6 +12,8 @@ struct store;
 bool search_add(struct store *s, int64_t message_id, struct err *e);
 /* The conversation's last `limit` messages, before their rows are deleted. None of them runs. */
 bool search_remove(struct store *s, int64_t conversation_id, int limit, struct err *e);
+/* One message that is finished, before its row is deleted. */
+bool search_remove_one(struct store *s, int64_t message_id, struct err *e);
 /* One short step of merging away what was removed; *more: call again. Opens its own transaction. */
 bool search_clear(struct store *s, bool *more, struct err *e);
 /* LIKE's pattern for `text` taken literally, and its pieces of three letters for the index: empty when it is shorter. */

@@ -36,6 +36,15 @@ bool search_remove(struct store *s, int64_t conversation_id, int limit, struct e
     return query_run(s, q, NULL, e) && set_setting(s, MERGE_SETTING, "2", e);
 }
 
+bool search_remove_one(struct store *s, int64_t message_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SEARCH_REMOVE_ONE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", message_id);
+    return query_run(s, q, NULL, e) && set_setting(s, MERGE_SETTING, "2", e);
+}
+
 /* 0 when it was never set; -1: *e. */
 static int merge_state(struct store *s, struct err *e)
 {

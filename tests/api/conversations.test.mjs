@@ -265,6 +265,41 @@ test('pins, archive, trash and tags sort the list; a search shows where', async 
   assert.ok(!await has('archived=any') && !await has('trash=1'));
 });
 
+test('a fork goes its own way; a branch is deleted alone', async () => {
+  const c = await make({ title: 'trunk', settings: short });
+  const first = `first ${'1 2 3 4 5 6 7 8 '.repeat(12)}`; // several blocks of the prompt cache
+  const one = (await post(c.id, { content: first })).last.message;
+  const two = (await post(c.id, { content: 'second' })).last.message;
+  const fork = await s.json('POST', `/api/conversations/${c.id}/fork`, { from_message_id: one.id, title: 'limb' });
+  assert.equal(fork.status, 201);
+  assert.deepEqual([fork.body.title, fork.body.fork_of, fork.body.settings], ['limb', c.id, short]);
+  const copy = await read(fork.body.id);
+  assert.deepEqual(copy.messages.map((m) => m.content), [first, one.content]);
+  const same = ({ id, parent_id, conversation_id, ...rest }) => rest;
+  assert.deepEqual(same(copy.messages[1]), same(one));
+  assert.deepEqual((await resume(copy.leaf_id)).names, ['start', 'done']);
+  const on = await post(copy.id, { content: 'elsewhere' });
+  assert.equal(on.start.user_message.parent_id, copy.leaf_id);
+  assert.ok(on.last.message.usage.cached_tokens > 0, 'the copied prefix is in the cache');
+  assert.equal((await read(c.id)).messages.length, 4);
+
+  const again = (await post(c.id, { regenerate: two.id })).last.message;
+  assert.equal((await s.request('DELETE', `/api/messages/${again.id}`)).status, 204);
+  assert.equal((await read(c.id)).leaf_id, two.id);
+  assert.equal((await s.request('DELETE', `/api/messages/${two.parent_id}`)).status, 204);
+  const now = await read(c.id);
+  assert.deepEqual([now.leaf_id, now.messages.length], [one.id, 2]);
+  assert.equal((await s.request('DELETE', `/api/messages/${two.id}`)).status, 404);
+  const running = await begin(c.id);
+  assert.equal((await s.request('DELETE', `/api/messages/${one.id}`)).status, 409);
+  assert.equal((await s.json('POST', `/api/conversations/${c.id}/fork`, { from_message_id: running.id })).status, 409);
+  await s.request('POST', `/api/messages/${running.id}/stop`);
+  await ended(c.id, running.id);
+  for (const bad of [{}, { from_message_id: '999999' }, { from_message_id: 'x' }, { from_message_id: 5 }, { from_message_id: copy.leaf_id },
+    { from_message_id: one.id, bogus: 1 }, { from_message_id: one.id, title: 'x'.repeat(600) }])
+    assert.equal((await s.json('POST', `/api/conversations/${c.id}/fork`, bad)).status, 400, JSON.stringify(bad).slice(0, 60));
+});
+
 test('settings are checked, kept, and obeyed', async () => {
   const c = await make({ title: 'settings', settings: { ...short, system: 'You are terse.', seed: null } });
   assert.deepEqual(c.settings, { ...short, system: 'You are terse.' });
@@ -310,13 +345,15 @@ test('another user finds nothing, on any route', async () => {
     ['PATCH', `/api/conversations/${c.id}`, { trashed: true }], ['PATCH', `/api/conversations/${c.id}`, { tags: ['x'] }],
     ['DELETE', `/api/conversations/${c.id}`], ['POST', `/api/conversations/${c.id}/messages`, { content: 'x' }],
     ['POST', `/api/conversations/${c.id}/messages`, { regenerate: m }], ['GET', `/api/messages/${m}/stream`],
-    ['POST', `/api/messages/${m}/stop`]];
+    ['POST', `/api/messages/${m}/stop`], ['DELETE', `/api/messages/${m}`],
+    ['POST', `/api/conversations/${c.id}/fork`, { from_message_id: m }]];
   for (const [method, where, body] of tries)
     assert.equal((await s.json(method, where, body, as)).status, 404, `${method} ${where}`);
   assert.deepEqual((await s.json('GET', '/api/conversations?q=secret', undefined, as)).body.items, []);
   const own = (await s.json('POST', '/api/conversations', {}, as)).body;
   assert.equal((await s.json('POST', `/api/conversations/${own.id}/messages`, { content: 'x', parent_id: m }, as)).status, 400);
   assert.equal((await s.json('PATCH', `/api/conversations/${own.id}`, { leaf_id: m }, as)).status, 400);
+  assert.equal((await s.json('POST', `/api/conversations/${own.id}/fork`, { from_message_id: m }, as)).status, 400);
   assert.equal((await s.json('DELETE', `/api/conversations/${own.id}`, undefined, { authorization: null, cookie })).status, 403, 'no CSRF token');
   assert.equal((await s.json('GET', '/api/conversations', undefined, { authorization: null })).status, 401);
   assert.equal((await read(c.id)).title, 'mine');

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sql/embedded.h"
+#include "sql/store_tree.h"
 #include "tests/unit/store_fixture.h"
 
 static bool never(void *context, const struct store_message *m)
@@ -74,11 +75,18 @@ static void test_writes_of_another_user_change_nothing(void **state)
                                   &(struct store_post){.user_id = f->other, .conversation_id = id,
                                                        .content = "x", .job_key = "k2"}, &out, &e),
                ERR_NOTFOUND);
+    int64_t fork;
+    fixture_finish(f, p.message_id, "done");
+    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){f->other, id, p.message_id, NULL}, &fork, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){f->other, own, p.message_id, NULL}, &fork, &e), ERR_INPUT);
+    ASSERT_ERR(store_message_remove(f->store, f->other, p.message_id, &e), ERR_NOTFOUND);
+    p = fixture_post(f, f->user, id, p.user_message_id, NULL);
     ASSERT_ERR(store_conversation_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
     ASSERT_OK(store_message_fail(f->store, f->other, p.message_id, "stopped by a stranger", &e));
     ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
     assert_int_equal(m.status, MESSAGE_RUNNING);
-    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 4);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 5);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM conversations"), 2);
     (void)q;
     fixture_check_whole(f->path);
 }
@@ -108,6 +116,7 @@ static bool serves_everyone(int q)
     case QUERY_CLEAR_NEXT_TRASHED:
     case QUERY_CLEAR_TRASHED:
     case QUERY_SEARCH_REMOVE: /* with CLEAR_MESSAGES */
+    case QUERY_SEARCH_REMOVE_ONE: /* before MESSAGE_DELETE, of ids from SUBTREE_IDS */
     case QUERY_SEARCH_ADD: /* a row just written in the same transaction, by a statement that compared */
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_FACTS: /* counts only */
@@ -144,6 +153,9 @@ static bool may_scan(int q)
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_USAGE_LIST_ALL:
     case QUERY_MESSAGE_BRANCH: /* its own branch */
+    case QUERY_BRANCH_IDS:
+    case QUERY_SUBTREE_IDS:
+    case QUERY_LEAF_REFRESH:
         return true;
     default:
         return false;

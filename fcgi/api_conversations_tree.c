@@ -1,0 +1,31 @@
+/* Forking a conversation, deleting a branch of it. */
+#include "engine/base/json.h"
+#include "fcgi/chat_request.h"
+#include "fcgi/conversation.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "sql/store_tree.h"
+
+static const struct field_row fork_fields[] = {{"from_message_id", FIELD_READ}, {"title", FIELD_READ}, {0}};
+
+bool conversation_fork(struct request *r, struct err *e)
+{
+    int64_t id;
+    const char *from = NULL;
+    struct store_fork f = {.user_id = r->who.user_id};
+    const cJSON *body = request_json(r, e);
+    if (!body || !conversation_path_id(r, &f.conversation_id, e) || !fields_check(r, body, fork_fields, e) ||
+        !json_get_string(body, "from_message_id", &from, e) || !json_get_string(body, "title", &f.title, e))
+        return false;
+    /* 0 is no message: then the store says whether it is the conversation or the message that is missing. */
+    if (from && !conversation_read_id(from, &f.message_id))
+        f.message_id = 0;
+    return store_conversation_fork(r->store, &f, &id, e) && conversation_send(r, 201, id, e);
+}
+
+bool conversation_cut(struct request *r, struct err *e)
+{
+    int64_t id;
+    return conversation_path_id(r, &id, e) && store_message_remove(r->store, r->who.user_id, id, e) &&
+           reply_empty(r, 204);
+}

@@ -1,0 +1,67 @@
+-- name: branch_ids
+WITH RECURSIVE branch (id, parent_id) AS (
+    SELECT m.id, m.parent_id FROM messages m JOIN conversations c ON c.id = m.conversation_id
+    WHERE m.id = :message_id AND c.id = :conversation_id AND c.user_id = :user_id
+      AND c.deleted_at IS NULL
+    UNION ALL
+    SELECT p.id, p.parent_id FROM messages p JOIN branch b ON p.id = b.parent_id
+    WHERE p.conversation_id = :conversation_id
+)
+SELECT m.id, m.status FROM branch b JOIN messages m ON m.id = b.id
+ORDER BY m.id LIMIT :limit;
+
+-- Children first.
+-- name: subtree_ids
+WITH RECURSIVE subtree (id) AS (
+    SELECT m.id FROM messages m JOIN conversations c ON c.id = m.conversation_id
+    WHERE m.id = :message_id AND c.id = :conversation_id AND c.user_id = :user_id
+      AND c.deleted_at IS NULL
+    UNION ALL
+    SELECT k.id FROM subtree t JOIN messages k ON k.parent_id = t.id
+    WHERE k.conversation_id = :conversation_id
+)
+SELECT m.id, m.status FROM subtree t JOIN messages m ON m.id = t.id
+ORDER BY m.id DESC LIMIT :limit;
+
+-- name: conversation_fork
+INSERT INTO conversations (user_id, title, settings, fork_of, created_at, updated_at)
+SELECT user_id, coalesce(:title, title), settings, id, :now, :now FROM conversations
+WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
+RETURNING id;
+
+-- name: tags_fork
+INSERT INTO conversation_tags (conversation_id, tag)
+SELECT :fork_id, t.tag FROM conversations c JOIN conversation_tags t ON t.conversation_id = c.id
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: message_copy
+INSERT INTO messages (conversation_id, parent_id, role, status, content, reasoning, tool_calls, tool_call_id, error,
+                      model, timings, prompt_tokens, cached_tokens, completion_tokens, created_at, finished_at)
+SELECT :fork_id, :parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls, m.tool_call_id, m.error,
+       m.model, m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
+RETURNING id;
+
+-- name: message_place
+SELECT m.conversation_id, m.parent_id FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: message_delete
+DELETE FROM messages
+WHERE id = :id AND conversation_id = (SELECT id FROM conversations
+                                      WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL);
+
+-- Down from :parent_id (NULL: from above the roots) along the newest child of each.
+-- name: leaf_refresh
+WITH RECURSIVE newest (id) AS (
+    SELECT coalesce((SELECT max(m.id) FROM messages m
+                     WHERE m.conversation_id = :conversation_id AND m.parent_id IS :parent_id), :parent_id)
+    UNION
+    SELECT (SELECT max(m.id) FROM messages m
+            WHERE m.conversation_id = :conversation_id AND m.parent_id = n.id)
+    FROM newest n WHERE n.id IS NOT NULL
+)
+UPDATE conversations SET leaf_id = (SELECT max(id) FROM newest)
+WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = leaf_id);
