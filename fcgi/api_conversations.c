@@ -12,6 +12,7 @@
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
 #include "sql/store_conversations.h"
+#include "sql/store_users.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 #define MAX_RUNNING 64 /* answers of one conversation that a removal stops at once; the recorder stops the rest */
@@ -108,9 +109,13 @@ static bool make_conversation(struct request *r, struct err *e)
 {
     struct store_conversation_change c = {0};
     int64_t id;
+    const char *defaults;
     const cJSON *body = request_json(r, e);
-    if (!body || !read_change(r, body, "{}", &c, e))
+    if (!body || !store_user_defaults(r->store, r->arena, r->who.user_id, &defaults, e) ||
+        !read_change(r, body, defaults, &c, e))
         return false;
+    if (!c.settings)
+        c.settings = defaults;
     if (c.leaf_id)
         return err_field(e, ERR_INPUT, "leaf_id", "a new conversation has no messages");
     return store_conversation_add(r->store, r->who.user_id, c.title, c.settings, &id, e) &&
@@ -223,6 +228,11 @@ const struct route api_conversations_routes[] = {
     {HTTP_POST, "/api/conversations/{id}/fork", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, conversation_fork, SCOPE_HISTORY,
      {.summary = "A new conversation that begins with a message and all above it", .body = "ForkRequest",
       .reply = "Conversation", .statuses = "201 409"}},
+    {HTTP_GET, "/api/defaults", ROUTE_USER, POOL_SHORT, 0, conversation_defaults, SCOPE_HISTORY,
+     {.summary = "Settings with which new conversations begin", .reply = "ConversationSettings", .statuses = "200"}},
+    {HTTP_PATCH, "/api/defaults", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, conversation_change_defaults, SCOPE_HISTORY,
+     {.summary = "Change these settings", .body = "ConversationSettings", .reply = "ConversationSettings",
+      .statuses = "200"}},
     {HTTP_DELETE, "/api/messages/{id}", ROUTE_USER, POOL_SHORT, 0, conversation_cut, SCOPE_HISTORY,
      {.summary = "Delete a message and all below it", .statuses = "204 409"}},
     {HTTP_GET, "/api/messages/{id}/stream", ROUTE_USER, POOL_STREAM, 0, conversation_stream, SCOPE_HISTORY,

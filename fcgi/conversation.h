@@ -21,6 +21,8 @@ bool conversation_post(struct request *r, struct err *e);   /* POST /api/convers
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
 bool conversation_fork(struct request *r, struct err *e);   /* POST /api/conversations/{id}/fork */
 bool conversation_cut(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
+bool conversation_defaults(struct request *r, struct err *e);        /* GET /api/defaults */
+bool conversation_change_defaults(struct request *r, struct err *e); /* PATCH /api/defaults */
 
 /* Replies with the conversation, without its messages. */
 bool conversation_send(struct request *r, int status, int64_t id, struct err *e);

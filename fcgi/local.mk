@@ -22,7 +22,7 @@ libsluice_fcgi_a_SOURCES = \
 libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
 	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c \
-	%D%/api_conversations.c %D%/api_conversations_list.c %D%/api_conversations_tree.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
+	%D%/api_conversations.c %D%/api_conversations_list.c %D%/api_conversations_tree.c %D%/api_conversations_defaults.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
 libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cors.c %D%/cors.h %D%/api_usage.c \
 	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c

@@ -201,6 +201,30 @@ bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct 
     return write_begin(s, e) && write_end(s, set_disabled(s, id, disabled, e), e);
 }
 
+bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USER_DEFAULTS_GET, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", id);
+    int rc = query_step(s, q, e);
+    bool ok = rc == 1 ? column_copy(q, 0, a, json, e) : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
+    query_end(q);
+    return ok;
+}
+
+bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e)
+{
+    if (!write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_USER_DEFAULTS_SET, e);
+    if (q) {
+        bind_int(q, ":user_id", id);
+        bind_text(q, ":settings", json);
+    }
+    return write_end(s, q && change_one(s, q, e), e);
+}
+
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
     if (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e))

@@ -35,6 +35,9 @@ bool store_user_list(struct store *s, store_user_fn fn, void *context, struct er
 bool store_user_set_password(struct store *s, int64_t id, const char *password_hash,
                              const unsigned char *keep_session, struct err *e);
 bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e);
+/* Settings with which the user's conversations begin: a JSON object, checked by the caller. */
+bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json, struct err *e);
+bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e);
 /* At once: no login, no session, no key, name free again. The rows of the user's conversations are removed by
  * the recorder soon after, in small steps. ERR_CONFLICT: the last admin stays. */
 bool store_user_remove(struct store *s, int64_t id, struct err *e);

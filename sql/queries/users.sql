@@ -33,6 +33,12 @@ WHERE role = 'admin' AND id <> :id AND disabled = 0 AND deleted_at IS NULL;
 UPDATE users SET deleted_at = :now, disabled = 1, name = '#' || id, password = '', settings = '{}'
 WHERE id = :id AND deleted_at IS NULL;
 
+-- name: user_defaults_get
+SELECT settings FROM users WHERE id = :user_id AND deleted_at IS NULL;
+
+-- name: user_defaults_set
+UPDATE users SET settings = :settings WHERE id = :user_id AND deleted_at IS NULL;
+
 -- name: user_remove_conversations
 UPDATE conversations SET deleted_at = :now, leaf_id = NULL
 WHERE user_id = :id AND deleted_at IS NULL;

@@ -316,6 +316,20 @@ test('settings are checked, kept, and obeyed', async () => {
   }
 });
 
+test('a new conversation begins with the user\'s defaults', async () => {
+  const change = (body) => s.json('PATCH', '/api/defaults', body);
+  assert.deepEqual((await s.json('GET', '/api/defaults')).body, {});
+  assert.deepEqual((await change({ temperature: 0.3, system: 'Be kind.' })).body, { temperature: 0.3, system: 'Be kind.' });
+  assert.deepEqual((await s.json('GET', '/api/defaults')).body, { temperature: 0.3, system: 'Be kind.' });
+  const c = await make({});
+  assert.deepEqual(c.settings, { temperature: 0.3, system: 'Be kind.' });
+  assert.deepEqual((await make({ settings: { system: null, top_k: 5 } })).settings, { temperature: 0.3, top_k: 5 });
+  for (const bad of [{ temperature: 3 }, { unknown: 1 }, { system: 5 }, { system: '\u0001'.repeat(32000) }, []])
+    assert.equal((await change(bad)).status, 400);
+  assert.deepEqual((await change({ temperature: null, system: null })).body, {});
+  assert.deepEqual((await read(c.id)).settings, { temperature: 0.3, system: 'Be kind.' }, 'what has begun stays');
+});
+
 test('what can not be answered is refused before anything is kept', async () => {
   const c = await make({ title: 'refusals' });
   const at = `/api/conversations/${c.id}/messages`;
