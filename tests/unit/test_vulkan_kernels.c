@@ -80,6 +80,7 @@ static void randomize(float *at, int rows, int cols, uint32_t stride, float scal
 
 struct sum { /* a product's value, and what its tolerance comes from */
     double v, magnitude, square;
+    double sides; /* sum of |w| + |x| */
 };
 
 static struct sum product(const float *w, const float *x, const float *norm, double factor, int n)
@@ -90,6 +91,7 @@ static struct sum product(const float *w, const float *x, const float *norm, dou
         s.v += p;
         s.magnitude += fabs(p);
         s.square += p * p;
+        s.sides += fabs((double)w[i]) + fabs((double)x[i] * (norm ? (double)norm[i] * factor : 1));
     }
     return s;
 }
@@ -100,6 +102,13 @@ static double rms_factor(const float *x, int n)
     for (int i = 0; i < n; i++)
         squares += (double)x[i] * (double)x[i];
     return 1 / sqrt(squares / n + 1e-6);
+}
+
+/* Both sides as two halves each: the product of the two rests is left out, and a small rest is
+ * rounded to a multiple of 2^-35 at most. */
+static double split_tolerance(const struct sum *s)
+{
+    return F32_TOLERANCE * (s->magnitude + fabs(s->v) + 1) + 0x1p-21 * s->magnitude + 0x1p-34 * s->sides;
 }
 
 static double tolerance(const struct sum *s, bool halves)
@@ -207,8 +216,11 @@ static int linear_wrong(const struct linear *l)
                 s = product(l->w.at + (size_t)i * (size_t)l->w.cols, x, c->norm ? l->norm.f : NULL, factor, l->w.cols);
                 s.v += (c->bias ? (double)l->bias.f[i] : 0) + (c->add ? (double)l->before.f[at] : 0);
             }
-            if (!close_to(l->y.f[at], s.v, i < l->w.rows ? tolerance(&s, l->wide && !l->split) : 0))
+            double allowed = i >= l->w.rows ? 0 : l->split ? split_tolerance(&s) : tolerance(&s, l->wide);
+            if (!close_to(l->y.f[at], s.v, allowed)) {
+                print_message("want %.9g, have %.9g, allowed %.3g\n", s.v, (double)l->y.f[at], allowed);
                 return (int)at;
+            }
         }
     }
     return -1;

@@ -24,6 +24,19 @@ layout(local_size_x_id = 0) in; /* constant 0: threads of a workgroup, a multipl
 
 const uint CHUNK = 32; /* columns that one thread decodes at a time */
 
+/* What rounding to halves lost is kept times this, so that it stays in the halves' normal range. */
+const float REST_SCALE = 2048.0;
+
+/* The values of two packed halves, by their bits: nothing here looks like the undoing of packHalf2x16, which compilers
+ * fold away, and no value is flushed. */
+vec2 half_values(uint w)
+{
+    uvec2 h = uvec2(w & 0xffffu, w >> 16), m = h & uvec2(0x7fffu);
+    vec2 normal = uintBitsToFloat((m << 13) + (112u << 23)), small = vec2(m) * 5.9604644775390625e-8;
+    vec2 v = mix(normal, small, lessThan(m, uvec2(0x400u)));
+    return mix(v, -v, notEqual(h & uvec2(0x8000u), uvec2(0u)));
+}
+
 float sigmoid(float v)
 {
     return 1.0 / (1.0 + exp(-v));

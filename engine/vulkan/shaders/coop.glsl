@@ -38,7 +38,7 @@ void packed_two_halves(Packed packed, out uvec4 h[4], out uvec4 l[4])
     [[unroll]] for (uint i = 0; i < 8; i++) {
         vec4 v = code[i] * scale + offset;
         uvec2 w = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
-        vec4 lost = v - vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
+        vec4 lost = (v - vec4(half_values(w.x), half_values(w.y))) * REST_SCALE;
         uvec2 z = uvec2(packHalf2x16(lost.xy), packHalf2x16(lost.zw));
         if ((i & 1) == 0) {
             h[i / 2].xy = w;

@@ -1,5 +1,5 @@
 #version 460
-/* out[t, :] = halves of x[t, :], RMS-normalised when NORM; rest[t, :] = halves of what that rounding lost, when SPLIT
+/* out[t, :] = halves of x[t, :], RMS-normalised when NORM; rest[t, :] = halves of REST_SCALE times what that rounding lost, when SPLIT
  * x [T, x_stride] f32; out, rest [T, n] halves
  * Before the matrix products of more rows than the f32 kernels take.
  * Grid (T); one workgroup per row, two columns a thread. */
@@ -36,7 +36,7 @@ void main()
         uint h = packHalf2x16(v);
         p.outs.at[t * p.n + i] = h;
         if (SPLIT) {
-            p.rest.at[t * p.n + i] = packHalf2x16(v - unpackHalf2x16(h));
+            p.rest.at[t * p.n + i] = packHalf2x16((v - half_values(h)) * REST_SCALE);
         }
     }
 }

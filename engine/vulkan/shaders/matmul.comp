@@ -5,7 +5,7 @@
  *   1 up:    h [pair, d_ff] halves = act(gate, up); half of the tile's rows are gates, half are ups
  *   2 down:  y [pair, rows] f32, one row per (row, slot) pair
  * Rows of prefill and of larger batches. With TILES the columns of a tile are the pairs of one expert (moe_sort), else TN
- * rows in order. SPLIT carries both sides as two halves each, what rounding lost in the second: f32 precision, for
+ * rows in order. SPLIT carries both sides as two halves each, what rounding lost in the second (times REST_SCALE): f32 precision, for
  * the router, whose choice must not depend on rounding.
  * Grid (rows / TM, tiles); a workgroup of 2 TM KSPLIT threads computes TM x TN, each subgroup of 32 threads 16 rows of it
  * over every KSPLIT-th step of 64 columns: few rows of X need many short sums, many rows few long ones. Packed words are
@@ -162,9 +162,9 @@ void main()
     [[unroll]] for (uint k = 0; k < B_LOADS; k++) {
         x_at[k] = pair_of[min((lane + k * SLICE) / 8, TN - 1)] / PER_ROW * x_row;
     }
-    MatrixC sum[FRAGMENTS];
+    MatrixC sum[FRAGMENTS], rests[FRAGMENTS]; /* rests: REST_SCALE times what SPLIT adds */
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-        sum[f] = MatrixC(0.0);
+        sum[f] = rests[f] = MatrixC(0.0);
     }
     Packed packed = packed_load(w, row + min(2 * slice + chunk, p.n_chunk - 1));
     Packed ahead = packed_load(w, row + min(2 * (slice + KSPLIT) + chunk, p.n_chunk - 1));
@@ -216,9 +216,9 @@ void main()
                 if (SPLIT) {
                     MatrixA a2;
                     coopMatLoadNV(a2, pool, buffer_at + ((lane / 32) * 16 + TM) * HALF_PITCH + k * 2, HALF_PITCH, false);
-                    sum[f] = coopMatMulAddNV(a2, b, sum[f]);
+                    rests[f] = coopMatMulAddNV(a2, b, rests[f]);
                     coopMatLoadNV(b, pool, at + TN * HALF_PITCH, HALF_PITCH, true);
-                    sum[f] = coopMatMulAddNV(a, b, sum[f]);
+                    rests[f] = coopMatMulAddNV(a, b, rests[f]);
                 }
             }
         }
@@ -228,6 +228,9 @@ void main()
     }
     barrier();
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
+        if (SPLIT) {
+            sum[f] = sum[f] + rests[f] * (1.0 / REST_SCALE);
+        }
         coopMatStoreNV(sum[f], pool, base + f * 16 * OUT_PITCH + (lane / 32) * 4, OUT_PITCH, true);
     }
     barrier();
