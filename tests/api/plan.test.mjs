@@ -21,7 +21,7 @@ function info(args) {
 
 // what may differ between two readings of one machine: what is free, and what follows from timing
 const FREE = ['ram_available_bytes', 'ram_limit_bytes', 'estimated_tok_s'];
-const fixed = (plan) => Object.fromEntries(Object.entries(plan).filter(([k]) => !FREE.includes(k) && k !== 'backend'));
+const fixed = (plan) => Object.fromEntries(Object.entries(plan).filter(([k]) => !FREE.includes(k) && k !== 'backend' && k !== 'fast_prefill'));
 
 async function check(args, strategy) {
   const s = await start({ args });
