@@ -143,7 +143,8 @@ static uint32_t intern_state(struct automaton *a)
         return STATE_UNKNOWN;
     if (!a->n_found && !a->found_end)
         return STATE_DEAD;
-    qsort(a->found, a->n_found, sizeof *a->found, by_place);
+    if (a->n_found)
+        qsort(a->found, a->n_found, sizeof *a->found, by_place);
     if (!index_grow(a, &a->state_index, state_hash_of))
         return STATE_UNKNOWN;
     struct index *x = &a->state_index;

@@ -142,7 +142,8 @@ static int by_lo(const void *x, const void *y)
 static size_t tidy(struct cp_range *r, size_t n)
 {
     size_t out = 0;
-    qsort(r, n, sizeof *r, by_lo);
+    if (n)
+        qsort(r, n, sizeof *r, by_lo);
     for (size_t i = 0; i < n; i++) {
         if (r[i].lo > r[i].hi)
             continue;

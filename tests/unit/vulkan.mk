@@ -1,14 +1,14 @@
 # tests of engine/vulkan; 77 (skipped) where no Vulkan device answers
 if VULKAN
-VULKAN_TESTS = %D%/test_expert_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_kernels
+VULKAN_TESTS = %D%/test_vulkan_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_kernels
 check_PROGRAMS += $(VULKAN_TESTS)
 TESTS += $(VULKAN_TESTS)
 VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 
 %C%_test_vulkan_delta_SOURCES = %D%/test_vulkan_delta.c
 %C%_test_vulkan_delta_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
-%C%_test_expert_slots_SOURCES = %D%/test_expert_slots.c
-%C%_test_expert_slots_LDADD = $(VULKAN_TEST_LIBS)
+%C%_test_vulkan_slots_SOURCES = %D%/test_vulkan_slots.c
+%C%_test_vulkan_slots_LDADD = $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_model_SOURCES = %D%/test_vulkan_model.c
 %C%_test_vulkan_model_LDADD = $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_kernels_SOURCES = %D%/test_vulkan_kernels.c %D%/vulkan_rig.c %D%/vulkan_rig.h %D%/cpu_weights.c %D%/cpu_weights.h
