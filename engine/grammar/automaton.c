@@ -143,8 +143,7 @@ static uint32_t intern_state(struct automaton *a)
         return STATE_UNKNOWN;
     if (!a->n_found && !a->found_end)
         return STATE_DEAD;
-    if (a->n_found)
-        qsort(a->found, a->n_found, sizeof *a->found, by_place);
+    qsort(a->found, a->n_found, sizeof *a->found, by_place);
     if (!index_grow(a, &a->state_index, state_hash_of))
         return STATE_UNKNOWN;
     struct index *x = &a->state_index;
@@ -395,7 +394,9 @@ bool automaton_init(struct automaton *a, const struct program *p, struct err *e)
     *a = (struct automaton){.program = *p};
     find_classes(a);
     automaton_allow(a, 1000000);
-    bool ok = room(a, &a->frames, 0, &a->cap_frames, sizeof *a->frames) && new_state(a) == 0 && new_state(a) == STATE_UNKNOWN + 1;
+    /* A grammar may have no place to stop at: the lists are there all the same. */
+    bool ok = room(a, &a->frames, 0, &a->cap_frames, sizeof *a->frames) && room(a, &a->places, 0, &a->cap_places, sizeof *a->places) &&
+              room(a, &a->found, 0, &a->cap_found, sizeof *a->found) && new_state(a) == 0 && new_state(a) == STATE_UNKNOWN + 1;
     if (ok) {
         a->frames[a->n_frames++] = (struct frame){0};
         closure_begin(a);
