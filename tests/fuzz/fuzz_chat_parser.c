@@ -41,11 +41,13 @@ static void take(void *context, const struct chat_delta *d)
     }
 }
 
-static struct result parse(const char *format, bool open, const cJSON *tools, const char *text, size_t len, size_t piece)
+static struct result parse(const struct chat_parser_params *like, const char *text, size_t len, size_t piece)
 {
     struct result r = {0};
     struct err e = {0};
-    struct chat_parser_params params = {.format = format, .opens_reasoning = open, .tools = tools, .on_delta = take, .context = &r};
+    struct chat_parser_params params = *like;
+    params.on_delta = take;
+    params.context = &r;
     struct chat_parser *p = chat_parser_create(&params, &e);
     for (size_t at = 0; at < len; at += piece)
         if (!chat_parser_push(p, text + at, len - at < piece ? len - at : piece, &e))
@@ -69,11 +71,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             "\"b\":{\"type\":\"integer\"},\"c\":{}}}}},{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]");
     if (size < 2)
         return 0;
-    const char *format = formats[data[0] % 12], *text = (const char *)data + 2;
-    bool open = data[0] & 128, with_tools = !(data[0] & 64);
-    struct result one = parse(format, open, with_tools ? tools : NULL, text, size - 2, size);
-    struct result two = parse(format, open, with_tools ? tools : NULL, text, size - 2, data[1] % 16 + 1);
-    if (!same(&one.text[0], &two.text[0]) || !same(&one.text[1], &two.text[1]) || !same(&one.calls, &two.calls))
+    const char *text = (const char *)data + 2;
+    const struct chat_parser_params like = {.format = formats[data[0] % 12], .opens_reasoning = data[0] & 128,
+                                            .tools = data[0] & 64 ? NULL : tools, .stream_calls = data[0] & 32};
+    struct result one = parse(&like, text, size - 2, size);
+    struct result two = parse(&like, text, size - 2, data[1] % 16 + 1);
+    if (!same(&one.text[0], &two.text[0]) || !same(&one.text[1], &two.text[1]) || !same(&one.calls, &two.calls) ||
+        !same(&one.arguments, &two.arguments)) /* of a call that was given out and broke */
         abort();
     struct result *const both[] = {&one, &two};
     for (int i = 0; i < 2; i++) {
