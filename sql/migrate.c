@@ -19,12 +19,13 @@ static int last_version(const struct migration *table)
     return v;
 }
 
-/* version -1: an empty file. */
+/* version -1: an empty file. In this order: who sees that another process has made the tables sees their mark and version
+ * after that. */
 static bool read_version(struct store *s, int64_t *version, struct err *e)
 {
     int64_t id = 0, objects = 0;
-    if (!number(s, QUERY_USER_VERSION, version, e) || !number(s, QUERY_APPLICATION_ID, &id, e) ||
-        !number(s, QUERY_OBJECT_COUNT, &objects, e))
+    if (!number(s, QUERY_OBJECT_COUNT, &objects, e) || !number(s, QUERY_APPLICATION_ID, &id, e) ||
+        !number(s, QUERY_USER_VERSION, version, e))
         return false;
     if (!objects)
         *version = -1;
