@@ -238,6 +238,28 @@ bool write_end(struct store *s, bool ok, struct err *e)
     return ok;
 }
 
+bool clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e)
+{
+    const int64_t now = clock_wall_ms();
+    sqlite3_stmt *q = query(s, find, e);
+    if (!q)
+        return false;
+    bind_int(q, ":now", now);
+    int rc = query_step(s, q, e);
+    query_end(q);
+    *any = rc == 1;
+    if (rc != 1)
+        return rc == 0;
+    if (!write_begin(s, e))
+        return false;
+    if ((q = query(s, remove, e))) {
+        bind_int(q, ":now", now);
+        if (sqlite3_bind_parameter_index(q, ":limit"))
+            bind_int(q, ":limit", limit);
+    }
+    return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
 bool store_exec(struct store *s, const char *sql, struct err *e)
 {
     if (!store_usable(s, e))

@@ -62,6 +62,9 @@ bool write_begin_unsynced(struct store *s, struct err *e);
 /* For what may be left undone: no fsync, and false at once when another writer is at it. */
 bool write_try(struct store *s);
 bool write_end(struct store *s, bool ok, struct err *e);
+/* Rows that are past their time: `find` (:now) gives a row while there are any, `remove` (:now, and :limit where it has
+ * one) deletes them in a transaction of its own. *any: there were some. */
+bool clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e);
 /* For sqlite3_busy_handler; context: the store. */
 int store_wait(void *context, int count);
 /* PRAGMAs and DDL; several statements. */

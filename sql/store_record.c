@@ -146,25 +146,6 @@ bool store_wal_long(struct store *s)
     return wal_bytes(s) > LONG_WAL_BYTES;
 }
 
-static bool clear_sessions(struct store *s, bool *any, struct err *e)
-{
-    const int64_t now = clock_wall_ms();
-    sqlite3_stmt *q = query(s, QUERY_SESSION_ANY_EXPIRED, e);
-    if (!q)
-        return false;
-    bind_int(q, ":now", now);
-    int rc = query_step(s, q, e);
-    query_end(q);
-    *any = rc == 1;
-    if (rc != 1)
-        return rc == 0;
-    if (!write_begin(s, e))
-        return false;
-    if ((q = query(s, QUERY_SESSION_REMOVE_EXPIRED, e)))
-        bind_int(q, ":now", now);
-    return write_end(s, q && query_run(s, q, NULL, e), e);
-}
-
 /* What lay in the trash for its days is deleted, one conversation a step. */
 static bool clear_trash(struct store *s, bool *more, struct err *e)
 {
@@ -229,7 +210,7 @@ bool store_clear(struct store *s, bool *more, struct err *e)
     int64_t id = 0;
     bool sessions = false;
     *more = false;
-    if (!clear_sessions(s, &sessions, e) || !store_response_clear(s, more, e))
+    if (!clear_expired(s, QUERY_SESSION_ANY_EXPIRED, QUERY_SESSION_REMOVE_EXPIRED, 0, &sessions, e) || !store_response_clear(s, more, e))
         return false;
     if (*more)
         return true;

@@ -74,21 +74,5 @@ bool store_response_remove(struct store *s, int64_t user_id, const char *id, str
 
 bool store_response_clear(struct store *s, bool *any, struct err *e)
 {
-    const int64_t now = clock_wall_ms();
-    sqlite3_stmt *q = query(s, QUERY_RESPONSE_ANY_EXPIRED, e);
-    if (!q)
-        return false;
-    bind_int(q, ":now", now);
-    int rc = query_step(s, q, e);
-    query_end(q);
-    *any = rc == 1;
-    if (rc != 1)
-        return rc == 0;
-    if (!write_begin(s, e))
-        return false;
-    if ((q = query(s, QUERY_RESPONSE_REMOVE_EXPIRED, e))) {
-        bind_int(q, ":now", now);
-        bind_int(q, ":limit", CLEAR_ROWS);
-    }
-    return write_end(s, q && query_run(s, q, NULL, e), e);
+    return clear_expired(s, QUERY_RESPONSE_ANY_EXPIRED, QUERY_RESPONSE_REMOVE_EXPIRED, CLEAR_ROWS, any, e);
 }

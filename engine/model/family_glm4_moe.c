@@ -53,8 +53,5 @@ const struct family family_glm4_moe = {
     .accept = accept,
     .read = family_read_usual,
     .layer = layer,
-    .embed = {"embed_tokens", "token_embd"},
-    .final_norm = {"norm", "output_norm"},
-    .mixer_norm = {"input_layernorm", "attn_norm"},
-    .ffn_norm = {"post_attention_layernorm", "post_attention_norm"},
+    FAMILY_NAMES("post_attention_norm"),
 };

@@ -55,8 +55,5 @@ const struct family family_gpt_oss = {
     .accept = accept,
     .read = family_read_usual,
     .layer = layer,
-    .embed = {"embed_tokens", "token_embd"},
-    .final_norm = {"norm", "output_norm"},
-    .mixer_norm = {"input_layernorm", "attn_norm"},
-    .ffn_norm = {"post_attention_layernorm", "post_attention_norm|ffn_norm"},
+    FAMILY_NAMES("post_attention_norm|ffn_norm"),
 };

@@ -28,5 +28,5 @@ const struct family family_llama = {
     .gguf_archs = (const char *const[]){"llama", "qwen2", NULL},
     .read = family_read_usual,
     .layer = layer,
-    FAMILY_USUAL_NAMES,
+    FAMILY_NAMES("ffn_norm"),
 };

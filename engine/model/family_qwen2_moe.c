@@ -30,5 +30,5 @@ const struct family family_qwen2_moe = {
     .gguf_archs = (const char *const[]){"qwen2moe", NULL},
     .read = family_read_usual,
     .layer = layer,
-    FAMILY_USUAL_NAMES,
+    FAMILY_NAMES("ffn_norm"),
 };

@@ -20,5 +20,5 @@ const struct family family_qwen3 = {
     .gguf_archs = (const char *const[]){"qwen3", NULL},
     .read = family_read_usual,
     .layer = layer,
-    FAMILY_USUAL_NAMES,
+    FAMILY_NAMES("ffn_norm"),
 };

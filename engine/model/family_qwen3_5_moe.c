@@ -97,9 +97,6 @@ const struct family family_qwen3_5_moe = {
     .gguf_archs = (const char *const[]){"qwen35moe", "qwen35", NULL},
     .read = family_read_usual,
     .layer = layer,
-    .embed = {"embed_tokens", "token_embd"},
-    .final_norm = {"norm", "output_norm"},
-    .mixer_norm = {"input_layernorm", "attn_norm"},
-    .ffn_norm = {"post_attention_layernorm", "post_attention_norm"},
+    FAMILY_NAMES("post_attention_norm"),
     .norm_less_one = norm_less_one,
 };

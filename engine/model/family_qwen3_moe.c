@@ -29,5 +29,5 @@ const struct family family_qwen3_moe = {
     .gguf_archs = (const char *const[]){"qwen3moe", NULL},
     .read = family_read_usual,
     .layer = layer,
-    FAMILY_USUAL_NAMES,
+    FAMILY_NAMES("ffn_norm"),
 };

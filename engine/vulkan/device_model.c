@@ -265,20 +265,29 @@ static uint64_t expert_bytes(const struct moe_plan *p)
     return sum;
 }
 
+int32_t device_model_most_experts(const struct model_plan *plan)
+{
+    int32_t most = 0;
+    for (int i = 0; i < plan->n_layer; i++) {
+        if (plan->layers[i].ffn == FFN_MOE && plan->layers[i].moe.n_expert > most) {
+            most = plan->layers[i].moe.n_expert;
+        }
+    }
+    return most;
+}
+
 /* How many slots of every layer the bytes make; 0: all experts fit. */
 static bool count_slots(struct device_model *m, const struct model_plan *plan, uint64_t bytes, struct err *e)
 {
     uint64_t one = 0, rounding = 0; /* a slot in each layer */
-    int32_t most = 0;
     for (int i = 0; i < plan->n_layer; i++) {
         const struct moe_plan *p = &plan->layers[i].moe;
         if (plan->layers[i].ffn == FFN_MOE) {
             one += expert_bytes(p);
             rounding += 2 * DEVICE_PLANES * (uint64_t)256; /* of the heap's parts */
-            most = p->n_expert > most ? p->n_expert : most;
         }
     }
-    if (bytes == 0 || one == 0 || bytes >= one * (uint64_t)most + rounding) {
+    if (bytes == 0 || one == 0 || bytes >= one * (uint64_t)device_model_most_experts(plan) + rounding) {
         return true;
     }
     m->n_slots = bytes > rounding ? (int32_t)((bytes - rounding) / one) : 0;

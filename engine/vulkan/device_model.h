@@ -70,4 +70,6 @@ bool device_model_plan(struct device_model *m, const struct model_plan *plan, ui
 /* Notes a stack of n (<= HEAP_SOURCES) matrices packed alike, one below the other, as one matrix; fills its layout now, its
  * addresses with heap_commit. w must outlive the upload. */
 bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e);
+/* Of the layer that has the most routed experts. */
+int32_t device_model_most_experts(const struct model_plan *plan);
 void device_model_fini(struct device_model *m, struct gpu *g); /* accepts a zeroed struct */

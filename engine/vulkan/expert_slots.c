@@ -11,20 +11,9 @@ struct table_entry { /* as ExpertTable in shaders/quant.glsl */
     uint64_t plane[2][DEVICE_PLANES];
 };
 
-static int32_t most_experts(const struct model_plan *plan)
-{
-    int32_t most = 0;
-    for (int i = 0; i < plan->n_layer; i++) {
-        if (plan->layers[i].ffn == FFN_MOE && plan->layers[i].moe.n_expert > most) {
-            most = plan->layers[i].moe.n_expert;
-        }
-    }
-    return most;
-}
-
 uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan)
 {
-    return m->n_slots ? (uint64_t)plan->n_layer * (uint64_t)most_experts(plan) * sizeof(struct table_entry) : 0;
+    return m->n_slots ? (uint64_t)plan->n_layer * (uint64_t)device_model_most_experts(plan) * sizeof(struct table_entry) : 0;
 }
 
 static struct table_entry *entry_of(struct expert_slots *s, int32_t layer, int32_t expert)
@@ -100,7 +89,7 @@ bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_mode
 {
     *s = (struct expert_slots){0};
     return m->n_slots == 0 ||
-           (slot_policy_open(&s->policy, plan->n_layer, most_experts(plan), m->n_slots, e) &&
+           (slot_policy_open(&s->policy, plan->n_layer, device_model_most_experts(plan), m->n_slots, e) &&
             gpu_buffer_create(g, GPU_STEP, expert_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
             fill_slots(s, g, m, plan, e));
 }
