@@ -2,6 +2,9 @@
 
 EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-pages.md %D%/MODELS.md %D%/OPERATIONS.md \
 	%D%/SPEED.md %D%/grafana-dashboard.json %D%/make-man.sh
+# what an export looks like, for whoever reads one
+dist_pkgdata_DATA = %D%/export.schema.json
+
 nodist_man_MANS += %D%/sluice.1 %D%/sluice-engine.8 %D%/sluice-worker.8
 CLEANFILES += $(nodist_man_MANS)
 

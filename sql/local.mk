@@ -3,7 +3,7 @@ SQL_QUERIES = \
 	%D%/queries/transaction.sql %D%/queries/maintenance.sql %D%/queries/users.sql \
 	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql
 SQL_MIGRATIONS = %D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
-	%D%/migrations/0004_history.sql
+	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a

@@ -50,6 +50,7 @@ CREATE INDEX api_keys_by_user ON api_keys (user_id);
 CREATE TABLE conversations (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    key TEXT NOT NULL CHECK (length(key) BETWEEN 1 AND 64), -- its name in exports, the same on every server
     title TEXT NOT NULL DEFAULT '' CHECK (length(title) <= 512),
     settings TEXT NOT NULL DEFAULT '{}' CHECK (settings GLOB '{*}'),
     leaf_id INTEGER,
@@ -65,6 +66,7 @@ CREATE TABLE conversations (
 CREATE INDEX conversations_by_user ON conversations (user_id, updated_at DESC, id DESC)
     WHERE deleted_at IS NULL;
 CREATE INDEX conversations_by_owner ON conversations (user_id);
+CREATE UNIQUE INDEX conversations_by_key ON conversations (user_id, key) WHERE deleted_at IS NULL;
 CREATE INDEX conversations_deleted ON conversations (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX conversations_trashed ON conversations (trashed_at) WHERE trashed_at IS NOT NULL;
 CREATE INDEX conversations_forks ON conversations (fork_of) WHERE fork_of IS NOT NULL;
@@ -160,4 +162,4 @@ CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;

@@ -1,6 +1,6 @@
 -- name: conversation_add
-INSERT INTO conversations (user_id, title, settings, created_at, updated_at)
-SELECT id, :title, :settings, :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
+INSERT INTO conversations (user_id, key, title, settings, created_at, updated_at)
+SELECT id, lower(hex(randomblob(16))), :title, :settings, :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
 -- name: conversation_get

@@ -24,8 +24,8 @@ SELECT m.id, m.status FROM subtree t JOIN messages m ON m.id = t.id
 ORDER BY m.id DESC LIMIT :limit;
 
 -- name: conversation_fork
-INSERT INTO conversations (user_id, title, settings, fork_of, created_at, updated_at)
-SELECT user_id, coalesce(:title, title), settings, id, :now, :now FROM conversations
+INSERT INTO conversations (user_id, key, title, settings, fork_of, created_at, updated_at)
+SELECT user_id, lower(hex(randomblob(16))), coalesce(:title, title), settings, id, :now, :now FROM conversations
 WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
 RETURNING id;
 

@@ -81,6 +81,8 @@ static void test_frozen_first_version_becomes_the_schema(void **state)
                                       &found, &e));
     assert_int_equal(found, 1);
     store_close(&s);
+    assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversations WHERE key GLOB '[0-9a-f]*' AND length(key) = 32"),
+                     fixture_number(path, "SELECT count(*) FROM conversations"));
     /* an id is never given out twice, also not across a table that was made anew */
     assert_int_equal(fixture_number(path, "SELECT seq FROM sqlite_sequence WHERE name = 'api_keys'"), keys_made);
     fixture_check_whole(path);
