@@ -120,7 +120,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
                                     .special_text = prompt_wants_special_text(&p->prompt),
                                     .detached = true,
                                     .user = (uint64_t)r->who.user_id};
-    settings_default(&s, r->worker->text);
+    settings_begin(&s, r);
     if (!settings_read(&s, p->settings, r->worker->text, r->arena, e))
         return NULL;
     settings_apply(&s, &job);

@@ -8,6 +8,7 @@
 #include "fcgi/facts.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
+#include "fcgi/server_settings.h"
 #include "fcgi/shared.h"
 #include "fcgi/worker.h"
 
@@ -73,6 +74,16 @@ static void add_model(cJSON *o, const struct request *r, const struct status_pag
     cJSON_AddStringToObject(model, "device", page->device);
 }
 
+static void add_banner(cJSON *o, const struct request *r)
+{
+    const char *text = setting_text(r, SETTING_BANNER);
+    cJSON *banner = *text ? cJSON_AddObjectToObject(o, "banner") : cJSON_AddNullToObject(o, "banner");
+    if (!*text)
+        return;
+    cJSON_AddStringToObject(banner, "text", text);
+    cJSON_AddStringToObject(banner, "level", setting_text(r, SETTING_BANNER_LEVEL));
+}
+
 static bool status(struct request *r, struct err *e)
 {
     struct status_page page;
@@ -87,6 +98,7 @@ static bool status(struct request *r, struct err *e)
         cJSON_AddNullToObject(part, "error");
     add_model(o, r, &page);
     cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
+    add_banner(o, r);
     part = cJSON_AddObjectToObject(o, "load");
     cJSON_AddNumberToObject(part, "running", alive ? page.jobs_running : 0);
     cJSON_AddNumberToObject(part, "waiting", alive ? page.jobs_waiting : 0);

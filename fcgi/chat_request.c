@@ -102,7 +102,7 @@ bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *bo
 void chat_request_init(struct chat_request *c, const struct request *r, const char *source)
 {
     *c = (struct chat_request){.source = source, .n = 1, .top_logprobs = -1, .salt = ""};
-    settings_default(&c->settings, r->worker->text);
+    settings_begin(&c->settings, r);
 }
 
 static bool read_progress(struct chat_request *c, const cJSON *body, struct err *e)

@@ -124,7 +124,7 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     cJSON *body = request_json(r, e);
     if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))
         return false;
-    settings_default(&c->settings, m);
+    settings_begin(&c->settings, r);
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
     return field_stream(body, &c->stream, &c->include_usage, e) && settings_read(&c->settings, body, m, r->arena, e) &&
            json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&

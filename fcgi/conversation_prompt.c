@@ -27,7 +27,7 @@ static bool check_settings(struct request *r, const cJSON *o, struct err *e)
     struct settings s;
     const char *system = NULL;
     bool thinking;
-    settings_default(&s, r->worker->text);
+    settings_begin(&s, r);
     if (!json_get_string(o, "system", &system, e) || !json_get_bool(o, "thinking", &thinking, e) ||
         !settings_read(&s, o, r->worker->text, r->arena, e))
         return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fcgi/request.h"
+#include "fcgi/settings.h"
 #include "fcgi/worker.h"
 
 bool facts_read(const struct request *r, struct status_page *page)
@@ -42,14 +43,17 @@ static void add_float(cJSON *o, const char *name, float v)
     cJSON_AddNumberToObject(o, name, strtod(text, NULL));
 }
 
-static void add_defaults(cJSON *o, const struct text_model *m)
+/* What a request begins with: the model's own, or the server's where an admin set them. */
+static void add_defaults(cJSON *o, const struct request *r)
 {
+    struct settings s;
     cJSON *d = cJSON_AddObjectToObject(o, "defaults");
-    add_float(d, "temperature", m->temperature);
-    add_float(d, "top_p", m->top_p);
-    cJSON_AddNumberToObject(d, "top_k", m->top_k);
-    add_float(d, "min_p", m->min_p);
-    add_float(d, "repetition_penalty", m->repetition_penalty);
+    settings_begin(&s, r);
+    add_float(d, "temperature", s.sampling.temperature);
+    add_float(d, "top_p", s.sampling.top_p);
+    cJSON_AddNumberToObject(d, "top_k", s.sampling.top_k);
+    add_float(d, "min_p", s.sampling.min_p);
+    add_float(d, "repetition_penalty", s.sampling.repetition_penalty);
 }
 
 static void add_parts(cJSON *o, const struct status_page *page)
@@ -77,7 +81,7 @@ cJSON *facts_model(const struct request *r, const struct status_page *page)
     cJSON *s = cJSON_AddObjectToObject(o, "sluice");
     cJSON_AddStringToObject(s, "state", engine_state_name(page->state));
     add_traits(s, w->text);
-    add_defaults(s, w->text);
+    add_defaults(s, r);
     cJSON_AddNumberToObject(s, "context_trained", w->text->n_ctx);
     if (!page->n_ctx) /* the engine has not told yet */
         return o;

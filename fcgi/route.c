@@ -35,6 +35,7 @@
     X(openapi)                                                                                                         \
     X(usage)                                                                                                           \
     X(admin)                                                                                                           \
+    X(settings)                                                                                                        \
     X(conversations)
 
 #define DECLARE(noun) extern const struct route api_##noun##_routes[];

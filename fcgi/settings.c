@@ -136,6 +136,8 @@ void settings_apply(const struct settings *s, struct engine_job_params *job)
 {
     job->sampling = s->sampling;
     job->max_tokens = s->max_tokens < 0 ? INT32_MAX : s->max_tokens;
+    if (s->most_tokens && job->max_tokens > s->most_tokens)
+        job->max_tokens = s->most_tokens;
     job->stop = s->stop;
     job->n_stop = s->n_stop;
 }

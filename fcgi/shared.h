@@ -11,7 +11,7 @@
 #include "engine/base/err.h"
 #include "fcgi/route.h"
 
-#define SHARED_ROUTES 96 /* rows for routes; the last one counts requests without a route */
+#define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
 #define SHARED_STATUSES 24
 #define SHARED_BUCKETS 20
 #define SHARED_CHILDREN 512 /* processes of one pool */
@@ -74,6 +74,7 @@ struct shared {
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
     _Atomic uint64_t limited[3]; /* refused by a key's limit: requests, tokens, jobs */
     _Atomic uint64_t next_ticket;
+    _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
     struct shared_pool pool[POOL__N];
     struct shared_throttle throttle[SHARED_THROTTLES];
     struct shared_limit limit[SHARED_LIMITS];

@@ -7,6 +7,7 @@
 #include "engine/text/text_model.h"
 #include "fcgi/route.h"
 
+struct setting_cache;
 struct shared;
 
 struct worker {
@@ -18,4 +19,5 @@ struct worker {
     char model_id[128];    /* what /v1/models lists and requests name */
     int64_t model_created; /* Unix seconds: the model's config file */
     struct shared *shared; /* never NULL */
+    struct setting_cache *settings; /* server_settings.h; locks itself */
 };

@@ -18,6 +18,7 @@
 #include "fcgi/listen.h"
 #include "fcgi/pool.h"
 #include "fcgi/recorder.h"
+#include "fcgi/server_settings.h"
 #include "fcgi/shared.h"
 #include "fcgi/state.h"
 #include "fcgi/worker.h"
@@ -121,6 +122,8 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED);
     if (!w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path || !shared)
         return err_set(e, ERR_NOMEM, "no memory");
+    if (!(w->settings = setting_cache_create()))
+        return err_set(e, ERR_NOMEM, "no memory");
     if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) || !(w->shared = shared_open(shared, e)) ||
         !open_text(w, e))
         return false;
@@ -191,6 +194,7 @@ int main(int argc, char **argv)
     if (!ok)
         fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
     close_text(w.text);
+    setting_cache_destroy(&w.settings);
     shared_close(&w.shared);
     arena_destroy(&arena);
     return ok ? 0 : 1;

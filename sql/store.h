@@ -59,6 +59,14 @@ const char *store_sqlite_warning(void);
 bool store_setting_get(struct store *s, struct arena *a, const char *name, const char **json,
                        struct err *e);
 bool store_setting_set(struct store *s, const char *name, const char *json, struct err *e);
+/* All that were set, in no order. */
+typedef bool (*store_setting_fn)(void *context, const char *name, const char *json); /* false: enough */
+bool store_setting_list(struct store *s, store_setting_fn fn, void *context, struct err *e);
+struct store_setting {
+    const char *name, *json; /* json NULL: as if it was never set */
+};
+/* All of them or none. */
+bool store_settings_change(struct store *s, const struct store_setting *list, int n, struct err *e);
 #define STORE_CHECKPOINT_SETTING "checkpoint_at" /* Unix ms: when the recorder last emptied the WAL, or began to */
 
 /* Counters per user, key (0: the page) and day. Not synced: a power cut may lose the last ones. */

@@ -41,6 +41,38 @@ bool store_setting_set(struct store *s, const char *name, const char *json, stru
     return valid && write_begin(s, e) && write_end(s, set_setting(s, name, json, e), e);
 }
 
+static bool unset_setting(struct store *s, const char *name, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SETTING_UNSET, e);
+    if (!q)
+        return false;
+    bind_text(q, ":name", name);
+    return query_run(s, q, NULL, e);
+}
+
+bool store_settings_change(struct store *s, const struct store_setting *list, int n, struct err *e)
+{
+    if (!write_begin(s, e))
+        return false;
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++)
+        ok = list[i].json ? set_setting(s, list[i].name, list[i].json, e) : unset_setting(s, list[i].name, e);
+    return write_end(s, ok, e);
+}
+
+bool store_setting_list(struct store *s, store_setting_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SETTING_LIST, e);
+    if (!q)
+        return false;
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1)
+        if (!fn(context, column_text(q, 0), column_text(q, 1)))
+            break;
+    query_end(q);
+    return rc >= 0;
+}
+
 bool add_usage(struct store *s, const struct store_usage *u, struct err *e)
 {
     sqlite3_stmt *q = query(s, QUERY_USAGE_ADD, e);

@@ -5,6 +5,12 @@ SELECT value FROM settings WHERE name = :name;
 INSERT INTO settings (name, value) VALUES (:name, :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
+-- name: setting_unset
+DELETE FROM settings WHERE name = :name;
+
+-- name: setting_list
+SELECT name, value FROM settings;
+
 -- name: usage_add
 INSERT INTO usage (user_id, day, key_id, requests, prompt_tokens, cached_tokens, completion_tokens)
 SELECT id, :day, :key_id, :requests, :prompt_tokens, :cached_tokens, :completion_tokens

@@ -1,0 +1,74 @@
+/* The server's settings: what an admin may change while it runs. One table in server_settings.c says of each its name,
+ * type, limits, default and help; the values are rows of sluice.db (one JSON value by name), a name without a row has its
+ * default.
+ *
+ * A value is read through the process's cache: cheap enough for every request (an atomic load and a clock). A change by
+ * the API is seen by every worker process at its next look; one made in the database by other means within a second.
+ * Thread-safe. Without a database, or before it was read, the last values or the defaults are told. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+struct arena;
+struct request;
+struct setting_cache;
+struct shared;
+struct store;
+
+/* A new setting: a word here and a row in the table; then read it where it counts. tests/lint looks that someone does. */
+enum server_setting {
+    SETTING_BANNER,
+    SETTING_BANNER_LEVEL,
+    SETTING_DEFAULT_TEMPERATURE, /* the six defaults: null is the model's own */
+    SETTING_DEFAULT_TOP_P,
+    SETTING_DEFAULT_TOP_K,
+    SETTING_DEFAULT_MIN_P,
+    SETTING_DEFAULT_REPETITION_PENALTY,
+    SETTING_DEFAULT_MAX_TOKENS,
+    SETTING_MAX_ANSWER_TOKENS, /* 0: no cap */
+    SETTING_SIGN_UP,           /* "closed", "invite", "open" */
+    SETTING_SHARE_LINKS,
+    SETTING_MODEL_TITLES,
+    SETTING_ATTACHMENT_BYTES,
+    SETTING_IMPORT_BYTES,
+    SETTING__N
+};
+
+enum setting_type { SETTING_TYPE_BOOL, SETTING_TYPE_INT, SETTING_TYPE_NUMBER, SETTING_TYPE_CHOICE, SETTING_TYPE_TEXT };
+
+#define SETTING_TEXT_BYTES 1000 /* of a text, at most */
+
+struct setting_row {
+    const char *name, *group; /* group: under which heading the page shows it */
+    enum setting_type type;
+    const char *fallback; /* JSON; "null" where it is allowed */
+    double min, max;      /* INT, NUMBER: both ends are allowed; TEXT: bytes at most in max */
+    const char *choices;  /* CHOICE: "closed|invite|open" */
+    const char *unit;     /* "tokens", "bytes"; NULL: none */
+    bool nullable;
+    const char *help;
+};
+const struct setting_row *setting_row(enum server_setting which);
+
+/* The value now. The type is the row's; a null gives 0 (setting_given tells). */
+bool setting_bool(const struct request *r, enum server_setting which);
+int64_t setting_int(const struct request *r, enum server_setting which);
+/* False: null, *out is left alone. */
+bool setting_number(const struct request *r, enum server_setting which, double *out);
+/* CHOICE and TEXT, copied into the request's arena; "" when there is no memory. */
+const char *setting_text(const struct request *r, enum server_setting which);
+/* For processes without requests (the recorder). */
+int64_t setting_int_of(struct setting_cache *c, struct store *store, const struct shared *shared, enum server_setting which);
+
+/* One per process, made before its children are forked. */
+struct setting_cache *setting_cache_create(void);
+void setting_cache_destroy(struct setting_cache **c);
+
+/* All settings as the API lists them. Caller owns it. */
+cJSON *settings_list(struct request *r, struct err *e);
+/* Takes {name: value, ...}, null: back to the default. All or nothing; ERR_INPUT names the setting. Writes the names that
+ * were given, separated by blanks, to changed[size], for the audit log. */
+bool settings_change(struct request *r, const cJSON *change, char *changed, int size, struct err *e);
