@@ -201,10 +201,10 @@ static void add_operation(cJSON *paths, const cJSON *schemas, const struct route
     cJSON *parameters = cJSON_AddArrayToObject(operation, "parameters");
     add_path_parameters(parameters, row->path);
     add_query_parameters(parameters, schemas, row->doc.query);
-    if (row->doc.body) {
+    if (row->doc.body || row->doc.upload) {
         cJSON *body = cJSON_AddObjectToObject(operation, "requestBody");
         cJSON_AddBoolToObject(body, "required", true);
-        add_content(body, "application/json", row->doc.body);
+        add_content(body, row->doc.upload ? row->doc.upload : "application/json", row->doc.body);
     }
     add_responses(operation, row);
     add_security(operation, row);

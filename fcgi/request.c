@@ -92,33 +92,55 @@ static int64_t content_length(const struct request *r)
     return *end || errno || n < 0 ? -2 : n;
 }
 
-bool request_read_body(struct request *r, struct err *e)
+/* How much is to come; 0: no body. */
+static bool announced_length(struct request *r, size_t limit, size_t *len, struct err *e)
 {
-    int64_t len = content_length(r);
-    if (len == -2) {
+    int64_t n = content_length(r);
+    if (n == -2) {
         return err_set(e, ERR_INPUT, "Content-Length is not a number");
-    } else if (len == -1 && cgi_param(r, "HTTP_TRANSFER_ENCODING")) {
+    } else if (n == -1 && cgi_param(r, "HTTP_TRANSFER_ENCODING")) {
         r->hint.status = 411;
         r->hint.code = "length_required";
         return err_set(e, ERR_INPUT, "a body needs a Content-Length");
     }
-    if (len > (int64_t)r->route->body_limit) {
+    if (n > 0 && (uint64_t)n > limit) {
         r->hint.status = 413;
         r->hint.code = "request_too_large";
-        return err_set(e, ERR_LIMIT, "the body has %lld bytes, at most %zu are taken here", (long long)len,
-                       r->route->body_limit);
+        return err_set(e, ERR_LIMIT, "the body has %lld bytes, at most %zu are taken here", (long long)n, limit);
     }
-    if (len <= 0)
-        return true;
-    char *body = arena_alloc(r->arena, (size_t)len + 1);
-    if (!body)
-        return err_set(e, ERR_NOMEM, "no memory for a body of %lld bytes", (long long)len);
-    int got = FCGX_GetStr(body, (int)len, r->fcgx->in);
-    if (got < len)
-        return err_set(e, ERR_INPUT, "the body ended after %d of %lld bytes", got, (long long)len);
-    r->body = body;
-    r->body_len = (size_t)len;
+    *len = n > 0 ? (size_t)n : 0;
     return true;
+}
+
+bool request_read_body(struct request *r, struct err *e)
+{
+    size_t len = 0;
+    if (!announced_length(r, r->route->body_limit, &len, e))
+        return false;
+    if (!len)
+        return true;
+    char *body = arena_alloc(r->arena, len + 1);
+    if (!body)
+        return err_set(e, ERR_NOMEM, "no memory for a body of %zu bytes", len);
+    int got = FCGX_GetStr(body, (int)len, r->fcgx->in);
+    if (got < (int)len)
+        return err_set(e, ERR_INPUT, "the body ended after %d of %zu bytes", got, len);
+    r->body = body;
+    r->body_len = len;
+    return true;
+}
+
+bool request_body_begin(struct request *r, size_t limit, size_t *len, struct err *e)
+{
+    return announced_length(r, limit, len, e) && (*len || err_set(e, ERR_INPUT, "the request has no body"));
+}
+
+size_t request_body_read(struct request *r, void *to, size_t size)
+{
+    int got = FCGX_GetStr(to, size > (1 << 20) ? 1 << 20 : (int)size, r->fcgx->in);
+    if (got > 0)
+        r->body_len += (size_t)got;
+    return got > 0 ? (size_t)got : 0;
 }
 
 size_t request_json_values(const char *s, size_t len)

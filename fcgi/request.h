@@ -73,6 +73,10 @@ void request_end(struct request *r); /* finishes FastCGI, frees what hung on the
 
 /* Reads the body up to the route's limit (413, 411, 400 are set as hints). */
 bool request_read_body(struct request *r, struct err *e);
+/* For a route with doc.upload: its handler takes the body piece by piece. begin: the length that the client says, from 1 to
+ * `limit` bytes (else 400, 411 or 413). read: up to `size` bytes, 0 when the client sent no more. */
+bool request_body_begin(struct request *r, size_t limit, size_t *len, struct err *e);
+size_t request_body_read(struct request *r, void *to, size_t size);
 /* The body as a JSON object: content type checked (415), parsed once, owned by the request. NULL: *e. */
 cJSON *request_json(struct request *r, struct err *e);
 

@@ -185,7 +185,8 @@ static bool dispatch(struct request *r, struct err *e)
         log_error("path=%s arrived at the short pool: nginx must send it to the stream pool", m.route->path);
         return err_set(e, ERR_UNAVAILABLE, "the server's nginx sends this path to the wrong pool");
     }
-    return authorise(r, e) && (!m.route->body_limit || request_read_body(r, e)) && m.route->handler(r, e);
+    const bool whole = m.route->body_limit && !m.route->doc.upload;
+    return authorise(r, e) && (!whole || request_read_body(r, e)) && m.route->handler(r, e);
 }
 
 static void count_and_log(struct request *r)

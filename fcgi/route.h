@@ -37,6 +37,8 @@ enum key_scope {
 struct route_doc {
     const char *summary;  /* one line: "Answer a chat" */
     const char *body;     /* schema of the body; NULL: no body */
+    const char *upload;   /* media type of a body that is no JSON; its handler reads it itself (request_body_read), so that it
+                             is never whole in memory. NULL: the body is read before the handler */
     const char *query;    /* schema whose properties are the query's parameters; NULL: none */
     const char *reply;    /* schema of the good reply; NULL: no JSON */
     const char *media;    /* its type where it is neither JSON nor nothing: "text/plain" */
