@@ -5,14 +5,16 @@ webdir = $(pkgdatadir)/web
 dist_web_DATA = %D%/index.html %D%/icon.svg
 webjsdir = $(webdir)/js
 dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js \
-	%D%/js/format.js %D%/js/main.js %D%/js/markdown.js %D%/js/sidebar.js %D%/js/state.js %D%/js/theme.js \
+	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown.js %D%/js/sidebar.js %D%/js/state.js %D%/js/theme.js \
 	%D%/js/thread.js
+webstringsdir = $(webdir)/strings
+dist_webstrings_DATA = %D%/strings/en.json %D%/strings/de.json
 webcssdir = $(webdir)/css
 dist_webcss_DATA = %D%/css/theme.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css
 webiconsdir = $(webdir)/icons
-dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/close.svg %D%/icons/copy.svg \
+dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/close.svg %D%/icons/copy.svg \
 	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \
-	%D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \
+	%D%/icons/language.svg %D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \
 	%D%/icons/right.svg %D%/icons/search.svg %D%/icons/stop.svg %D%/icons/theme.svg %D%/icons/trash.svg \
 	%D%/icons/tune.svg %D%/icons/up.svg
 webvendordir = $(webdir)/vendor

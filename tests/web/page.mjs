@@ -28,7 +28,7 @@ export async function openHouse(options) {
       const page = await c.newPage();
       page.setDefaultTimeout(15000);
       page.on('pageerror', (e) => problems.push(`script: ${e.message}`));
-      page.on('console', (m) => { if (/Content Security Policy|Refused to/.test(m.text())) problems.push(`console: ${m.text()}`); });
+      page.on('console', (m) => { if (/Content Security Policy|Refused to|^no string for/.test(m.text())) problems.push(`console: ${m.text()}`); });
       await page.goto(server.url);
       await page.fill('#login-name', server.admin.name);
       await page.fill('#login-password', server.admin.password);

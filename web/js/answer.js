@@ -1,6 +1,7 @@
 // One running answer: reads its stream, keeps the message up to date, goes on after a broken connection.
 
 import { ApiError, call, stream } from "./api.js";
+import { t } from "./i18n.js";
 import { emit, state } from "./state.js";
 
 const running = new Map(); // message id -> AbortController
@@ -48,7 +49,7 @@ function handle(event, data, context) {
     case "done":
     case "error": {
       const final = { ...data.message, progress: null };
-      if (event === "error") Object.assign(final, { status: final.status === "running" ? "error" : final.status || "error", error: data.error?.message || "The answer failed." });
+      if (event === "error") Object.assign(final, { status: final.status === "running" ? "error" : final.status || "error", error: data.error?.message || t("thread.failed") });
       context.message = put({ ...context.message, ...final }) || context.message;
       context.finished = true;
       emit("answer-end", context.message);

@@ -1,11 +1,13 @@
 // The server, as the page sees it: JSON calls and answer streams. Every failure is an ApiError with a text for people.
 
+import { t } from "./i18n.js";
+
 let csrf = "";
 let onSignedOut = () => {};
 
 export class ApiError extends Error {
   constructor(status, error) {
-    super(error?.message || (status ? `The server answered ${status}.` : "The server cannot be reached."));
+    super(error?.message || (status ? t("errors.status", { status: String(status) }) : t("errors.unreachable")));
     this.status = status;
     this.code = error?.code || "";
     this.param = error?.param || "";
@@ -64,7 +66,7 @@ export async function* stream(method, path, body, signal) {
   } finally {
     reader.cancel().catch(() => {});
   }
-  if (last !== "done" && last !== "error") throw new ApiError(0, { message: "The connection broke." });
+  if (last !== "done" && last !== "error") throw new ApiError(0, { message: t("errors.broken") });
 }
 
 function parseEvent(text) {

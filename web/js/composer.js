@@ -4,7 +4,7 @@ import { $ } from "./dom.js";
 import { emit, isRunning, on, state } from "./state.js";
 
 const text = $("composer-text");
-const drafts = new Map();
+let draftOf = null; // whose text is in the box
 const narrow = matchMedia("(pointer: coarse)");
 
 function grow() {
@@ -33,8 +33,22 @@ export function focusComposer() {
   if (!narrow.matches) text.focus();
 }
 
-export function keepDraft(key) { drafts.set(key, text.value); }
-export function takeDraft(key) { setText(drafts.get(key) || ""); }
+/** Puts away what is typed, under the chat it belongs to. It outlives a reload and goes with its tab. */
+export function keepDraft() {
+  if (draftOf === null) return;
+  try {
+    if (text.value) sessionStorage.setItem(`draft:${draftOf}`, text.value);
+    else sessionStorage.removeItem(`draft:${draftOf}`);
+  } catch { /* private mode, or more than fits */ }
+  draftOf = null;
+}
+/** Shows the unsent draft of a chat ("" for a new one). */
+export function takeDraft(key) {
+  draftOf = key;
+  let draft = "";
+  try { draft = sessionStorage.getItem(`draft:${key}`) || ""; } catch { /* private mode */ }
+  setText(draft);
+}
 
 function send() {
   const content = text.value.trim();
@@ -52,4 +66,5 @@ text.addEventListener("keydown", (event) => {
 $("composer").addEventListener("submit", (event) => { event.preventDefault(); send(); });
 $("stop").addEventListener("click", () => emit("stop"));
 $("thinking").addEventListener("click", () => emit("thinking", $("thinking").getAttribute("aria-pressed") !== "true"));
+addEventListener("pagehide", () => { const key = draftOf; keepDraft(); draftOf = key; }); // the page may come back
 for (const name of ["answer-start", "answer-end"]) on(name, drawComposer);

@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { copyText, el, $, icon, toast } from "./dom.js";
+import { date, t } from "./i18n.js";
 import { state } from "./state.js";
 
 const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
@@ -27,12 +28,12 @@ export function settingsDialog(settings) {
 async function drawKeys() {
   const { items } = await call("GET", "/api/keys");
   $("keys-list").replaceChildren(...items.map((key) => el("li", {},
-    el("span", { class: "grow" }, key.name || "unnamed"), el("code", {}, `${key.prefix}…`),
-    el("span", { class: "muted" }, key.last_used_at ? `used ${new Date(key.last_used_at).toLocaleDateString("en")}` : "never used"),
-    el("button", { class: "icon-button", type: "button", ariaLabel: `Delete the key ${key.name}`, on: { click: async () => {
+    el("span", { class: "grow" }, key.name || t("keys.unnamed")), el("code", {}, `${key.prefix}…`),
+    el("span", { class: "muted" }, key.last_used_at ? t("keys.used", { date: date(key.last_used_at) }) : t("keys.neverUsed")),
+    el("button", { class: "icon-button", type: "button", ariaLabel: t("keys.delete", { name: key.name }), on: { click: async () => {
       try { await call("DELETE", `/api/keys/${key.id}`); await drawKeys(); } catch (error) { toast(error.message); }
     } } }, icon("trash")))));
-  if (!items.length) $("keys-list").replaceChildren(el("li", { class: "muted" }, "No keys yet."));
+  if (!items.length) $("keys-list").replaceChildren(el("li", { class: "muted" }, t("keys.none")));
 }
 
 export async function keysDialog() {
@@ -48,8 +49,8 @@ $("keys-form").addEventListener("submit", async (event) => {
     const made = await call("POST", "/api/keys", { name: $("keys-name").value.trim() });
     $("keys-name").value = "";
     $("keys-new").hidden = false;
-    $("keys-new").replaceChildren(made.key, " ", el("button", { type: "button", class: "icon-button", ariaLabel: "Copy the key",
-      on: { click: () => copyText(made.key, "Key copied") } }, icon("copy")));
+    $("keys-new").replaceChildren(made.key, " ", el("button", { type: "button", class: "icon-button", ariaLabel: t("keys.copy"),
+      on: { click: () => copyText(made.key, t("keys.copied")) } }, icon("copy")));
     await drawKeys();
   } catch (error) { toast(error.message); }
 });
@@ -68,7 +69,7 @@ $("password-form").addEventListener("submit", async (event) => {
   try {
     await call("POST", "/api/password", { current: form.current.value, new: form.new.value });
     $("password-dialog").close();
-    toast("Password changed");
+    toast(t("password.changed"));
   } catch (error) {
     problem.textContent = error.message;
     problem.hidden = false;
@@ -77,11 +78,11 @@ $("password-form").addEventListener("submit", async (event) => {
 for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
 
 const SHORTCUTS = [
-  ["Enter", "Send"], ["Shift Enter", "New line"], ["Ctrl Shift O", "New chat"], ["Ctrl K", "Search"],
-  ["Ctrl B", "Show or hide the list"], ["Esc", "Stop the answer"], ["/", "To the message box"], ["Ctrl Shift C", "Copy the last answer"], ["?", "This help"],
+  ["Enter", "help.send"], ["Shift Enter", "help.newLine"], ["Ctrl Shift O", "help.newChat"], ["Ctrl K", "help.search"],
+  ["Ctrl B", "help.list"], ["Esc", "help.stop"], ["/", "help.composer"], ["Ctrl Shift C", "help.copyLast"], ["?", "help.this"],
 ];
 export function helpDialog() {
-  $("help-list").replaceChildren(...SHORTCUTS.flatMap(([keys, what]) => [el("dt", {}, keys), el("dd", {}, what)]));
+  $("help-list").replaceChildren(...SHORTCUTS.flatMap(([keys, what]) => [el("dt", {}, keys), el("dd", {}, t(what))]));
   $("help-dialog").showModal();
 }
 

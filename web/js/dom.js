@@ -1,5 +1,7 @@
 // Small DOM helpers. Text only ever enters by textContent or through markdown.js.
 
+import { t } from "./i18n.js";
+
 export const $ = (id) => document.getElementById(id);
 
 export function el(tag, props = {}, ...children) {
@@ -34,16 +36,16 @@ export function announce(text) {
   $("live").textContent = text;
 }
 
-export async function copyText(text, done = "Copied") {
+export async function copyText(text, done = t("common.copied")) {
   try {
     await navigator.clipboard.writeText(text);
     toast(done);
   } catch {
-    toast("The browser did not allow copying");
+    toast(t("common.copyRefused"));
   }
 }
 
-/** A menu at a button: items are {label, icon, bad, run}. Closes on choice, Escape, blur. */
+/** A menu at a button: items are {label, icon, bad, run}, in a choice also `checked`. Closes on choice, Escape, blur. */
 export function openMenu(button, items) {
   const menu = el("div", { class: "menu", role: "menu" });
   const close = (refocus) => {
@@ -54,7 +56,8 @@ export function openMenu(button, items) {
   };
   const outside = (event) => { if (!menu.contains(event.target)) close(false); };
   for (const item of items) {
-    menu.append(el("button", { type: "button", role: "menuitem", class: item.bad ? "bad" : "",
+    menu.append(el("button", { type: "button", role: item.checked === undefined ? "menuitem" : "menuitemradio", class: item.bad ? "bad" : "",
+      ...(item.checked === undefined ? {} : { ariaChecked: String(item.checked) }),
       on: { click: () => { close(true); item.run(); } } }, icon(item.icon), item.label));
   }
   menu.addEventListener("keydown", (event) => {
@@ -75,7 +78,7 @@ export function openMenu(button, items) {
   menu.style.left = `${Math.max(8, Math.min(at.left, innerWidth - menu.offsetWidth - 8))}px`;
   button.setAttribute("aria-expanded", "true");
   document.addEventListener("pointerdown", outside, true);
-  menu.firstElementChild.focus();
+  (menu.querySelector("[aria-checked=true]") || menu.firstElementChild).focus();
 }
 
 /** Asks; resolves to true for yes. */

@@ -1,26 +1,32 @@
 // Numbers and dates for people.
 
+import { date, number, t } from "./i18n.js";
+
+function digits(n, places) {
+  return number(n, { minimumFractionDigits: places, maximumFractionDigits: places });
+}
+
 export function rate(tokensPerSecond) {
   if (!(tokensPerSecond > 0)) return "";
-  return `${tokensPerSecond >= 100 ? Math.round(tokensPerSecond) : tokensPerSecond.toFixed(1)} tok/s`;
+  return t("thread.rate", { rate: digits(tokensPerSecond, tokensPerSecond >= 100 ? 0 : 1) });
 }
 
 export function seconds(ms) {
   if (!(ms >= 0)) return "";
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  return ms < 60000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`;
+  if (ms < 1000) return t("time.ms", { n: Math.round(ms) });
+  return ms < 60000 ? t("time.seconds", { n: digits(ms / 1000, 1) })
+    : t("time.minutes", { minutes: Math.floor(ms / 60000), seconds: Math.round((ms % 60000) / 1000) });
 }
 
 export function count(n) {
-  return n.toLocaleString("en");
+  return number(n);
 }
 
 /** "Today", "Yesterday", "This week", or the month. */
 export function dayGroup(ms, now = new Date()) {
-  const date = new Date(ms);
   const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
-  if (ms >= midnight) return "Today";
-  if (ms >= midnight - 86400000) return "Yesterday";
-  if (ms >= midnight - 6 * 86400000) return "This week";
-  return date.toLocaleDateString("en", { month: "long", year: "numeric" });
+  if (ms >= midnight) return t("list.today");
+  if (ms >= midnight - 86400000) return t("list.yesterday");
+  if (ms >= midnight - 6 * 86400000) return t("list.week");
+  return date(ms, { month: "long", year: "numeric" });
 }

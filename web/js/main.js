@@ -6,13 +6,14 @@ import { drawComposer, focusComposer, keepDraft, setText, takeDraft } from "./co
 import { helpDialog, keysDialog, passwordDialog, settingsDialog } from "./dialogs.js";
 import { copyText, el, $, openMenu, toast } from "./dom.js";
 import { rate } from "./format.js";
+import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { loadMarkdown } from "./markdown.js";
 import { drawList, loadConversations, touchConversation } from "./sidebar.js";
 import { branch, isRunning, leafUnder, on, state } from "./state.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
 
-const SUGGESTIONS = ["Who are you?", "What is the capital of France?", "Tell me a short story about a fox.", "What is 17 + 25?"];
+const SUGGESTIONS = ["suggestions.who", "suggestions.capital", "suggestions.story", "suggestions.sum"];
 const app = $("app");
 const narrow = matchMedia("(max-width: 760px)");
 
@@ -24,9 +25,9 @@ function drawStatus() {
   const ready = engine?.state === "ready";
   node.dataset.state = ready ? "ready" : engine?.state === "loading" ? "loading" : "down";
   node.textContent = !engine ? "" : ready ? [model?.name, load?.running ? rate(load.tokens_per_second) : ""].filter(Boolean).join(" · ")
-    : engine.state === "loading" ? "The model is loading" : "The engine is down";
+    : engine.state === "loading" ? t("page.loading") : t("page.down");
   node.title = [model?.backend, model?.device, engine?.error].filter(Boolean).join(" · ");
-  $("welcome-model").textContent = model?.name ? `${model.name} is listening.` : "";
+  $("welcome-model").textContent = model?.name ? t("page.listening", { model: model.name }) : "";
   drawComposer();
 }
 
@@ -39,7 +40,7 @@ async function pollStatus() {
 // --- conversations --------------------------------------------------------------------------------------------------
 
 function drawTitle() {
-  $("title").textContent = state.current?.title || (state.current ? "New chat" : "");
+  $("title").textContent = state.current?.title || (state.current ? t("common.newChat") : "");
   document.title = state.current?.title ? `${state.current.title} · Sluice` : "Sluice";
 }
 
@@ -51,7 +52,7 @@ function drawAll() {
 }
 
 function closeCurrent() {
-  if (state.current || $("composer-text").value) keepDraft(state.current?.id || "");
+  keepDraft();
   leaveAll();
   forgetViews();
   state.current = null;
@@ -70,7 +71,7 @@ async function openConversation(id) {
     scrollToEnd();
     for (const m of conversation.messages.values()) if (m.status === "running") resume(m);
   } catch (error) {
-    toast(error.status === 404 ? "That chat is not there." : error.message);
+    toast(error.status === 404 ? t("page.gone") : error.message);
     location.hash = "#/";
   }
 }
@@ -96,6 +97,8 @@ async function ensureConversation() {
   const made = await call("POST", "/api/conversations", { settings: state.draftSettings });
   state.current = { ...made, settings: made.settings || {}, messages: new Map(), leaf_id: null };
   history.replaceState(null, "", `#/c/${made.id}`);
+  keepDraft();
+  takeDraft(made.id);
   return state.current;
 }
 
@@ -165,12 +168,18 @@ $("sidebar-close").addEventListener("click", () => showSidebar(false));
 $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); });
 $("account").addEventListener("click", () => openMenu($("account"), [
-  { label: "API keys", icon: "key", run: keysDialog },
-  { label: "Change the password", icon: "lock", run: passwordDialog },
-  { label: "Keys and shortcuts", icon: "keyboard", run: helpDialog },
-  { label: "Sign out", icon: "out", run: signOut },
+  { label: t("account.keys"), icon: "key", run: keysDialog },
+  { label: t("account.password"), icon: "lock", run: passwordDialog },
+  { label: t("account.help"), icon: "keyboard", run: helpDialog },
+  { label: t("account.language"), icon: "language", run: languageMenu },
+  { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
-$("suggestions").append(...SUGGESTIONS.map((text) => el("button", { class: "suggestion", type: "button",
+function languageMenu() {
+  openMenu($("account"), [["system", t("language.system")], ...languages()].map(([code, label]) => ({
+    label, icon: code === chosen ? "check" : "none", checked: code === chosen, run: () => { if (code !== chosen) chooseLanguage(code); },
+  })));
+}
+$("suggestions").append(...SUGGESTIONS.map((key) => t(key)).map((text) => el("button", { class: "suggestion", type: "button",
   on: { click: () => post({ content: text, parent_id: null }) } }, text)));
 
 function inText(target) {
@@ -239,6 +248,7 @@ $("login-form").addEventListener("submit", async (event) => {
 });
 
 async function start() {
+  translatePage();
   initTheme();
   setSignedOutHandler(showLogin);
   await loadMarkdown();

@@ -1,6 +1,8 @@
 // Markdown to safe DOM. markdown-it parses (raw HTML off), DOMPurify checks what came out, highlight.js colours code.
 // While an answer streams, only its last block is parsed and rendered again: finished blocks stay untouched.
 
+import { t } from "./i18n.js";
+
 let parser = null;
 let purify = null;
 let highlighter = null;
@@ -19,7 +21,7 @@ export function loadMarkdown() {
     parser.validateLink = (url) => /^(https?:|mailto:|#)/i.test(url.trim());
     parser.renderer.rules.image = (tokens, i) => { // an answer never loads anything from elsewhere
       const token = tokens[i];
-      return `<a href="${parser.utils.escapeHtml(token.attrGet("src") || "")}">${parser.utils.escapeHtml(token.content || "image")}</a>`;
+      return `<a href="${parser.utils.escapeHtml(token.attrGet("src") || "")}">${parser.utils.escapeHtml(token.content || t("code.image"))}</a>`;
     };
     purify.addHook("afterSanitizeAttributes", (node) => {
       if (node.tagName === "A" && node.hasAttribute("href")) {
@@ -75,9 +77,9 @@ function decorateCode(root, final) {
     const head = document.createElement("div");
     head.className = "code-head";
     const name = document.createElement("span");
-    name.textContent = language || "text";
+    name.textContent = language || t("code.text");
     const buttons = document.createElement("span");
-    for (const [label, what] of [["Wrap", "wrap"], ["Copy", "copy"]]) {
+    for (const [label, what] of [[t("code.wrap"), "wrap"], [t("code.copy"), "copy"]]) {
       const button = document.createElement("button");
       button.type = "button";
       button.dataset.code = what;

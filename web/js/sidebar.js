@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { confirmDialog, el, fromTemplate, $, openMenu, toast } from "./dom.js";
 import { dayGroup } from "./format.js";
+import { t } from "./i18n.js";
 import { emit, on, state } from "./state.js";
 
 const PAGE = 50;
@@ -33,17 +34,17 @@ function row(conversation) {
   const root = fromTemplate("t-conversation");
   const link = root.querySelector(".conversation-link");
   link.href = `#/c/${conversation.id}`;
-  root.querySelector(".conversation-title").textContent = conversation.title || "New chat";
+  root.querySelector(".conversation-title").textContent = conversation.title || t("common.newChat");
   root.toggleAttribute("data-running", Boolean(conversation.running));
   if (state.current?.id === conversation.id) {
     root.dataset.current = "";
     link.setAttribute("aria-current", "page");
   }
   const more = root.querySelector(".conversation-more");
-  more.setAttribute("aria-label", `Actions for ${conversation.title || "New chat"}`);
+  more.setAttribute("aria-label", t("list.actions", { title: conversation.title || t("common.newChat") }));
   more.addEventListener("click", () => openMenu(more, [
-    { label: "Rename", icon: "edit", run: () => rename(root, conversation) },
-    { label: "Delete", icon: "trash", bad: true, run: () => remove(conversation) },
+    { label: t("list.rename"), icon: "edit", run: () => rename(root, conversation) },
+    { label: t("list.delete"), icon: "trash", bad: true, run: () => remove(conversation) },
   ]));
   return root;
 }
@@ -56,12 +57,12 @@ export function drawList() {
     if (day !== group && !state.query) nodes.push(el("h2", {}, (group = day)));
     nodes.push(row(conversation));
   }
-  if (!nodes.length) nodes.push(el("p", { class: "empty" }, state.query ? "Nothing found." : "No chats yet."));
+  if (!nodes.length) nodes.push(el("p", { class: "empty" }, state.query ? t("list.nothing") : t("list.empty")));
   list.replaceChildren(...nodes);
 }
 
 function rename(root, conversation) {
-  const input = el("input", { value: conversation.title || "", maxLength: 200, ariaLabel: "New title" });
+  const input = el("input", { value: conversation.title || "", maxLength: 200, ariaLabel: t("list.newTitle") });
   let ended = false;
   const end = async (save) => {
     if (ended) return;
@@ -90,7 +91,7 @@ function rename(root, conversation) {
 }
 
 async function remove(conversation) {
-  if (!await confirmDialog("Delete this chat?", `“${conversation.title || "New chat"}” and its messages will be gone.`)) return;
+  if (!await confirmDialog(t("list.deleteTitle"), t("list.deleteText", { title: conversation.title || t("common.newChat") }))) return;
   try {
     await call("DELETE", `/api/conversations/${conversation.id}`);
   } catch (error) {

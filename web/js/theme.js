@@ -1,17 +1,17 @@
 // Light, dark, or as the system: chosen by the button, remembered on this device.
 
 import { $ } from "./dom.js";
+import { t } from "./i18n.js";
 
 const MODES = ["system", "light", "dark"];
-const LABELS = { system: "as the system", light: "light", dark: "dark" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 let mode = "system";
 
 function apply() {
   const dark = mode === "dark" || (mode === "system" && system.matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-  $("theme").setAttribute("aria-label", `Theme: ${LABELS[mode]}`);
-  $("theme").title = `Theme: ${LABELS[mode]}`;
+  $("theme").setAttribute("aria-label", t(`theme.${mode}`));
+  $("theme").title = t(`theme.${mode}`);
 }
 
 export function initTheme() {

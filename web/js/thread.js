@@ -1,7 +1,8 @@
 // The open conversation: its messages in order, drawn once and then updated in place.
 
 import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
-import { count, rate, seconds } from "./format.js";
+import { rate, seconds } from "./format.js";
+import { t } from "./i18n.js";
 import { handleCodeClick, MarkdownView } from "./markdown.js";
 import { branch, emit, on, siblings, state } from "./state.js";
 
@@ -44,7 +45,7 @@ function drawVersions(root, message) {
 function startEdit(root, message) {
   const bubble = root.querySelector(".bubble");
   const actions = root.querySelector(".actions");
-  const text = el("textarea", { value: message.content, ariaLabel: "Edited message" });
+  const text = el("textarea", { value: message.content, ariaLabel: t("thread.editedMessage") });
   const end = () => { form.remove(); bubble.hidden = actions.hidden = false; };
   const form = el("form", { class: "edit", on: { submit: (event) => {
     event.preventDefault();
@@ -52,8 +53,8 @@ function startEdit(root, message) {
     end();
     if (content && content !== message.content) emit("edit-message", { message, content });
   } } }, text, el("div", { class: "dialog-row" },
-    el("button", { type: "button", class: "quiet", on: { click: end } }, "Cancel"),
-    el("button", { class: "primary" }, "Send")));
+    el("button", { type: "button", class: "quiet", on: { click: end } }, t("common.cancel")),
+    el("button", { class: "primary" }, t("common.send"))));
   form.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { end(); root.querySelector(".act-edit").focus(); }
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
@@ -93,24 +94,24 @@ function drawCalls(view, message) {
     let args = fn.arguments ?? "";
     if (typeof args === "string") { try { args = JSON.stringify(JSON.parse(args), null, 2); } catch { /* shown as it is */ } }
     else args = JSON.stringify(args, null, 2);
-    return el("div", { class: "call" }, el("div", { class: "call-name" }, fn.name || "call"), el("pre", { tabIndex: 0 }, args));
+    return el("div", { class: "call" }, el("div", { class: "call-name" }, fn.name || t("thread.call")), el("pre", { tabIndex: 0 }, args));
   }));
 }
 
 function drawStats(view, message) {
   const parts = [];
-  const t = message.timings || {};
-  const u = message.usage || {};
+  const timings = message.timings || {};
+  const usage = message.usage || {};
   if (message.status === "running") {
-    if (message.tokens) parts.push(`${count(message.tokens)} tokens`, rate(message.rate));
-    if (message.first_ms) parts.push(`first after ${seconds(message.first_ms)}`);
+    if (message.tokens) parts.push(t("thread.tokens", { n: message.tokens }), rate(message.rate));
+    if (message.first_ms) parts.push(t("thread.first", { time: seconds(message.first_ms) }));
   } else {
-    if (u.completion_tokens) parts.push(`${count(u.completion_tokens)} tokens`);
-    parts.push(rate(t.decode_tokens_per_s));
-    if (t.ttft_ms > 0) parts.push(`first after ${seconds(t.ttft_ms)}`);
-    if (u.cached_tokens > 0) parts.push(`${count(u.cached_tokens)} of ${count(u.prompt_tokens)} from cache`);
-    if (message.status === "stopped") parts.unshift("stopped");
-    if (message.status === "length") parts.unshift("cut at the token limit");
+    if (usage.completion_tokens) parts.push(t("thread.tokens", { n: usage.completion_tokens }));
+    parts.push(rate(timings.decode_tokens_per_s));
+    if (timings.ttft_ms > 0) parts.push(t("thread.first", { time: seconds(timings.ttft_ms) }));
+    if (usage.cached_tokens > 0) parts.push(t("thread.cached", { cached: usage.cached_tokens, prompt: usage.prompt_tokens }));
+    if (message.status === "stopped") parts.unshift(t("thread.stopped"));
+    if (message.status === "length") parts.unshift(t("thread.length"));
   }
   view.root.querySelector(".stats").textContent = parts.filter(Boolean).join(" · ");
 }
@@ -122,7 +123,8 @@ function drawReasoning(view, message, live) {
   view.root.toggleAttribute("data-thinking", Boolean(thinking));
   if (thinking && !view.thinkingSince) view.thinkingSince = performance.now();
   if (!thinking && view.thinkingSince && !view.thoughtMs) view.thoughtMs = performance.now() - view.thinkingSince;
-  box.querySelector(".reasoning-label").textContent = thinking ? "Thinking" : view.thoughtMs ? `Thought for ${seconds(view.thoughtMs)}` : "Reasoning";
+  box.querySelector(".reasoning-label").textContent = thinking ? t("thread.thinking")
+    : view.thoughtMs ? t("thread.thoughtFor", { time: seconds(view.thoughtMs) }) : t("thread.reasoning");
 }
 
 function drawWaiting(view, message) {
@@ -134,12 +136,12 @@ function drawWaiting(view, message) {
   const p = message.progress;
   if (p?.queue_position > 0) {
     bar.removeAttribute("aria-valuenow");
-    text.textContent = `Waiting, ${p.queue_position} before you`;
+    text.textContent = t("thread.waiting", { n: p.queue_position });
   } else if (p?.total > 0) {
     bar.setAttribute("aria-valuemax", p.total);
     bar.setAttribute("aria-valuenow", p.done);
     bar.firstElementChild.style.width = `${(100 * p.done) / p.total}%`;
-    text.textContent = p.total > 64 ? `Reading ${count(p.done)} of ${count(p.total)} tokens` : "";
+    text.textContent = p.total > 64 ? t("thread.readingTokens", { done: p.done, n: p.total }) : "";
   } else {
     bar.removeAttribute("aria-valuenow");
     text.textContent = "";
@@ -149,7 +151,7 @@ function drawWaiting(view, message) {
 function drawProblem(view, message) {
   const box = view.root.querySelector(".problem");
   box.hidden = message.status !== "error";
-  if (message.status === "error") box.querySelector("p").textContent = message.error?.message || message.error || "The answer failed.";
+  if (message.status === "error") box.querySelector("p").textContent = message.error?.message || message.error || t("thread.failed");
 }
 
 /** All of a message that does not stream. */
@@ -229,9 +231,9 @@ on("answer-end", (message) => {
   view.frame = 0;
   drawWhole(view, message);
   keepEnd();
-  announce(message.status === "error" ? "The answer failed." : message.content.slice(0, 600));
+  announce(message.status === "error" ? t("thread.failed") : message.content.slice(0, 600));
 });
 
-$("thread").addEventListener("click", (event) => handleCodeClick(event, (text) => copyText(text, "Code copied")));
+$("thread").addEventListener("click", (event) => handleCodeClick(event, (text) => copyText(text, t("code.copied"))));
 
 export { confirmDialog, toast };

@@ -1,0 +1,119 @@
+// The page's texts: every visible one is in the catalogues, the catalogues say the same things, and nothing is left over.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import test from "node:test";
+import { fileURLToPath } from "node:url";
+
+const web = join(dirname(fileURLToPath(import.meta.url)), "../../web");
+const read = (f) => readFileSync(join(web, f), "utf8");
+const names = readdirSync(join(web, "strings")).map((f) => f.replace(".json", ""));
+const scripts = readdirSync(join(web, "js"), { recursive: true }).filter((f) => f.endsWith(".js")).map((f) => join("js", f));
+const pages = readdirSync(web).filter((f) => f.endsWith(".html"));
+
+/** {"section.key": text or {plural form: text}} */
+function flat(name) {
+  const out = {};
+  const walk = (node, path) => {
+    for (const [key, value] of Object.entries(node)) {
+      if (typeof value === "object" && !("other" in value)) walk(value, [...path, key]);
+      else out[[...path, key].join(".")] = value;
+    }
+  };
+  walk(JSON.parse(read(`strings/${name}.json`)), []);
+  return out;
+}
+const texts = (value) => (typeof value === "string" ? [value] : Object.values(value));
+const placeholders = (text) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]))].sort().join(" ");
+const english = flat("en");
+
+test("both catalogues have the same keys, in the same order", () => {
+  for (const name of names) assert.deepEqual(Object.keys(flat(name)), Object.keys(english), name);
+});
+
+test("no key stands twice", () => {
+  for (const name of names) { // JSON.parse keeps the last one and says nothing
+    let section = "";
+    const seen = [];
+    for (const line of read(`strings/${name}.json`).split("\n")) {
+      section = /^ {2}"(\w+)": \{/.exec(line)?.[1] ?? section;
+      const key = /^ {4}"(\w+)":/.exec(line)?.[1];
+      if (key) seen.push(`${section}.${key}`);
+    }
+    assert.deepEqual(seen.filter((k, i) => seen.indexOf(k) !== i), [], name);
+    assert.deepEqual(seen, Object.keys(flat(name)), `${name}: one key a line, sections at the left`);
+  }
+});
+
+test("a text has the same placeholders in each language, and each plural form that the language needs", () => {
+  const bad = [];
+  for (const name of names) {
+    const forms = new Intl.PluralRules(name).resolvedOptions().pluralCategories;
+    for (const [key, value] of Object.entries(flat(name))) {
+      const wanted = [...new Set(texts(english[key] ?? "").map(placeholders))];
+      for (const text of texts(value)) {
+        if (!text.trim()) bad.push(`${name} ${key}: empty`);
+        if (!wanted.includes(placeholders(text))) bad.push(`${name} ${key}: {${placeholders(text)}}, in English {${wanted}}`);
+      }
+      if (typeof value === "object") for (const form of forms) if (!(form in value)) bad.push(`${name} ${key}: no form "${form}"`);
+    }
+  }
+  assert.deepEqual(bad, []);
+});
+
+/** A script without its comments; strings stay. */
+const code = (f) => read(f).replace(/^\s*\/\/.*$|(?<=[\s;,{(])\/\/ .*$|\/\*[^]*?\*\//gm, "");
+const literals = (text) => [...text.matchAll(/"((?:[^"\\\n]|\\.)*)"/g)].map((m) => m[1]);
+
+test("each key that is used exists, and each that exists is used", () => {
+  const used = new Set();
+  const missing = [];
+  const need = (key, where) => { used.add(key); if (!(key in english)) missing.push(`${where}: ${key}`); };
+  for (const f of pages) for (const [, key] of read(f).matchAll(/data-t(?:-\w+)?="([^"]*)"/g)) need(key, f);
+  for (const f of scripts) {
+    const text = code(f);
+    for (const [, key] of text.matchAll(/\bt\(\s*"([^"]+)"/g)) need(key, f);
+    for (const key of literals(text)) if (key in english) used.add(key); // a table of keys
+    for (const [, prefix] of text.matchAll(/`([\w]+\.[\w.]*)\$\{/g)) { // `theme.${mode}`
+      for (const key of Object.keys(english)) if (key.startsWith(prefix)) used.add(key);
+    }
+    for (const [, prefix] of text.matchAll(/\bt\(\s*`([^$`]*)/g)) {
+      if (!Object.keys(english).some((key) => key.startsWith(prefix))) missing.push(`${f}: ${prefix}...`);
+    }
+  }
+  assert.deepEqual(missing, []);
+  assert.deepEqual(Object.keys(english).filter((k) => !used.has(k) && k !== "language.direction"), []);
+});
+
+test("the pages hold no text of their own", () => {
+  const bad = [];
+  for (const f of pages) {
+    const html = read(f).replace(/<!--[^]*?-->|<title>[^<]*<\/title>|<kbd>[^<]*<\/kbd>/g, "");
+    for (const [, text] of html.matchAll(/>([^<]*)</g)) if (/\p{L}/u.test(text.replace("Sluice", ""))) bad.push(`${f}: ${text.trim()}`);
+    for (const [whole] of html.matchAll(/ (aria-label|placeholder|title|alt)="[^"]*"/g)) bad.push(`${f}:${whole}`);
+  }
+  assert.deepEqual(bad, []);
+});
+
+// What looks like a text for people (a capital letter, then small ones) and is none.
+const NAMES = new Set(["Content-Type", "Content-Disposition", "Accept", "Sluice", "Content-Encoding",
+  "Enter", "Escape", "Esc", "Tab", "Home", "End", "Delete", "Backspace", "ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "PageUp", "PageDown",
+  "Shift Enter", "noopener noreferrer nofollow"]);
+
+test("the scripts hold no text of their own", () => {
+  const bad = [];
+  for (const f of scripts) {
+    if (f === "js/i18n.js") continue; // names languages in their own words
+    const text = code(f);
+    const all = [...literals(text), ...[...text.matchAll(/`((?:[^`\\]|\\.)*)`/g)].map((m) => m[1].replace(/\$\{[^}]*\}/g, ""))];
+    for (const s of all) {
+      if (NAMES.has(s) || /^(Ctrl|Shift|Alt)( |$)|^X-|^\w+(Error|Event)$/.test(s)) continue;
+      if (/^\p{Lu}\p{Ll}+([ ,.…!?]|$)/u.test(s) || /^\p{Ll}+( \p{Ll}+){2,}[.…]?$/u.test(s)) bad.push(`${f}: ${s}`);
+    }
+    for (const [whole] of text.matchAll(/\b(ariaLabel|placeholder|title|alt|textContent|label)\s*[:=]\s*"[^"]*\p{L}[^"]*"/gu)) {
+      const key = /"([^"]*)"/.exec(whole)[1];
+      if (!(key in english)) bad.push(`${f}: ${whole}`); // a key in a table is looked up later
+    }
+  }
+  assert.deepEqual(bad, []);
+});

@@ -1,0 +1,55 @@
+// The page's language: as the browser asks, or as chosen in the account menu; numbers and plurals follow.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+let house;
+before(async () => { if (!noBrowser) house = await openHouse({ fake: true }); });
+after(async () => { await house?.close(); });
+
+test('a German browser gets German, with German numbers and plurals', opts, async () => {
+  const page = await house.page({ locale: 'de-AT' });
+  assert.equal(await page.getAttribute('html', 'lang'), 'de');
+  assert.equal(await page.getAttribute('html', 'dir'), 'ltr');
+  assert.equal(await page.getAttribute('#composer-text', 'placeholder'), 'Nachricht schreiben');
+  await say(page, `fake:${JSON.stringify({ text: 'Eins' })}`);
+  await answered(page);
+  assert.match(await lastAnswer(page).locator('.stats').textContent(), /^\d Tokens?\b/);
+  const shown = await page.evaluate(async () => {
+    const { number, t } = await import('/js/i18n.js');
+    return [number(1234.5), t('thread.tokens', { n: 1 }), t('thread.tokens', { n: 12345 })];
+  });
+  const nf = new Intl.NumberFormat('de-AT');
+  assert.deepEqual(shown, [nf.format(1234.5), '1 Token', `${nf.format(12345)} Tokens`]);
+  await page.context().close();
+});
+
+test('a language can be chosen, is remembered, and can follow the system again', opts, async () => {
+  const page = await house.page();
+  assert.equal(await page.getAttribute('html', 'lang'), 'en');
+  const choose = async (name) => {
+    await page.click('#account');
+    await page.locator('.menu button:has(.i-language)').click();
+    await Promise.all([page.waitForEvent('load'), page.click(`.menu >> text=${name}`)]);
+    await page.waitForSelector('#app:not([hidden])');
+  };
+  await page.fill('#composer-text', 'not sent yet');
+  await choose('Deutsch');
+  assert.equal(await page.getAttribute('html', 'lang'), 'de');
+  assert.equal(await page.inputValue('#composer-text'), 'not sent yet', 'the draft stays');
+  await page.reload();
+  await page.waitForSelector('#app:not([hidden])');
+  assert.equal(await page.textContent('#welcome h2'), 'Worüber wollen wir sprechen?');
+  await page.click('#account');
+  await page.locator('.menu button:has(.i-language)').click();
+  assert.equal(await page.locator('.menu [aria-checked=true]').textContent(), 'Deutsch');
+  await page.keyboard.press('Escape');
+  await choose('Wie das System');
+  assert.equal(await page.getAttribute('html', 'lang'), 'en');
+  await page.context().close();
+});
+
+test('nothing failed in the page meanwhile', opts, () => {
+  assert.deepEqual(house.problems, []);
+});

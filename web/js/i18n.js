@@ -1,0 +1,101 @@
+// Every visible string, in the reader's language. The catalogues are strings/LANGUAGE.json: sections of keys. A value is
+// a text with {names} in it, or, where a number decides, one text for each plural form ({"one": ..., "other": ...}).
+// Importing this module waits until the catalogue is here, so t() may be used anywhere, also at a module's top level.
+
+const LANGUAGES = { en: "English", de: "Deutsch" }; // each in its own words
+const STORED = "language";
+
+/** "system", or one of languages(). Kept on this device, as the theme is. */
+export const chosen = remembered();
+
+/** The language that is shown. */
+export const language = chosen !== "system" ? chosen
+  : (navigator.languages || [navigator.language]).map((tag) => tag.slice(0, 2).toLowerCase()).find((l) => l in LANGUAGES) || "en";
+
+/** Dates and numbers as the reader's region has them, where the region speaks the language that is shown. */
+const locale = navigator.languages?.find((tag) => tag.slice(0, 2).toLowerCase() === language) || language;
+const plain = new Intl.NumberFormat(locale);
+const plurals = new Intl.PluralRules(locale);
+const strings = await load();
+
+function remembered() {
+  try {
+    const stored = localStorage.getItem(STORED);
+    return stored in LANGUAGES ? stored : "system";
+  } catch { return "system"; } // private mode
+}
+
+async function load() {
+  for (const name of language === "en" ? ["en"] : [language, "en"]) {
+    try {
+      const response = await fetch(new URL(`../strings/${name}.json`, import.meta.url));
+      if (response.ok) return await response.json();
+    } catch { /* the next one, then the bare keys */ }
+  }
+  return {};
+}
+
+function find(key) {
+  return key.split(".").reduce((part, name) => part?.[name], strings);
+}
+
+/** Whether the catalogue knows the key (for texts that the server names by a code). */
+export function has(key) {
+  return find(key) !== undefined;
+}
+
+/** The text of a key. values: what stands for the {names}; numbers are written the reader's way; `n` chooses the plural. */
+export function t(key, values = {}) {
+  let text = find(key);
+  if (text && typeof text === "object") text = text[plurals.select(values.n)] ?? text.other;
+  if (typeof text !== "string") {
+    console.error(`no string for ${key}`);
+    return key;
+  }
+  return text.replace(/\{(\w+)\}/g, (whole, name) => {
+    const value = values[name];
+    return typeof value === "number" ? plain.format(value) : value ?? whole;
+  });
+}
+
+/** A number the reader's way; options are Intl.NumberFormat's. */
+export function number(n, options) {
+  return options ? new Intl.NumberFormat(locale, options).format(n) : plain.format(n);
+}
+
+/** A moment (milliseconds) the reader's way; options are Intl.DateTimeFormat's. */
+export function date(ms, options = { dateStyle: "medium" }) {
+  return new Intl.DateTimeFormat(locale, options).format(ms);
+}
+
+/** [[code, name in its own words], ...] */
+export function languages() {
+  return Object.entries(LANGUAGES);
+}
+
+/** Remembers the choice and shows the page in it. */
+export function chooseLanguage(name) {
+  try {
+    if (name === "system") localStorage.removeItem(STORED);
+    else localStorage.setItem(STORED, name);
+  } catch { /* private mode: as the system says */ }
+  location.reload();
+}
+
+const ATTRIBUTES = { label: "aria-label", placeholder: "placeholder", title: "title" };
+
+/** Fills in what the HTML leaves to the catalogue: data-t is the text, data-t-label, -placeholder, -title an attribute. */
+export function translate(root) {
+  for (const node of root.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
+  for (const [name, attribute] of Object.entries(ATTRIBUTES)) {
+    for (const node of root.querySelectorAll(`[data-t-${name}]`)) node.setAttribute(attribute, t(node.getAttribute(`data-t-${name}`)));
+  }
+  for (const template of root.querySelectorAll("template")) translate(template.content);
+}
+
+/** The whole page: its language, its direction, its texts. Once, before anything is drawn. */
+export function translatePage() {
+  document.documentElement.lang = language;
+  document.documentElement.dir = find("language.direction") || "ltr";
+  translate(document);
+}
