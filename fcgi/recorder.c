@@ -22,6 +22,7 @@
 #include "fcgi/recorder_answer.h"
 #include "fcgi/state.h"
 #include "sql/store.h"
+#include "sql/store_attachments.h"
 
 #define MAX_ANSWERS 4096 /* at once; the rest waits in the table */
 #define LOOK_BUSY_MS 250.0
@@ -42,6 +43,7 @@ struct recorder {
     int n;
     bool look_now, more_to_read, stopping;
     bool failing; /* the last write did not work */
+    int next_folder; /* of the attachments' to sweep */
     double next_look, retry_at, next_checkpoint, next_truncate, next_clear;
 };
 
@@ -177,9 +179,14 @@ static void keep_house(struct recorder *r, double now)
     }
     if (now >= r->next_clear) {
         bool more = false;
-        if (!store_clear(r->store, &more, &e))
+        bool ok = store_clear(r->store, &more, &e);
+        if (ok && !more) { /* every folder within half an hour */
+            ok = store_attachment_sweep(r->store, r->next_folder, &e);
+            r->next_folder = (r->next_folder + 1) % STORE_FILE_FOLDERS;
+        }
+        if (!ok)
             log_error("clearing away: %s", e.text);
-        r->next_clear = more ? now : now + CLEAR_MS;
+        r->next_clear = ok && more ? now : now + CLEAR_MS;
     }
 }
 

@@ -47,6 +47,7 @@ struct store_message {
     const char *tool_calls; /* JSON array in OpenAI's shape, or NULL */
     const char *error;      /* why, in words; NULL when nothing failed */
     const char *model;      /* NULL for a user's message */
+    const char *attachments; /* JSON array of {id, name, type, bytes, sha256, tokens, model, note}; "[]": none */
     const char *job_key;    /* the engine's detached job; NULL for a user's message */
     const char *parser;     /* JSON for fcgi/answer.h: how the model's text is to be read; or NULL */
     const char *timings;    /* JSON object, or NULL until done */
@@ -112,6 +113,8 @@ struct store_post {
     int64_t parent_id;   /* content given: the message that it follows, 0 for a new root; must not be running.
                             else (another answer): the user's message to answer */
     const char *content; /* the user's text; NULL: only an answer to parent_id */
+    const int64_t *attachments; /* of the user's message, in this order; no two equal, all the user's own */
+    int n_attachments;          /* at most STORE_MESSAGE_ATTACHMENTS */
     const char *title;   /* given to a conversation that has none; NULL: none */
     const char *model, *job_key, *parser; /* of the answer; job_key is unique */
 };

@@ -3,6 +3,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
+#include "sql/attachment_row.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
 #include "sql/store_conversations.h"
@@ -32,7 +33,7 @@ static int index_of(const char *name, const char *const *names, int n)
 /* Columns of every query that gives a whole message. */
 enum column {
     C_ID, C_CONVERSATION, C_PARENT, C_ROLE, C_STATUS, C_CONTENT, C_REASONING, C_CALLS, C_ERROR,
-    C_MODEL, C_JOB_KEY, C_PARSER, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION, C_CREATED, C_FINISHED
+    C_MODEL, C_JOB_KEY, C_PARSER, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION, C_CREATED, C_FINISHED, C_ATTACHMENTS
 };
 
 static void borrow(sqlite3_stmt *q, struct store_message *m)
@@ -57,6 +58,7 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .completion_tokens = sqlite3_column_int64(q, C_COMPLETION),
         .created_at = sqlite3_column_int64(q, C_CREATED),
         .finished_at = sqlite3_column_int64(q, C_FINISHED),
+        .attachments = column_text(q, C_ATTACHMENTS),
     };
 }
 
@@ -69,7 +71,8 @@ static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, stru
            column_copy(q, C_ERROR, a, &m->error, e) && column_copy(q, C_MODEL, a, &m->model, e) &&
            column_copy(q, C_JOB_KEY, a, &m->job_key, e) &&
            column_copy(q, C_PARSER, a, &m->parser, e) &&
-           column_copy(q, C_TIMINGS, a, &m->timings, e);
+           column_copy(q, C_TIMINGS, a, &m->timings, e) &&
+           column_copy(q, C_ATTACHMENTS, a, &m->attachments, e);
 }
 
 bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
@@ -203,7 +206,8 @@ static bool insert_user_message(struct store *s, const struct store_post *p, int
     sqlite3_stmt *q = query(s, QUERY_MESSAGE_ADD_USER, e);
     if (q)
         bind_text(q, ":content", p->content);
-    return insert(s, q, p, p->parent_id, now, &out->user_message_id, e) && search_add(s, out->user_message_id, e);
+    return insert(s, q, p, p->parent_id, now, &out->user_message_id, e) && search_add(s, out->user_message_id, e) &&
+           attachments_bind(s, p->user_id, out->user_message_id, p->attachments, p->n_attachments, e);
 }
 
 static bool insert_answer(struct store *s, const struct store_post *p, int64_t now,

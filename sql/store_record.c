@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "sql/search_row.h"
 #include "sql/server_row.h"
+#include "sql/store_attachments.h"
 #include "sql/store_responses.h"
 #include "sql/statement.h"
 
@@ -220,6 +221,11 @@ bool store_clear(struct store *s, bool *more, struct err *e)
     if (rc == 1) {
         *more = true;
         return write_begin(s, e) && write_end(s, clear_from(s, id, e), e);
+    }
+    if (rc == 0) {
+        bool ok = store_attachment_clear(s, more, e);
+        if (!ok || *more)
+            return ok;
     }
     if (rc == 0 && (rc = next(s, QUERY_CLEAR_NEXT_USER, &id, e)) == 1) {
         *more = true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/attachment_row.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
 #include "sql/store_conversations.h"
@@ -74,7 +75,8 @@ static bool copy_messages(struct store *s, const struct store_fork *f, const str
         bind_int(q, ":fork_id", fork_id);
         bind_id(q, ":parent_id", *leaf_id);
         bind_int(q, ":id", ids->at[i]);
-        if (!query_int(s, q, leaf_id, e) || !search_add(s, *leaf_id, e))
+        if (!query_int(s, q, leaf_id, e) || !search_add(s, *leaf_id, e) ||
+            !attachments_fork(s, f->user_id, ids->at[i], *leaf_id, e))
             return false;
     }
     return true;

@@ -89,17 +89,24 @@ SELECT id, :tag FROM conversations WHERE id = :id AND user_id = :user_id AND del
 UPDATE conversations SET deleted_at = :now, leaf_id = NULL
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
+-- Attachments come in the order of message_attachments' key; CROSS JOIN keeps it the outer loop.
 -- name: message_get
 SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
        m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at
+       m.completion_tokens, m.created_at, m.finished_at,
+       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
+                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_list
 SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
        m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at
+       m.completion_tokens, m.created_at, m.finished_at,
+       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
+                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL AND m.id > :after
 ORDER BY m.id LIMIT :limit;
@@ -107,7 +114,10 @@ ORDER BY m.id LIMIT :limit;
 -- name: message_running
 SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
        m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at
+       m.completion_tokens, m.created_at, m.finished_at,
+       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
+                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
   AND m.status = 'running'
@@ -125,7 +135,10 @@ WITH RECURSIVE branch (id, parent_id) AS (
 )
 SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
        m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at
+       m.completion_tokens, m.created_at, m.finished_at,
+       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
+                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
 FROM branch b JOIN messages m ON m.id = b.id
 ORDER BY m.id;
 

@@ -49,6 +49,7 @@ WHERE id = :id AND deleted_at IS NOT NULL
 -- name: clear_next_user
 SELECT u.id FROM users u
 WHERE u.deleted_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM conversations WHERE user_id = u.id)
+  AND NOT EXISTS (SELECT 1 FROM attachments WHERE user_id = u.id)
 LIMIT 1;
 
 -- name: clear_user

@@ -1,0 +1,275 @@
+/* Attachments: rows and files come together, go together, and belong to one user. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "sql/store_attachments.h"
+#include "sql/store_tree.h"
+#include "tests/unit/store_fixture.h"
+
+static int64_t add(struct fixture *f, int64_t user, const char *name, const char *bytes)
+{
+    struct err e = {0};
+    struct store_upload u;
+    int64_t id = 0;
+    ASSERT_OK(store_upload_begin(f->store, &u, &e));
+    ASSERT_OK(store_upload_write(&u, bytes, strlen(bytes), &e));
+    const struct store_attachment a = {.name = name, .type = "text/plain", .tokens = 3, .model = "m", .text = bytes};
+    ASSERT_OK(store_attachment_add(f->store, user, &u, &a, &id, &e));
+    assert_false(u.open);
+    return id;
+}
+
+static struct store_attachment get(struct fixture *f, int64_t user, int64_t id)
+{
+    struct err e = {0};
+    struct store_attachment a;
+    ASSERT_OK(store_attachment_get(f->store, f->arena, user, id, &a, &e));
+    return a;
+}
+
+static bool is_there(struct fixture *f, const char *sha256)
+{
+    struct err e = {0};
+    char path[STORE_PATH_SIZE];
+    ASSERT_OK(store_attachment_path(f->store, sha256, path, &e));
+    return access(path, F_OK) == 0;
+}
+
+static int64_t post_with(struct fixture *f, int64_t conversation, const int64_t *ids, int n)
+{
+    struct err e = {0};
+    char key[40];
+    static int serial;
+    struct store_posted p;
+    snprintf(key, sizeof key, "with-%d", serial++);
+    ASSERT_OK(store_message_post(f->store, &(struct store_post){.user_id = f->user, .conversation_id = conversation,
+                                                                .content = "see", .job_key = key, .model = "m",
+                                                                .attachments = ids, .n_attachments = n}, &p, &e));
+    fixture_finish(f, p.message_id, "seen");
+    return p.user_message_id;
+}
+
+static void clear(struct fixture *f)
+{
+    struct err e = {0};
+    bool more = true;
+    while (more)
+        ASSERT_OK(store_clear(f->store, &more, &e));
+}
+
+static void test_a_file_lies_under_its_hash(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    char path[STORE_PATH_SIZE];
+    struct stat st;
+    struct buf b = {0};
+    int64_t id = add(f, f->user, "a.txt", "abc"), bytes = 0;
+    struct store_attachment a = get(f, f->user, id);
+    assert_string_equal(a.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_int_equal(a.bytes, 3);
+    assert_int_equal(a.tokens, 3);
+    assert_false(a.sent);
+    ASSERT_OK(store_attachment_path(f->store, a.sha256, path, &e));
+    ASSERT_OK(file_read(path, 100, &b, &e));
+    assert_string_equal(b.data, "abc");
+    buf_fini(&b);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    ASSERT_OK(store_attachment_bytes(f->store, f->user, &bytes, &e));
+    assert_int_equal(bytes, 3);
+}
+
+static void test_another_users_hands_reach_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_attachment a;
+    int64_t id = add(f, f->user, "a.txt", "mine");
+    ASSERT_ERR(store_attachment_get(f->store, f->arena, f->other, id, &a, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_attachment_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_attachment_text(f->store, f->other, id, NULL, NULL, &e), ERR_NOTFOUND);
+    int64_t c = fixture_conversation(f, f->other, NULL);
+    struct store_posted p;
+    ASSERT_ERR(store_message_post(f->store, &(struct store_post){.user_id = f->other, .conversation_id = c, .content = "x",
+                                                                 .job_key = "k", .attachments = &id, .n_attachments = 1},
+                                  &p, &e), ERR_INPUT);
+    assert_string_equal(e.field, "attachments");
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 0);
+    assert_int_equal(get(f, f->user, id).bytes, 4);
+}
+
+static bool see_text(void *context, const char *name, const char *text)
+{
+    struct buf *b = context;
+    return buf_printf(b, "%s=%s;", name, text ? text : "-");
+}
+
+static bool see_message(void *context, const struct store_message *m)
+{
+    struct buf *b = context;
+    return buf_printf(b, "%s\n", m->attachments);
+}
+
+static void test_a_message_has_its_files_in_order(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct buf texts = {0}, rows = {0};
+    int64_t c = fixture_conversation(f, f->user, NULL);
+    int64_t one = add(f, f->user, "one", "1"), two = add(f, f->user, "two", "2");
+    const int64_t ids[] = {two, one}, twice[] = {one, one};
+    int64_t message = post_with(f, c, ids, 2);
+    ASSERT_OK(store_attachment_texts(f->store, f->user, message, see_text, &texts, &e));
+    assert_string_equal(texts.data, "two=2;one=1;");
+    buf_clear(&texts);
+    ASSERT_OK(store_attachment_texts(f->store, f->other, message, see_text, &texts, &e));
+    assert_int_equal(texts.len, 0);
+    ASSERT_OK(store_message_list(f->store, f->user, c, 0, 1, see_message, &rows, &e));
+    assert_non_null(strstr(rows.data, "[{\"id\":\"2\",\"name\":\"two\",\"type\":\"text/plain\",\"bytes\":1,"));
+    assert_true(strstr(rows.data, "\"two\"") < strstr(rows.data, "\"one\""));
+    assert_true(get(f, f->user, one).sent);
+    ASSERT_ERR(store_attachment_remove(f->store, f->user, one, &e), ERR_CONFLICT);
+    struct store_posted p;
+    ASSERT_ERR(store_message_post(f->store, &(struct store_post){.user_id = f->user, .conversation_id = c, .content = "x",
+                                                                 .job_key = "k", .attachments = twice, .n_attachments = 2},
+                                  &p, &e), ERR_INPUT);
+    buf_fini(&texts);
+    buf_fini(&rows);
+}
+
+static void test_a_file_goes_with_its_last_row(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    int64_t mine = add(f, f->user, "a", "the same"), theirs = add(f, f->other, "b", "the same");
+    char sha256[DIGEST_TEXT_SIZE];
+    snprintf(sha256, sizeof sha256, "%s", get(f, f->user, mine).sha256);
+    assert_string_equal(sha256, get(f, f->other, theirs).sha256);
+    ASSERT_OK(store_attachment_remove(f->store, f->user, mine, &e));
+    assert_true(is_there(f, sha256));
+    ASSERT_OK(store_attachment_remove(f->store, f->other, theirs, &e));
+    assert_false(is_there(f, sha256));
+    ASSERT_ERR(store_attachment_remove(f->store, f->other, theirs, &e), ERR_NOTFOUND);
+}
+
+static void test_a_deleted_conversation_takes_along_what_no_other_has(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    int64_t c = fixture_conversation(f, f->user, NULL), fork;
+    int64_t first = add(f, f->user, "first", "in both"), second = add(f, f->user, "second", "in one");
+    char both[DIGEST_TEXT_SIZE], one[DIGEST_TEXT_SIZE];
+    snprintf(both, sizeof both, "%s", get(f, f->user, first).sha256);
+    snprintf(one, sizeof one, "%s", get(f, f->user, second).sha256);
+    int64_t m = post_with(f, c, &first, 1);
+    ASSERT_OK(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->user, .conversation_id = c, .message_id = m},
+                                      &fork, &e));
+    post_with(f, c, &second, 1);
+    ASSERT_OK(store_conversation_remove(f->store, f->user, c, &e));
+    clear(f);
+    assert_true(is_there(f, both));
+    assert_false(is_there(f, one));
+    struct store_attachment a;
+    ASSERT_ERR(store_attachment_get(f->store, f->arena, f->user, second, &a, &e), ERR_NOTFOUND);
+    assert_true(get(f, f->user, first).sent);
+    ASSERT_OK(store_conversation_remove(f->store, f->user, fork, &e));
+    clear(f);
+    assert_false(is_there(f, both));
+}
+
+static void test_what_was_never_sent_goes_after_a_day(void **state)
+{
+    struct fixture *f = *state;
+    int64_t fresh = add(f, f->user, "fresh", "fresh"), old = add(f, f->user, "old", "old");
+    char sha256[DIGEST_TEXT_SIZE];
+    snprintf(sha256, sizeof sha256, "%s", get(f, f->user, old).sha256);
+    fixture_number(f->path, "UPDATE attachments SET loose_at = loose_at - 24 * 3600000 - 1000 WHERE name = 'old'");
+    clear(f);
+    assert_int_equal(get(f, f->user, fresh).bytes, 5);
+    assert_false(is_there(f, sha256));
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"), 1);
+}
+
+static void test_a_removed_user_leaves_no_file(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    char sha256[DIGEST_TEXT_SIZE];
+    snprintf(sha256, sizeof sha256, "%s", get(f, f->other, add(f, f->other, "x", "of bob")).sha256);
+    ASSERT_OK(store_user_remove(f->store, f->other, &e));
+    clear(f);
+    assert_false(is_there(f, sha256));
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM users"), 1);
+}
+
+/* As after a kill between the file and its row, and in the middle of an upload. */
+static void test_the_sweep_finds_what_has_no_row(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    char kept[DIGEST_TEXT_SIZE], lost[STORE_PATH_SIZE];
+    struct store_upload u;
+    snprintf(kept, sizeof kept, "%s", get(f, f->user, add(f, f->user, "x", "kept")).sha256);
+    ASSERT_OK(store_attachment_path(f->store, "00000000000000000000000000000000000000000000000000000000000000aa", lost, &e));
+    *strrchr(lost, '/') = '\0';
+    ASSERT_OK(file_mkdirs(lost, 0700, &e));
+    ASSERT_OK(store_attachment_path(f->store, "00000000000000000000000000000000000000000000000000000000000000aa", lost, &e));
+    ASSERT_OK(file_write_atomic(lost, "x", 1, 0600, &e));
+    ASSERT_OK(store_upload_begin(f->store, &u, &e));
+    char half[STORE_PATH_SIZE];
+    snprintf(half, sizeof half, "%s", u.path);
+    for (int i = 0; i < STORE_FILE_FOLDERS; i++)
+        ASSERT_OK(store_attachment_sweep(f->store, i, &e));
+    assert_int_equal(access(lost, F_OK), -1);
+    assert_int_equal(access(half, F_OK), 0);
+    const struct timeval old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    assert_int_equal(utimes(half, old), 0);
+    for (int i = 0; i < STORE_FILE_FOLDERS; i++)
+        ASSERT_OK(store_attachment_sweep(f->store, i, &e));
+    assert_int_equal(access(half, F_OK), -1);
+    assert_true(is_there(f, kept));
+    store_upload_drop(&u);
+}
+
+static void test_a_row_that_cannot_be_leaves_no_file(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_upload u;
+    int64_t id;
+    ASSERT_OK(store_upload_begin(f->store, &u, &e));
+    ASSERT_OK(store_upload_write(&u, "abc", 3, &e));
+    const struct store_attachment a = {.name = "n", .type = "text/plain", .tokens = -1};
+    ASSERT_ERR(store_attachment_add(f->store, 999, &u, &a, &id, &e), ERR_NOTFOUND);
+    assert_false(is_there(f, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+    ASSERT_OK(store_upload_begin(f->store, &u, &e));
+    const struct store_attachment nameless = {.name = "", .type = "text/plain", .tokens = -1};
+    ASSERT_ERR(store_attachment_add(f->store, f->user, &u, &nameless, &id, &e), ERR_INPUT);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
+    const struct CMUnitTest tests[] = {
+        T(test_a_file_lies_under_its_hash),
+        T(test_another_users_hands_reach_nothing),
+        T(test_a_message_has_its_files_in_order),
+        T(test_a_file_goes_with_its_last_row),
+        T(test_a_deleted_conversation_takes_along_what_no_other_has),
+        T(test_what_was_never_sent_goes_after_a_day),
+        T(test_a_removed_user_leaves_no_file),
+        T(test_the_sweep_finds_what_has_no_row),
+        T(test_a_row_that_cannot_be_leaves_no_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
