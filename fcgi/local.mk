@@ -26,11 +26,12 @@ libsluice_fcgi_a_SOURCES += \
 libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cors.c %D%/cors.h %D%/api_usage.c \
 	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c
 libsluice_fcgi_a_SOURCES += %D%/server_settings.c %D%/server_settings.h %D%/server_defaults.c %D%/api_settings.c
+libsluice_fcgi_a_SOURCES += %D%/api_shares.c
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
 OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/models.json \
 	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \
 	%D%/openapi/account.json %D%/openapi/conversations.json \
-	%D%/openapi/admin.json
+	%D%/openapi/admin.json %D%/openapi/shares.json
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker

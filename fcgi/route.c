@@ -36,7 +36,8 @@
     X(usage)                                                                                                           \
     X(admin)                                                                                                           \
     X(settings)                                                                                                        \
-    X(conversations)
+    X(conversations)                                                                                                   \
+    X(shares)
 
 #define DECLARE(noun) extern const struct route api_##noun##_routes[];
 TABLES(DECLARE)

@@ -145,6 +145,23 @@ CREATE VIRTUAL TABLE message_search USING fts5 (
     content, content = 'messages', content_rowid = 'id', tokenize = 'trigram', detail = none
 );
 
+-- Read-only links: who holds the token sees the branch that ends with leaf_id, as it was when the link was made (a message
+-- does not change; another version is another row). Revoked is deleted.
+CREATE TABLE shares (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    token_hash BLOB NOT NULL UNIQUE CHECK (length(token_hash) = 32),
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    conversation_id INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    leaf_id INTEGER NOT NULL,
+    title TEXT NOT NULL, -- as it was then
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER, -- NULL: never
+    FOREIGN KEY (conversation_id, leaf_id) REFERENCES messages (conversation_id, id) ON DELETE CASCADE
+) STRICT;
+CREATE INDEX shares_by_user ON shares (user_id, id DESC);
+CREATE INDEX shares_by_leaf ON shares (conversation_id, leaf_id);
+CREATE INDEX shares_by_expiry ON shares (expires_at) WHERE expires_at IS NOT NULL;
+
 -- The server's own settings, one JSON value each.
 CREATE TABLE settings (
     name TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
@@ -194,4 +211,4 @@ CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 6;
+PRAGMA user_version = 7;

@@ -209,9 +209,10 @@ static bool clear_user(struct store *s, int64_t id, struct err *e)
 bool store_clear(struct store *s, bool *more, struct err *e)
 {
     int64_t id = 0;
-    bool sessions = false;
+    bool some = false;
     *more = false;
-    if (!clear_expired(s, QUERY_SESSION_ANY_EXPIRED, QUERY_SESSION_REMOVE_EXPIRED, 0, &sessions, e) || !store_response_clear(s, more, e))
+    if (!clear_expired(s, QUERY_SESSION_ANY_EXPIRED, QUERY_SESSION_REMOVE_EXPIRED, 0, &some, e) ||
+        !clear_expired(s, QUERY_SHARE_ANY_EXPIRED, QUERY_SHARE_REMOVE_EXPIRED, 0, &some, e) || !store_response_clear(s, more, e))
         return false;
     if (*more)
         return true;

@@ -50,7 +50,7 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
 /* Is its file so long (12 MB) that this should not wait for its turn? */
 bool store_wal_long(struct store *s);
 
-/* One short step of clearing away: expired sessions, what lay in the trash for STORE_TRASH_DAYS, rows of deleted
+/* One short step of clearing away: expired sessions and links, what lay in the trash for STORE_TRASH_DAYS, rows of deleted
  * conversations (a few hundred messages a step), users whose last row is gone, and last what the search index still
  * holds of them. *more: call again. */
 bool store_clear(struct store *s, bool *more, struct err *e);

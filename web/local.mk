@@ -17,6 +17,11 @@ dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg 
 	%D%/icons/language.svg %D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \
 	%D%/icons/right.svg %D%/icons/search.svg %D%/icons/stop.svg %D%/icons/theme.svg %D%/icons/trash.svg \
 	%D%/icons/tune.svg %D%/icons/up.svg
+# the list of chats, long threads, read-only links
+dist_web_DATA += %D%/share.html
+dist_webjs_DATA += %D%/js/block_window.js %D%/js/share_page.js
+dist_webcss_DATA += %D%/css/share.css
+
 webvendordir = $(webdir)/vendor
 web_vendor = %D%/vendor/markdown-it.min.js %D%/vendor/purify.es.mjs %D%/vendor/highlight.min.js
 nodist_webvendor_DATA = $(web_vendor)

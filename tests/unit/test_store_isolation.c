@@ -119,6 +119,7 @@ static bool serves_everyone(int q)
     case QUERY_SEARCH_REMOVE_ONE: /* before MESSAGE_DELETE, of ids from SUBTREE_IDS */
     case QUERY_SEARCH_ADD: /* a row just written in the same transaction, by a statement that compared */
     case QUERY_CLEAR_NEXT_USER:
+    case QUERY_SHARE_FIND: /* by the hash of a token that the owner gave away */
     case QUERY_FACTS: /* counts only */
     case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
         return true;

@@ -1,0 +1,36 @@
+-- Read-only links to conversations.
+
+-- name: share_add
+INSERT INTO shares (token_hash, user_id, conversation_id, leaf_id, title, created_at, expires_at)
+SELECT :token_hash, c.user_id, c.id, m.id, c.title, :now, :expires_at
+FROM conversations c JOIN messages m ON m.conversation_id = c.id
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL AND c.trashed_at IS NULL
+  AND m.id = :leaf_id AND m.status <> 'running'
+RETURNING id;
+
+-- name: share_count
+SELECT count(*) FROM shares WHERE conversation_id = :conversation_id AND user_id = :user_id;
+
+-- conversation_id NULL: of all conversations. Newest first.
+-- name: share_list
+SELECT s.id, s.conversation_id, s.leaf_id, s.title, s.created_at, s.expires_at
+FROM shares s JOIN conversations c ON c.id = s.conversation_id
+WHERE s.user_id = :user_id AND c.deleted_at IS NULL AND (:conversation_id IS NULL OR c.id = :conversation_id)
+  AND (s.expires_at IS NULL OR s.expires_at > :now)
+ORDER BY s.id DESC LIMIT :limit;
+
+-- name: share_remove
+DELETE FROM shares WHERE id = :id AND user_id = :user_id;
+
+-- Whoever has the token may read; the owner's id then reads the branch.
+-- name: share_find
+SELECT s.id, s.conversation_id, s.leaf_id, s.title, s.created_at, s.expires_at, s.user_id
+FROM shares s JOIN conversations c ON c.id = s.conversation_id JOIN users u ON u.id = s.user_id
+WHERE s.token_hash = :token_hash AND (s.expires_at IS NULL OR s.expires_at > :now)
+  AND c.deleted_at IS NULL AND c.trashed_at IS NULL AND u.deleted_at IS NULL AND u.disabled = 0;
+
+-- name: share_any_expired
+SELECT 1 FROM shares WHERE expires_at <= :now LIMIT 1;
+
+-- name: share_remove_expired
+DELETE FROM shares WHERE expires_at <= :now;

@@ -1,0 +1,53 @@
+// The page behind a read-only link, /s/TOKEN: one branch of a chat, without account, menu or anything that writes.
+
+import { BlockWindow } from "./block_window.js";
+import { copyText, el, $ } from "./dom.js";
+import { date, t, translatePage } from "./i18n.js";
+import { handleCodeClick, loadMarkdown, MarkdownView } from "./markdown.js";
+import { initTheme } from "./theme.js";
+
+function reasoning(message) {
+  if (!message.reasoning?.trim()) return null;
+  const prose = el("div", { class: "prose" });
+  const box = el("details", { class: "reasoning" }, el("summary", {}, t("shared.reasoning")), prose);
+  box.addEventListener("toggle", () => { if (box.open && !prose.hasChildNodes()) new MarkdownView(prose).finish(message.reasoning); });
+  return box;
+}
+
+function calls(message) {
+  return (message.tool_calls || []).map((c) => el("div", { class: "call" }, el("div", { class: "call-name" }, c.function?.name || "call"),
+    el("pre", { tabIndex: 0 }, String(c.function?.arguments ?? ""))));
+}
+
+function block(message) {
+  if (message.role === "user") {
+    return el("li", { class: "message user" }, el("h2", { class: "sr" }, t("shared.question")), el("div", { class: "bubble", dir: "auto" }, message.content));
+  }
+  const prose = el("div", { class: "prose answer", dir: "auto" });
+  new MarkdownView(prose).finish(message.content);
+  return el("li", { class: "message assistant" }, el("h2", { class: "sr" }, t("shared.answer")), reasoning(message), prose, ...calls(message));
+}
+
+function problem(text) {
+  $("shared-problem").textContent = text;
+  $("shared-problem").hidden = false;
+}
+
+async function load() {
+  const token = location.pathname.split("/").pop();
+  const [response] = await Promise.all([fetch(`/api/shared/${token}`, { credentials: "omit", cache: "no-store" }), loadMarkdown()]);
+  if (!response.ok) return problem(response.status === 404 ? t("shared.gone") : response.status === 429 ? t("shared.busy") : t("shared.failed"));
+  const shared = await response.json();
+  const day = (ms) => date(ms, { dateStyle: "long" });
+  $("shared-title").textContent = shared.title || t("shared.untitled");
+  document.title = `${shared.title || t("shared.untitled")} · Sluice`;
+  $("shared-when").textContent = [t("shared.when", { date: day(shared.shared_at) }), shared.expires_at ? t("shared.until", { date: day(shared.expires_at) }) : ""].join(" ").trim();
+  const thread = new BlockWindow({ list: $("thread"), scroller: $("shared"), key: (m) => m.at, make: block });
+  thread.set(shared.messages.map((m, at) => ({ ...m, at })));
+  return undefined;
+}
+
+translatePage();
+initTheme();
+$("thread").addEventListener("click", (event) => handleCodeClick(event, (text) => copyText(text)));
+load().catch(() => problem(t("shared.failed")));
