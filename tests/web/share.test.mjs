@@ -1,0 +1,38 @@
+// A read-only link: made and revoked in the dialog, shown to a stranger's browser.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+let house;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  await house.server.json('PATCH', '/api/admin/settings', { share_links: true });
+});
+after(async () => { await house?.close(); });
+
+test('a stranger sees the chat, and no way to write in it', opts, async () => {
+  const page = await house.page();
+  await say(page, `fake:${JSON.stringify({ text: '<think>\nA thought.\n</think>\n\nThe **answer** & <img src=x onerror=alert(1)>' })}`);
+  await answered(page);
+  const id = /#\/c\/(\w+)/.exec(page.url())[1];
+  const { body: link } = await house.server.json('POST', `/api/conversations/${id}/shares`, {});
+  const stranger = await (await house.browser.newContext()).newPage();
+  stranger.on('pageerror', (e) => house.problems.push(`script: ${e.message}`));
+  await stranger.goto(house.server.url + link.path);
+  await stranger.waitForSelector('.message.assistant');
+  assert.equal((await stranger.innerText('.message.assistant .answer')).trim(), 'The answer & <img src=x onerror=alert(1)>');
+  assert.equal(await stranger.locator('textarea, input, .act-again, .act-edit').count(), 0);
+  await stranger.click('.reasoning summary');
+  assert.equal((await stranger.innerText('.reasoning .prose')).trim(), 'A thought.');
+  assert.deepEqual(await stranger.context().cookies(), []);
+  if (process.env.SHOT) await stranger.screenshot({ path: `${process.env.SHOT}/share.png` });
+  await house.server.json('DELETE', `/api/shares/${link.id}`);
+  await stranger.reload();
+  await stranger.waitForSelector('#shared-problem:not([hidden])');
+  await stranger.context().close();
+  await page.context().close();
+});
+
+test('nothing failed in the page meanwhile', opts, () => assert.deepEqual(house.problems, []));
