@@ -158,25 +158,20 @@ bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e)
 
 /* --- warming --- */
 
-struct candidate {
-    int32_t layer, expert;
-    double rank;
-};
-
 static int hotter(const void *a, const void *b)
 {
-    const struct candidate *x = a, *y = b;
+    const struct hot_expert *x = a, *y = b;
     return x->rank < y->rank ? 1 : x->rank > y->rank ? -1 : 0;
 }
 
-static int32_t list_hot(struct expert_store *s, struct candidate *list)
+int32_t store_hottest(struct expert_store *s, struct hot_expert *list)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < s->history.n_layers; i++)
         for (int32_t x = 0; x < s->set.layout->layers[i].n_expert; x++) {
             double rank = expert_history_steady_rank(&s->history, i, x);
             if (isfinite(rank))
-                list[n++] = (struct candidate){i, x, rank};
+                list[n++] = (struct hot_expert){i, x, rank};
         }
     qsort(list, (size_t)n, sizeof *list, hotter);
     return n;
@@ -185,9 +180,9 @@ static int32_t list_hot(struct expert_store *s, struct candidate *list)
 /* Hottest first, as many as fit. A record that can't be read is left to the step that wants it. */
 static void warm(struct expert_store *s)
 {
-    struct candidate *list = malloc((size_t)s->history.n * sizeof *list);
+    struct hot_expert *list = malloc((size_t)s->history.n * sizeof *list);
     uint64_t began = clock_ns();
-    int32_t n = list ? list_hot(s, list) : 0, read = 0;
+    int32_t n = list ? store_hottest(s, list) : 0, read = 0;
     struct expert_job *job;
     for (int32_t i = 0; i < n; i++) {
         if (s->slots.bytes + s->set.layout->layers[list[i].layer].record_bytes > s->budget)
@@ -242,6 +237,19 @@ static bool make_plan(struct expert_store *s, struct err *e)
 
 /* --- door --- */
 
+/* Memory that is short is taken from what the owner holds first. Under the lock, or alone. */
+static void set_budget(struct expert_store *s, uint64_t bytes)
+{
+    const uint64_t outside = s->set.outside, own = s->set.budget > s->smallest + outside ? s->set.budget - outside : s->smallest;
+    if (outside) {
+        s->budget = own;
+        s->outside = bytes > own ? bytes - own : 0;
+        s->outside = s->outside < outside ? s->outside : outside;
+    } else {
+        s->budget = bytes > s->smallest ? bytes : s->smallest;
+    }
+}
+
 static bool open_parts(struct expert_store *s, struct err *e)
 {
     const struct expert_store_params *p = &s->set;
@@ -270,7 +278,7 @@ struct expert_store *expert_store_open(const struct expert_store_params *p, stru
     s->set = *p;
     s->session.layer = -1;
     s->smallest = expert_store_smallest(p->layout);
-    s->budget = p->budget > s->smallest ? p->budget : s->smallest;
+    set_budget(s, p->budget);
     s->saved_ns = clock_ns();
     pthread_mutex_init(&s->lock, NULL);
     if (!open_parts(s, e)) {
@@ -278,9 +286,10 @@ struct expert_store *expert_store_open(const struct expert_store_params *p, stru
         expert_store_close(&s);
         return NULL;
     }
-    if (p->state_dir && expert_history_load(&s->history, p->state_dir, &none))
-        warm(s);
-    else if (p->state_dir && none.code != ERR_NOTFOUND)
+    if (p->state_dir && expert_history_load(&s->history, p->state_dir, &none)) {
+        if (!p->outside)
+            warm(s);
+    } else if (p->state_dir && none.code != ERR_NOTFOUND)
         log_warn("what was learnt about experts is not used: %s", none.text);
     return s;
 }
@@ -320,7 +329,7 @@ const char *expert_store_way(const struct expert_store *s)
 void expert_store_set_budget(struct expert_store *s, uint64_t bytes)
 {
     pthread_mutex_lock(&s->lock);
-    s->budget = bytes > s->smallest ? bytes : s->smallest;
+    set_budget(s, bytes);
     store_shrink(s);
     pthread_mutex_unlock(&s->lock);
 }
@@ -330,10 +339,11 @@ void expert_store_counters(const struct expert_store *s, struct expert_counters 
     struct expert_store *open = (struct expert_store *)s; /* for the lock alone */
     pthread_mutex_lock(&open->lock);
     *c = s->counters;
-    c->budget_bytes = s->budget;
-    c->resident_bytes = s->slots.bytes;
+    c->budget_bytes = s->budget + s->outside;
+    c->resident_bytes = s->slots.bytes + s->held.bytes;
     c->locked_bytes = s->slots.locked_bytes;
-    c->resident_experts = (uint64_t)s->slots.n_taken;
+    c->resident_experts = s->held.experts + (uint64_t)s->slots.n_taken;
+    c->evictions = s->set.outside ? s->held.evictions : c->evictions; /* what passes through is no eviction */
     c->prefetching = expert_store_prefetching(s);
     expert_reader_counters(s->reader, &c->disk);
     pthread_mutex_unlock(&open->lock);

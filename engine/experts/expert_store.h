@@ -6,6 +6,9 @@
  *
  *     begin -> (take -> compute -> give)* -> end
  *
+ * A device that computes on experts in a form of its own keeps them itself: then the store is the way in, with memory for
+ * what passes through, and the owner says what it holds (expert_store_held), so that one set of figures counts both.
+ *
  * One thread, the owner (a backend's step), calls begin, take, give, end, prefetch; every other thread may call what
  * says so. The store's plan is the model's with the experts' addresses in tables that the store keeps: an address is
  * valid between take and give. */
@@ -23,7 +26,8 @@ struct expert_store;
 struct expert_store_params {
     const struct expert_layout *layout; /* must outlive the store */
     const struct model_plan *plan;      /* that the layout was made from; must outlive the store */
-    uint64_t budget;       /* bytes of records at most; raised to expert_store_smallest() */
+    uint64_t budget;       /* bytes of records at most, `outside` included; raised to expert_store_smallest() + outside */
+    uint64_t outside;      /* bytes of the budget that the owner keeps experts in; 0: it keeps none */
     int32_t depth;         /* reads under way at most; 0: the reader's choice */
     uint32_t chunk;        /* bytes of a read; 0: the reader's choice */
     const char *state_dir; /* what was learnt about the experts is kept here; NULL: nowhere */
@@ -74,6 +78,24 @@ void expert_store_end(struct expert_store *s);
 /* Experts that the next MoE layer after `layer` is expected to want, best first: read when nothing else is. Between
  * begin and end. */
 void expert_store_prefetch(struct expert_store *s, int32_t layer, const int32_t *ids, int32_t n);
+/* With `outside`. Between begin and end: experts of the layer that the step wants and the owner holds, beside those that
+ * begin named: they count as hits. */
+void expert_store_count_held(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows);
+struct expert_held { /* by the owner, now and since open */
+    uint64_t bytes, experts, evictions;
+};
+void expert_store_held(struct expert_store *s, const struct expert_held *held);
+/* Any thread. What the owner may hold now: `outside`, or less while memory is short. */
+uint64_t expert_store_outside(const struct expert_store *s);
+struct expert_place {
+    int32_t layer, expert; /* layer of the plan; negative: nowhere */
+};
+/* Of these the one that is worth least, beside those of layer `except` and those that are nowhere; -1: none. */
+int32_t expert_store_least(const struct expert_store *s, const struct expert_place *of, int32_t n, int32_t except);
+/* What was read until now was read before anybody asked: counted as warm. */
+void expert_store_count_warm(struct expert_store *s);
+/* The experts that were used most, by what is known from earlier runs, hottest first; returns how many (<= cap). */
+int32_t expert_store_hottest(const struct expert_store *s, struct expert_place *out, int32_t cap);
 /* Whether prefetch would read anything now; the step may save itself the guess. */
 bool expert_store_prefetching(const struct expert_store *s);
 

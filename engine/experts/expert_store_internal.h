@@ -46,7 +46,9 @@ struct expert_store {
     struct session session;
     struct ahead ahead;
     pthread_mutex_t lock;
-    uint64_t budget, smallest;
+    uint64_t budget, smallest; /* of the slots: without what lies outside */
+    uint64_t outside;          /* what the owner may hold now */
+    struct expert_held held;
     struct expert_counters counters;
     uint64_t saved_ns;
     uint32_t reads_since_check; /* of records known to be right */
@@ -63,6 +65,13 @@ void store_shrink(struct expert_store *s);
 /* A finished job: verified and entered, or its slot released and *e set. */
 bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e);
 void store_read(struct expert_store *s, struct expert_slot *slot, bool urgent);
+
+struct hot_expert {
+    int32_t layer, expert; /* layer's index in the layout */
+    double rank;
+};
+/* Those that were ever used, hottest first, into list [history.n]; returns how many. */
+int32_t store_hottest(struct expert_store *s, struct hot_expert *list);
 
 /* expert_ahead.c. Under the lock. */
 /* The layer has come: what was read ahead for it and is not wanted counts as wasted. wants are entered already. */

@@ -17,7 +17,7 @@ struct streaming {
     struct expert_store *store;
 };
 
-static bool own_dense(struct streaming *s, const struct model *m, struct err *e)
+static bool own_dense(struct streaming *s, const struct model *m, bool stays, struct err *e)
 {
     const struct model_plan *from = model_plan(m);
     size_t bytes = (size_t)from->n_layer * sizeof *from->layers;
@@ -26,7 +26,7 @@ static bool own_dense(struct streaming *s, const struct model *m, struct err *e)
     if (!s->plan.layers)
         return err_set(e, ERR_NOMEM, "no memory for %d layers", from->n_layer);
     memcpy(s->plan.layers, from->layers, bytes);
-    return owned_weights_init(&s->dense, &s->plan, m, e);
+    return stays || owned_weights_init(&s->dense, &s->plan, m, e);
 }
 
 struct streaming *streaming_open(const struct model *m, const struct streaming_params *p, struct err *e)
@@ -36,17 +36,18 @@ struct streaming *streaming_open(const struct model *m, const struct streaming_p
         err_set(e, ERR_NOMEM, "no memory to stream experts");
         return NULL;
     }
-    if (!expert_layout_pick(&s->layout, m, p->pack_dir, e) || !own_dense(s, m, e)) {
+    if (!expert_layout_pick(&s->layout, m, p->pack_dir, e) || !own_dense(s, m, p->outside > 0, e)) {
         streaming_close(&s);
         return NULL;
     }
     s->store = expert_store_open(&(struct expert_store_params){.layout = &s->layout,
                                                                .plan = &s->plan,
                                                                .budget = p->cache_bytes,
+                                                               .outside = p->outside,
                                                                .depth = p->depth,
                                                                .chunk = p->chunk,
                                                                .state_dir = p->state_dir,
-                                                               .no_prefetch = p->no_prefetch,
+                                                               .no_prefetch = p->no_prefetch || p->outside,
                                                                .no_uring = p->no_uring,
                                                                .no_direct = p->no_direct},
                                  e);

@@ -16,6 +16,8 @@ struct streaming;
 
 struct streaming_params {
     uint64_t cache_bytes;  /* of experts in memory, at most; raised to the least that works */
+    uint64_t outside;      /* of cache_bytes: what a device's backend keeps itself (expert_store.h); it takes the dense weights
+                              as well, which then stay where the model has them */
     int32_t depth;         /* reads under way; 0: 16 */
     uint32_t chunk;        /* bytes of a read; 0: 1 MiB */
     const char *state_dir; /* NULL: nothing is kept */

@@ -5,6 +5,7 @@
 
 #include "engine/memory/memory_text.h"
 
+#define PASSING_BYTES ((uint64_t)256 << 20) /* for experts on their way to a device's cache: enough for the disk's queue */
 #define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming: each expert is read once a chunk */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -30,9 +31,20 @@ static uint64_t gpu_limit(const struct memory_input *in, const struct memory_pla
     return in->wish.gpu_budget ? least(at->available, (uint64_t)in->wish.gpu_budget) : at->available;
 }
 
-static bool on_gpu(const struct memory_plan *p)
+static bool on_gpu(const struct memory_input *in, const struct memory_plan *p)
 {
-    return p->strategy == STRATEGY_FULL_GPU || p->strategy == STRATEGY_HYBRID;
+    return in->places[p->place].gpu;
+}
+
+static bool streams(const struct memory_plan *p)
+{
+    return p->strategy == STRATEGY_SSD_STREAMING;
+}
+
+/* Experts lie apart from the other weights, some in slots of the device. */
+static bool has_slots(const struct memory_input *in, const struct memory_plan *p)
+{
+    return p->strategy == STRATEGY_HYBRID || (streams(p) && on_gpu(in, p));
 }
 
 bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, struct err *e)
@@ -42,23 +54,27 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
     struct backend_memory m;
     if (!at->estimate(at->context, &params, &m, e))
         return false;
-    bool streams = p->strategy == STRATEGY_SSD_STREAMING;
     uint64_t once = m.weights; /* with every expert once */
-    if (p->strategy == STRATEGY_HYBRID) {
+    if (has_slots(in, p)) {
         struct backend_memory whole;
-        params.device_experts = 0;
+        params.device_experts = params.host_experts = 0;
         if (!at->estimate(at->context, &params, &whole, e))
             return false;
         once = whole.weights;
-        p->expert_cache = minus(m.weights, once);
     }
     p->dense = minus(once, in->model.experts);
-    p->experts = streams ? 0 : m.weights - p->dense - (p->strategy == STRATEGY_HYBRID ? p->expert_cache : 0);
+    if (p->strategy == STRATEGY_HYBRID)
+        p->expert_cache = minus(m.weights, once);
+    else if (has_slots(in, p))
+        p->expert_cache = minus(m.weights, p->dense) + p->passing;
+    p->experts = streams(p) ? 0 : m.weights - p->dense - p->expert_cache;
     p->kv = m.kv;
     p->state = m.state;
     p->work = m.work;
     p->device = m.device;
-    p->host = m.host - (streams ? m.weights - p->dense : 0) + (streams ? p->expert_cache : 0);
+    p->host = m.host + p->passing;
+    if (streams(p) && !has_slots(in, p)) /* the estimate has all experts in RAM */
+        p->host += p->expert_cache - (m.weights - p->dense);
     p->total = once + m.kv + m.state + m.work;
     return true;
 }
@@ -93,7 +109,7 @@ static uint64_t ram_taken(const struct memory_input *in, const struct memory_pla
 static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct sizing_wish wish, struct err *e)
 {
     struct sizing_model pools;
-    bool device = on_gpu(p);
+    bool device = on_gpu(in, p);
     if (!measure_pools(in, p, &pools, e) || !sizing_choose(&pools, &wish, 0, &p->size, e))
         return false;
     struct memory_plan one = *p; /* the least: one context, no copies of states */
@@ -120,12 +136,12 @@ static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint
         return memory_fit_parts(in, p, e);
     }
     /* A streaming prefill reads each expert once a chunk: a large one, where its buffers stay small beside the rest. */
-    if (p->strategy == STRATEGY_SSD_STREAMING && !wish.prefill_chunk) {
+    if (streams(p) && !wish.prefill_chunk) {
         struct memory_plan large = *p;
         wish.prefill_chunk = STREAM_CHUNK;
         if (!fit_sizes(in, &large, limit, wish, e))
             return false;
-        if (large.host <= limit && large.work <= limit / 8) {
+        if (taken(&large, on_gpu(in, p)) <= limit && large.work <= limit / 8) {
             *p = large;
             return true;
         }
@@ -148,19 +164,32 @@ static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_
     return false;
 }
 
-/* The cache gets what is left, or what was wished. */
+/* The least cache in RAM: a device wants all experts of a layer that a step uses at once, beside what passes through. */
+static uint64_t cache_least(const struct memory_input *in, const struct memory_plan *p)
+{
+    return has_slots(in, p) ? in->model.layer_most + in->model.layer_most / 8 + p->passing : in->model.cache_least;
+}
+
+/* The cache in RAM gets what is left, or what was wished. */
 static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct memory_fit *fit)
 {
     char a[24], b[24];
-    uint64_t wish = (uint64_t)in->wish.expert_cache, beside = p->host - p->expert_cache;
-    if (wish && wish < in->model.cache_least) {
+    const bool device = has_slots(in, p);
+    const uint64_t wish = (uint64_t)in->wish.expert_cache, cache_now = device ? p->host_experts + p->passing : p->expert_cache;
+    const uint64_t minimum = cache_least(in, p), beside = minus(p->host, cache_now);
+    if (wish && wish < minimum) {
         fit->short_of = true;
         snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", memory_size_text(wish, a),
-                 memory_size_text(in->model.cache_least, b));
+                 memory_size_text(minimum, b));
         return false;
     }
     uint64_t cache = wish ? wish : minus(limit, beside);
-    p->expert_cache = least(cache < in->model.cache_least ? in->model.cache_least : cache, in->model.cache_most);
+    cache = least(cache < minimum ? minimum : cache, in->model.cache_most > minimum ? in->model.cache_most : minimum);
+    if (device) {
+        p->host_experts = cache - p->passing;
+        return memory_fit_parts(in, p, &fit->refused) && (p->host <= limit || too_much(fit, false, p->host, limit, p));
+    }
+    p->expert_cache = cache;
     p->host = beside + p->expert_cache;
     return p->host <= limit || too_much(fit, false, p->host, limit, p);
 }
@@ -168,7 +197,7 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
 /* Slots get what the device has left, or what was wished. With room for all experts it would be full_gpu. */
 static bool fit_slots(const struct memory_input *in, struct memory_plan *p, struct memory_fit *fit)
 {
-    if (in->wish.expert_cache || taken(p, true) >= p->gpu_limit)
+    if ((in->wish.expert_cache && !streams(p)) || taken(p, true) >= p->gpu_limit)
         return true;
     p->device_experts = least(p->device_experts + p->gpu_limit - taken(p, true), in->model.experts - in->model.experts / 8);
     return memory_fit_parts(in, p, &fit->refused);
@@ -195,18 +224,23 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
     p.gpu_limit = gpu_limit(in, &in->places[p.place]);
     if (in->places[p.place].in_ram)
         p.gpu_limit = least(p.gpu_limit, p.ram_limit);
-    bool device = on_gpu(&p);
+    bool device = on_gpu(in, &p);
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
-    if (p.strategy == STRATEGY_SSD_STREAMING) /* what the pools must leave; fit_cache gives it the rest */
+    if (has_slots(in, &p)) /* what the pools must leave; fit_slots gives them the rest */
+        p.device_experts = in->wish.expert_cache && !streams(&p) ? (uint64_t)in->wish.expert_cache : in->model.slots_least;
+    if (streams(&p) && device) {
+        p.passing = least(PASSING_BYTES, in->model.cache_most / 8);
+        p.passing = p.passing < in->model.cache_least ? in->model.cache_least : p.passing;
+        p.host_experts = cache_least(in, &p) - p.passing;
+    } else if (streams(&p)) {
         p.expert_cache = in->wish.expert_cache ? (uint64_t)in->wish.expert_cache : in->model.cache_least;
-    if (p.strategy == STRATEGY_HYBRID)
-        p.device_experts = in->wish.expert_cache ? (uint64_t)in->wish.expert_cache : in->model.slots_least;
-    if (!fit_pools(in, &p, limit, &fit->refused) || (p.strategy == STRATEGY_HYBRID && !fit_slots(in, &p, fit))) {
+    }
+    if (!fit_pools(in, &p, limit, &fit->refused) || (has_slots(in, &p) && !fit_slots(in, &p, fit))) {
         fit->short_of = fit->refused.code == ERR_LIMIT;
         snprintf(fit->why, sizeof fit->why, "%.191s", fit->refused.text);
         return false;
     }
-    if (p.strategy == STRATEGY_SSD_STREAMING && !fit_cache(in, &p, limit, fit))
+    if (streams(&p) && !fit_cache(in, &p, p.ram_limit, fit))
         return false;
     if (taken(&p, device) > limit)
         return too_much(fit, device, taken(&p, device), limit, &p);

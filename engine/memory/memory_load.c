@@ -71,8 +71,11 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
     }
     const struct model_plan *plan = model_plan(l->model);
     if (l->plan.strategy == STRATEGY_SSD_STREAMING && !l->streaming) {
-        l->streaming = streaming_open(l->model, &(struct streaming_params){.cache_bytes = l->plan.expert_cache,
-                                                                           .state_dir = p.cache_dir}, e);
+        const struct memory_plan *at = &l->plan;
+        const bool device = at->host_experts > 0;
+        l->streaming = streaming_open(l->model, &(struct streaming_params){
+            .cache_bytes = device ? at->host_experts + at->passing : at->expert_cache, .outside = at->host_experts,
+            .state_dir = p.cache_dir}, e);
         if (!l->streaming)
             return NULL;
     }

@@ -13,8 +13,11 @@ static void measure_cache(const struct model *m, struct memory_model *out)
     struct err ignored;
     if (!out->experts || !expert_layout_pick(&l, m, NULL, &ignored))
         return; /* such experts can't be read one by one */
-    for (int32_t i = 0; i < l.n_layers; i++)
-        out->cache_most += (uint64_t)l.layers[i].n_expert * l.layers[i].record_bytes;
+    for (int32_t i = 0; i < l.n_layers; i++) {
+        uint64_t layer = (uint64_t)l.layers[i].n_expert * l.layers[i].record_bytes;
+        out->cache_most += layer;
+        out->layer_most = layer > out->layer_most ? layer : out->layer_most;
+    }
     out->cache_least = expert_store_smallest(&l);
     expert_layout_close(&l);
 }

@@ -50,6 +50,8 @@ static bool possible(const struct memory_input *in, enum strategy s, const struc
         snprintf(why, 192, "the model has no routed experts");
     else if (s == STRATEGY_HYBRID && at->in_ram && in->wish.strategy == STRATEGY_AUTO)
         snprintf(why, 192, "the GPU's memory is RAM: nothing is gained by keeping experts beside it");
+    else if (s == STRATEGY_SSD_STREAMING && at->gpu && at->in_ram && in->wish.strategy == STRATEGY_AUTO)
+        snprintf(why, 192, "the GPU's memory is RAM: nothing is gained by keeping a second cache beside it");
     else if (s == STRATEGY_CPU_ONLY && at->gpu)
         snprintf(why, 192, "the %s backend computes on the GPU", at->backend);
     else if (s == STRATEGY_SSD_STREAMING && !in->model.cache_least)
@@ -184,6 +186,7 @@ struct backend_params memory_plan_params(const struct memory_plan *p, const stru
         .exact = w->exact,
         .streams = p->strategy == STRATEGY_SSD_STREAMING,
         .device_experts = p->device_experts,
+        .host_experts = p->host_experts,
     };
 }
 

@@ -8,7 +8,8 @@
  *   full_gpu       everything in the device's memory
  *   hybrid         dense weights and KV on the device, experts in RAM, some in device slots as well
  *   cpu_only       everything in RAM, weights as mapped pages of the file
- *   ssd_streaming  dense weights, KV and a byte-budgeted cache of experts in RAM; other experts stay on the disk
+ *   ssd_streaming  dense weights and KV on the device or in RAM, a byte-budgeted cache of experts in RAM, with a device
+ *                  some in slots there as well; other experts stay on the disk
  * A strategy is planned only where the backend says that it can do it. */
 #pragma once
 #include <stdbool.h>
@@ -45,6 +46,7 @@ struct memory_model { /* what of a model matters here; bytes as packed */
     uint64_t active_dense, active_experts; /* read for one token at batch 1 */
     uint64_t kv_per_token;            /* at 2 bytes a value */
     uint64_t slots_least;             /* hybrid: device bytes for experts, the fewest worth having */
+    uint64_t layer_most;    /* bytes of all experts of the largest layer: what a device's cache in RAM must hold */
     uint64_t cache_least, cache_most; /* expert cache: smallest that works, and with all experts in it; both 0: this
                                          model's experts can't be streamed */
 };
@@ -81,8 +83,10 @@ struct memory_plan { /* sizes in bytes */
     /* by part */
     uint64_t dense;         /* weights that are always there, on the device or in RAM */
     uint64_t experts;       /* routed experts that are always there */
-    uint64_t expert_cache;  /* ssd_streaming: budget of the cache of the others; hybrid: slots on the device */
-    uint64_t device_experts; /* hybrid: what the backend is told to make slots of */
+    uint64_t expert_cache;  /* ssd_streaming: budget of the cache of the others, and slots on the device; hybrid: the slots */
+    uint64_t device_experts; /* on a device: what the backend is told to make slots of */
+    uint64_t host_experts;  /* ssd_streaming on a device: memory of the host that its backend keeps experts in */
+    uint64_t passing;       /* the same: memory for experts on their way from the disk to there */
     uint64_t kv, state, work;
     /* by place; device + host = the sum of the parts */
     uint64_t device, host;

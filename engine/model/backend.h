@@ -34,6 +34,8 @@ struct backend_params {
     struct expert_store *experts;
     uint64_t device_experts; /* backends that split: device bytes for routed experts, all of which lie in host memory as well;
                                 0, or enough for all: they lie on the device only */
+    uint64_t host_experts;   /* with device_experts, and `experts` at open: bytes of host memory that the backend keeps streamed
+                                experts in, as its kernels read them */
     bool streams; /* for estimate: experts will come from a store that is not there yet; weights are those of the plan */
     /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values are
      * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */

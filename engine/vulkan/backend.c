@@ -47,6 +47,7 @@ static void backend_close(struct backend **b)
             gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
         }
         expert_slots_close(&(*b)->slots, &(*b)->gpu);
+        expert_pool_close(&(*b)->pool, &(*b)->gpu);
         work_close(*b);
     }
     heap_fini(&(*b)->work.heap, &(*b)->gpu);
@@ -77,7 +78,8 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     if (b->sizes.expert > USED_WORDS * 32) {
         err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert, USED_WORDS * 32);
         backend_close(&b);
-    } else if (!device_model_plan(&b->model, plan, p->device_experts, e) || !work_plan(b, e)) {
+    } else if (!device_model_plan(&b->model, plan, p->device_experts, p->host_experts > 0, e) ||
+               (p->host_experts && !expert_pool_plan(&b->pool, &b->model, plan, p->host_experts, e)) || !work_plan(b, e)) {
         backend_close(&b);
     }
     return b;
@@ -88,6 +90,10 @@ static bool open_experts_apart(struct backend *b, struct err *e)
     struct device_model *m = &b->model;
     if (m->n_slots == 0) {
         return true;
+    }
+    if (m->pooled) {
+        return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
+               expert_pool_open(&b->pool, &b->gpu, &b->slots, m, b->params.experts, e);
     }
     return heap_commit(&m->host, &b->gpu, GPU_UPLOAD, "experts in host memory", e) &&
            heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
@@ -100,8 +106,8 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     if (!b) {
         return NULL;
     }
-    if (p->experts) {
-        err_set(e, ERR_UNSUPPORTED, "the Vulkan backend holds all experts on the device: they can't stay on disk");
+    if (!p->experts != !p->host_experts) {
+        err_set(e, ERR_INTERNAL, "a store of experts and memory for them come together");
         goto fail;
     }
     if (p->route) {
@@ -187,11 +193,23 @@ static bool backend_copy_state(struct backend *b, int32_t from, int32_t to, stru
     return ok;
 }
 
+/* The store's own memory, for experts on their way from the disk. */
+static uint64_t passing_bytes(const struct backend *b)
+{
+    struct expert_counters c = {0};
+    if (b->params.experts) {
+        expert_store_counters(b->params.experts, &c);
+        c.budget_bytes -= expert_store_outside(b->params.experts);
+    }
+    return c.budget_bytes;
+}
+
 static void memory_of(const struct backend *b, bool planned, struct backend_memory *m)
 {
     *m = (struct backend_memory){0};
     const uint64_t slots = planned ? heap_planned_bytes(&b->model.slots) : b->model.slots.bytes;
-    const uint64_t apart = planned ? heap_planned_bytes(&b->model.host) : b->model.host.bytes;
+    const uint64_t apart = planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
+                                   : b->model.host.bytes + expert_pool_bytes(&b->pool) + passing_bytes(b);
     const uint64_t table = expert_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
@@ -278,6 +296,7 @@ bool vulkan_is_software(void)
 const struct backend_ops vulkan_backend = {
     .name = "vulkan",
     .splits = true,
+    .streams = true,
     .open = backend_open,
     .close = backend_close,
     .step = vulkan_step_run,

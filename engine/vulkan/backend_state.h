@@ -8,7 +8,7 @@
 
 #define STEP_HEAD_ROWS 64 /* logits of so many rows at a time */
 #define STEP_DEAD (-1)    /* position of a row that only pads the batch */
-#define USED_WORDS 16     /* bits of experts of one layer: 512 */
+#define USED_WORDS SLOT_USED_WORDS
 
 struct work { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats, padding zero */
     VkDeviceAddress x;       /* [rows, d] residual stream */
@@ -95,6 +95,7 @@ struct backend {
     struct backend_params params;
     struct device_model model;
     struct expert_slots slots;
+    struct expert_pool pool; /* n_planned 0: no experts are on disk */
     struct work work;
     struct sizes sizes;
     struct heap kv_heap, state_heap;
@@ -122,5 +123,7 @@ void work_close(struct backend *b);
 
 /* --- forward.c: records a step */
 VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct err *e); /* NULL on failure */
+/* Runs a step layer by layer, with the experts of each brought from the pool or the disk. */
+bool forward_pooled(struct backend *b, const struct shape *s, struct err *e);
 /* Runs a step op by op, handing every intermediate to params.dump. */
 bool forward_dump(struct backend *b, const struct shape *s, struct err *e);

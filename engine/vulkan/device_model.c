@@ -229,7 +229,7 @@ static bool plan_apart(struct device_model *d, struct device_experts *x, int whi
         }
         part.bytes = x->each[which][plane] * (uint64_t)w->n_matrix;
         slots.bytes = x->each[which][plane] * (uint64_t)d->n_slots;
-        if (!heap_plan(&d->host, &part, e) || !heap_plan(&d->slots, &slots, e)) {
+        if ((!d->pooled && !heap_plan(&d->host, &part, e)) || !heap_plan(&d->slots, &slots, e)) {
             return false;
         }
     }
@@ -276,6 +276,17 @@ int32_t device_model_most_experts(const struct model_plan *plan)
     return most;
 }
 
+uint64_t device_experts_record(const struct device_experts *x)
+{
+    uint64_t sum = 0;
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < DEVICE_PLANES; i++) {
+            sum += x->each[which][i];
+        }
+    }
+    return sum;
+}
+
 /* How many slots of every layer the bytes make; 0: all experts fit. */
 static bool count_slots(struct device_model *m, const struct model_plan *plan, uint64_t bytes, struct err *e)
 {
@@ -287,10 +298,12 @@ static bool count_slots(struct device_model *m, const struct model_plan *plan, u
             rounding += 2 * DEVICE_PLANES * (uint64_t)256; /* of the heap's parts */
         }
     }
-    if (bytes == 0 || one == 0 || bytes >= one * (uint64_t)device_model_most_experts(plan) + rounding) {
+    const int32_t most = device_model_most_experts(plan);
+    const bool all = bytes >= one * (uint64_t)most + rounding;
+    if (one == 0 || (!m->pooled && (bytes == 0 || all))) {
         return true;
     }
-    m->n_slots = bytes > rounding ? (int32_t)((bytes - rounding) / one) : 0;
+    m->n_slots = all ? most : bytes > rounding ? (int32_t)((bytes - rounding) / one) : 0;
     return m->n_slots > 0 || err_set(e, ERR_LIMIT, "%" PRIu64 " bytes of device memory for experts; one of each layer takes %" PRIu64,
                                      bytes, one + rounding);
 }
@@ -316,8 +329,9 @@ static bool plan_layer(struct device_model *d, const struct layer_plan *p, struc
     return p->ffn == FFN_MOE ? plan_moe(d, &p->moe, l, e) : plan_mlp(h, &p->dense, &l->mlp, e);
 }
 
-bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes, struct err *e)
+bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes, bool pooled, struct err *e)
 {
+    m->pooled = pooled;
     m->layers = calloc((size_t)plan->n_layer, sizeof *m->layers);
     if (!m->layers) {
         return err_set(e, ERR_NOMEM, "no memory for %d layers", plan->n_layer);

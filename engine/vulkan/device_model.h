@@ -25,12 +25,12 @@ struct device_delta_net {
     VkDeviceAddress conv, a_log, dt_bias, norm;
 };
 
-/* Routed experts that lie apart: all of them in host memory, which shaders read over the bus, and some in slots of the
- * device as well. A record is the rows of an expert's gate, then those of its up; its down matrix follows in planes of
+/* Routed experts that lie apart: in host memory, which shaders read over the bus, and some in slots of the device as well.
+ * In host memory are all of them, or, where they stay on disk, those of a pool (expert_pool.h). A record is the rows of an expert's gate, then those of its up; its down matrix follows in planes of
  * its own. */
 struct device_experts {
     const struct weight *gate, *up, *down; /* for the upload */
-    VkDeviceAddress host[2][DEVICE_PLANES]; /* of expert 0: [0] records, [1] down */
+    VkDeviceAddress host[2][DEVICE_PLANES]; /* of expert 0: [0] records, [1] down; 0: the pool has them */
     VkDeviceAddress slot[2][DEVICE_PLANES]; /* of slot 0 */
     uint64_t each[2][DEVICE_PLANES];        /* bytes of one expert; 0: no such plane */
     VkDeviceAddress table;                  /* where each expert is now (shaders/quant.glsl); 0: all lie in device_mlp */
@@ -61,12 +61,16 @@ struct device_model {
     struct heap heap;
     /* experts apart */
     int32_t n_slots;  /* of each layer with experts; 0: no experts lie apart */
+    bool pooled;      /* host memory has a pool of them, not all: `host` is empty */
     struct heap host, slots;
 };
 
 /* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload. slot_bytes: of device memory that
- * routed experts may take; 0, or enough for all of them: they lie with the other weights. ERR_LIMIT: not one slot a layer. */
-bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes, struct err *e);
+ * routed experts may take; 0, or enough for all of them: they lie with the other weights, unless pooled. ERR_LIMIT: not one
+ * slot a layer. */
+bool device_model_plan(struct device_model *m, const struct model_plan *plan, uint64_t slot_bytes, bool pooled, struct err *e);
+/* Bytes of one expert as it lies apart: its planes one after the other, records first. */
+uint64_t device_experts_record(const struct device_experts *x);
 /* Notes a stack of n (<= HEAP_SOURCES) matrices packed alike, one below the other, as one matrix; fills its layout now, its
  * addresses with heap_commit. w must outlive the upload. */
 bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e);

@@ -34,31 +34,59 @@ static void point(struct expert_slots *s, const struct device_experts *x, int32_
     *entry_of(s, layer, expert) = entry;
 }
 
-static uint64_t record_bytes(const struct device_experts *x)
+void expert_slots_point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record)
 {
-    uint64_t sum = 0;
+    struct table_entry entry = {0};
     for (int which = 0; which < 2; which++) {
         for (int i = 0; i < DEVICE_PLANES; i++) {
-            sum += x->each[which][i];
+            entry.plane[which][i] = record;
+            record += x->each[which][i];
         }
     }
-    return sum;
+    *entry_of(s, layer, expert) = entry;
 }
 
-static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, const struct device_experts *x, int32_t expert, int32_t slot)
+bool expert_slots_has(const struct expert_slots *s, int32_t layer, int32_t expert)
 {
+    return s->policy.slot_of[(size_t)layer * (size_t)s->policy.n_expert + (size_t)expert] >= 0;
+}
+
+/* Where a plane of an expert lies in host memory. */
+static bool locate(const struct device_model *m, const struct expert_pool *pool, int32_t layer, int32_t expert, int which, int plane,
+                   VkBuffer *buffer, uint64_t *at)
+{
+    const struct device_experts *x = &m->layers[layer].apart;
+    if (!pool) {
+        bool found = heap_locate(&m->host, x->host[which][plane], buffer, at);
+        *at += x->each[which][plane] * (uint64_t)expert;
+        return found;
+    }
+    if (!expert_pool_locate(pool, layer, expert, buffer, at)) {
+        return false;
+    }
+    for (int w = 0; w <= which; w++) {
+        for (int i = 0; i < (w < which ? DEVICE_PLANES : plane); i++) {
+            *at += x->each[w][i];
+        }
+    }
+    return true;
+}
+
+static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, const struct expert_pool *pool, int32_t layer, int32_t expert,
+                           int32_t slot)
+{
+    const struct device_experts *x = &m->layers[layer].apart;
     for (int which = 0; which < 2; which++) {
         for (int i = 0; i < DEVICE_PLANES; i++) {
             VkBuffer from, to;
-            uint64_t from_at, to_at, bytes = x->each[which][i];
+            uint64_t from_at = 0, to_at, bytes = x->each[which][i];
             if (bytes == 0) {
                 continue;
             }
-            if (!heap_locate(&m->host, x->host[which][i], &from, &from_at) || !heap_locate(&m->slots, x->slot[which][i], &to, &to_at)) {
+            if (!locate(m, pool, layer, expert, which, i, &from, &from_at) || !heap_locate(&m->slots, x->slot[which][i], &to, &to_at)) {
                 return false;
             }
-            vkCmdCopyBuffer(c, from, to, 1, &(VkBufferCopy){.srcOffset = from_at + bytes * (uint64_t)expert,
-                                                           .dstOffset = to_at + bytes * (uint64_t)slot, .size = bytes});
+            vkCmdCopyBuffer(c, from, to, 1, &(VkBufferCopy){.srcOffset = from_at, .dstOffset = to_at + bytes * (uint64_t)slot, .size = bytes});
         }
     }
     return true;
@@ -70,10 +98,10 @@ static bool fill_slots(struct expert_slots *s, struct gpu *g, struct device_mode
     bool ok = c != VK_NULL_HANDLE;
     for (int i = 0; ok && i < plan->n_layer; i++) {
         struct device_experts *x = &m->layers[i].apart;
-        for (int32_t expert = 0; ok && x->gate && expert < plan->layers[i].moe.n_expert; expert++) {
+        for (int32_t expert = 0; ok && !m->pooled && x->gate && expert < plan->layers[i].moe.n_expert; expert++) {
             bool in = expert < m->n_slots;
             point(s, x, i, expert, in ? expert : -1);
-            ok = !in || copy_into_slot(c, m, x, expert, expert) || err_set(e, ERR_INTERNAL, "an expert of layer %d lies nowhere", i);
+            ok = !in || copy_into_slot(c, m, NULL, i, expert, expert) || err_set(e, ERR_INTERNAL, "an expert of layer %d lies nowhere", i);
         }
         x->table = x->gate ? s->table.address + (uint64_t)i * (uint64_t)s->policy.n_expert * sizeof(struct table_entry) : 0;
     }
@@ -89,7 +117,7 @@ bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_mode
 {
     *s = (struct expert_slots){0};
     return m->n_slots == 0 ||
-           (slot_policy_open(&s->policy, plan->n_layer, device_model_most_experts(plan), m->n_slots, e) &&
+           (slot_policy_open(&s->policy, plan->n_layer, device_model_most_experts(plan), m->n_slots, m->pooled, e) &&
             gpu_buffer_create(g, GPU_STEP, expert_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
             fill_slots(s, g, m, plan, e));
 }
@@ -101,10 +129,34 @@ void expert_slots_close(struct expert_slots *s, struct gpu *g)
     slot_policy_close(&s->policy);
 }
 
+/* Those of `used` that the pool holds. */
+static const uint32_t *here(const struct expert_pool *pool, int32_t layer, const uint32_t *used, int stride, uint32_t *out)
+{
+    memset(out, 0, (size_t)stride * sizeof *out);
+    for (int32_t i = 0; i < pool->n_expert; i++) {
+        if ((used[i / 32] >> (i % 32) & 1) && expert_pool_address(pool, layer, i)) {
+            out[i / 32] |= 1u << (i % 32);
+        }
+    }
+    return out;
+}
+
+/* An expert that has a slot no more. Where the pool does not hold it, it will be brought before it is used. */
+static void leave(struct expert_slots *s, const struct device_experts *x, const struct expert_pool *pool, int32_t layer, int32_t expert)
+{
+    VkDeviceAddress record = pool && expert >= 0 ? expert_pool_address(pool, layer, expert) : 0;
+    if (record) {
+        expert_slots_point(s, x, layer, expert, record);
+    } else if (!pool) {
+        point(s, x, layer, expert, -1);
+    }
+}
+
 bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
-                       const uint32_t *used, int stride, int32_t n_rows, struct err *e)
+                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, struct err *e)
 {
     struct slot_move moves[MOVES_LAYER];
+    uint32_t words[SLOT_USED_WORDS];
     VkCommandBuffer c = VK_NULL_HANDLE;
     gpu_command_free(g, &s->copies); /* the step that came after it is done */
     for (int i = 0; i < plan->n_layer; i++) {
@@ -116,16 +168,16 @@ bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_mode
         }
         slot_policy_see(&s->policy, i, bits, &s->hits, &misses);
         s->misses += misses;
-        s->bus_bytes += misses * record_bytes(x);
-        int32_t n = misses && n_rows <= MANY_ROWS ? slot_policy_move(&s->policy, i, bits, moves, MOVES_LAYER) : 0;
+        s->bus_bytes += misses * device_experts_record(x);
+        int32_t n = misses && n_rows <= MANY_ROWS ? slot_policy_move(&s->policy, i, bits, pool ? here(pool, i, bits, stride, words) : bits, moves, MOVES_LAYER) : 0;
         for (int32_t k = 0; k < n; k++) {
             if (!c && !(c = gpu_command_begin(g, false, e))) {
                 return false;
             }
-            copy_into_slot(c, m, x, moves[k].expert, moves[k].slot);
-            point(s, x, i, moves[k].left, -1);
+            copy_into_slot(c, m, pool, i, moves[k].expert, moves[k].slot);
+            leave(s, x, pool, i, moves[k].left);
             point(s, x, i, moves[k].expert, moves[k].slot);
-            s->copied_bytes += record_bytes(x);
+            s->copied_bytes += device_experts_record(x);
         }
     }
     if (!c) {

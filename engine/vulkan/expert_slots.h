@@ -3,7 +3,10 @@
  * shaders themselves. Owner: the backend; same thread. */
 #pragma once
 #include "engine/vulkan/device_model.h"
+#include "engine/vulkan/expert_pool.h"
 #include "engine/vulkan/slot_policy.h"
+
+#define SLOT_USED_WORDS 16 /* bits of experts of one layer: 512 */
 
 struct expert_slots {
     struct slot_policy policy;
@@ -14,12 +17,15 @@ struct expert_slots {
     uint64_t copied_bytes;  /* into slots */
 };
 
-/* After the heaps were committed. */
+/* After the heaps were committed. Slots begin with the first experts, or empty where host memory has a pool. */
 bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e);
 void expert_slots_close(struct expert_slots *s, struct gpu *g); /* accepts a zeroed struct; nothing is running */
 /* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows. Submits copies that
- * the next submission comes after. */
+ * the next submission comes after. pool: where experts come from that all of host memory does not hold, or NULL. */
 bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
-                       const uint32_t *used, int stride, int32_t n_rows, struct err *e);
+                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, struct err *e);
+/* The table's entry of an expert that lies in one piece at `record`. */
+void expert_slots_point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record);
+bool expert_slots_has(const struct expert_slots *s, int32_t layer, int32_t expert);
 /* Bytes of the tables. */
 uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan);

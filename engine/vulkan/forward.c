@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct forward;
+static void bring_experts(struct forward *f, int layer);
+
 /* Called after each intermediate of layer `layer` (-1: the model's own) is complete; NULL when a step is recorded whole. */
 typedef void (*after_fn)(void *context, const char *what, int layer);
 
@@ -121,6 +124,9 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
     if (!in_experts) {
         record_route(&f->r, p, l, layer);
         after(f, "experts", layer);
+        if (f->r.b->model.pooled) {
+            bring_experts(f, layer);
+        }
     }
 }
 
@@ -129,7 +135,7 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     struct backend *b = f->r.b;
     const bool clamp = p->activation == ACT_SWIGLU_CLAMP;
     /* Each workgroup of `up` repeats the choice: worth it while there are few rows. */
-    const bool route = f->r.n_rows <= 8 && !f->after;
+    const bool route = f->r.n_rows <= 8 && !f->after && !b->model.pooled;
     struct mlp_op routed = {.m = &l->mlp, .moe = &p->moe, .layer = l, .index = layer, .h = b->work.h, .clamp = clamp, .route = route};
     struct mlp_op shared = {.m = &l->shared, .layer = l, .index = layer, .h = b->work.h_shared, .clamp = clamp,
                             .gate = l->shared_gate.n_matrix ? b->work.shared_gate : 0};
@@ -250,6 +256,47 @@ VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct 
     return c;
 }
 
+/* Runs what is recorded, and goes on with a new command. */
+static void restart(struct recorder *r)
+{
+    struct gpu *g = &r->b->gpu;
+    host_barrier(r->c);
+    r->ok = r->ok && gpu_command_end(g, r->c, r->e) && gpu_run(g, r->c, r->e);
+    gpu_command_free(g, &r->c);
+    r->c = gpu_command_begin(g, false, r->e);
+    r->ok = r->ok && r->c;
+}
+
+/* The host must know which experts were chosen before it can bring them. */
+static void bring_experts(struct forward *f, int layer)
+{
+    struct backend *b = f->r.b;
+    uint64_t at, bytes = (uint64_t)USED_WORDS * 4;
+    VkBuffer used;
+    if (!f->r.ok) {
+        return;
+    }
+    heap_locate(&b->work.heap, b->work.used + (uint64_t)layer * bytes, &used, &at);
+    vkCmdCopyBuffer(f->r.c, used, b->result.buffer.buffer, 1,
+                    &(VkBufferCopy){.srcOffset = at, .dstOffset = b->result.used_offset + (uint64_t)layer * bytes, .size = bytes});
+    restart(&f->r);
+    f->r.ok = f->r.ok && expert_pool_bring(&b->pool, &b->slots, &b->model, layer, b->result.used + layer * USED_WORDS,
+                                           (int32_t)f->r.n_rows, f->r.e);
+}
+
+bool forward_pooled(struct backend *b, const struct shape *s, struct err *e)
+{
+    struct forward f = {.r = {.b = b, .n_rows = (uint32_t)s->n_rows, .ok = true, .e = e}, .shape = s};
+    if (!(f.r.c = gpu_command_begin(&b->gpu, false, e))) {
+        return false;
+    }
+    forward(&f);
+    restart(&f.r);
+    bool ok = f.r.ok && f.r.c;
+    gpu_command_free(&b->gpu, &f.r.c);
+    return ok;
+}
+
 /* --- the same, op by op, for tests */
 
 struct dumping {
@@ -258,17 +305,6 @@ struct dumping {
     float *before, *now; /* [rows, d] residual stream */
     struct err *e;
 };
-
-static void restart(struct dumping *d)
-{
-    struct recorder *r = &d->f->r;
-    struct gpu *g = &r->b->gpu;
-    host_barrier(r->c);
-    r->ok = r->ok && gpu_command_end(g, r->c, d->e) && gpu_run(g, r->c, d->e);
-    gpu_command_free(g, &r->c);
-    r->c = gpu_command_begin(g, false, d->e);
-    r->ok = r->ok && r->c;
-}
 
 /* Copies rows of `width` words, `stride` words apart on the device, to out without gaps. */
 static bool fetch(struct dumping *d, VkDeviceAddress from, uint32_t width, uint32_t stride, void *out)
@@ -282,7 +318,7 @@ static bool fetch(struct dumping *d, VkDeviceAddress from, uint32_t width, uint3
     }
     vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
                     &(VkBufferCopy){.srcOffset = offset, .size = (uint64_t)rows * stride * 4});
-    restart(d);
+    restart(&d->f->r);
     for (uint32_t i = 0; d->f->r.ok && i < rows; i++) {
         memcpy((uint8_t *)out + (size_t)i * width * 4, (uint8_t *)d->copy.map + (size_t)i * stride * 4, (size_t)width * 4);
     }
@@ -337,7 +373,7 @@ static void give_states(struct dumping *d, int layer)
         const int32_t *q = b->step.sequences[i];
         vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
                         &(VkBufferCopy){.srcOffset = offset + (uint64_t)q[2] * bytes, .size = bytes});
-        restart(d);
+        restart(&d->f->r);
         if (!d->f->r.ok) {
             break;
         }
@@ -399,7 +435,7 @@ bool forward_dump(struct backend *b, const struct shape *s, struct err *e)
                                 : err_set(e, ERR_NOMEM, "no memory for the dump");
     if (ok && (f.r.c = gpu_command_begin(&b->gpu, false, e))) {
         forward(&f);
-        restart(&d);
+        restart(&f.r);
     }
     ok = ok && f.r.ok && f.r.c;
     gpu_command_free(&b->gpu, &f.r.c);

@@ -10,7 +10,7 @@ static bool is_used(const uint32_t *used, int32_t expert)
     return used[expert / 32] >> (expert % 32) & 1;
 }
 
-bool slot_policy_open(struct slot_policy *p, int32_t n_layer, int32_t n_expert, int32_t n_slots, struct err *e)
+bool slot_policy_open(struct slot_policy *p, int32_t n_layer, int32_t n_expert, int32_t n_slots, bool empty, struct err *e)
 {
     const size_t experts = (size_t)n_layer * (size_t)n_expert, slots = (size_t)n_layer * (size_t)n_slots;
     *p = (struct slot_policy){.n_layer = n_layer, .n_expert = n_expert, .n_slots = n_slots,
@@ -22,10 +22,10 @@ bool slot_policy_open(struct slot_policy *p, int32_t n_layer, int32_t n_expert, 
     }
     for (size_t i = 0; i < experts; i++) {
         int32_t expert = (int32_t)(i % (size_t)n_expert);
-        p->slot_of[i] = expert < n_slots ? expert : -1;
+        p->slot_of[i] = expert < n_slots && !empty ? expert : -1;
     }
     for (size_t i = 0; i < slots; i++) {
-        p->expert_in[i] = (int32_t)(i % (size_t)n_slots);
+        p->expert_in[i] = empty ? -1 : (int32_t)(i % (size_t)n_slots);
     }
     return true;
 }
@@ -51,13 +51,16 @@ void slot_policy_see(struct slot_policy *p, int32_t layer, const uint32_t *used,
     }
 }
 
-/* The slot whose expert has the lowest score among those that the step did not use; -1: none. */
+/* An empty slot, or that whose expert has the lowest score among those that the step did not use; -1: none. */
 static int32_t weakest(const struct slot_policy *p, int32_t layer, const uint32_t *used)
 {
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     const int32_t *in = p->expert_in + (size_t)layer * (size_t)p->n_slots;
     int32_t worst = -1;
     for (int32_t s = 0; s < p->n_slots; s++) {
+        if (in[s] < 0) {
+            return s;
+        }
         if (!is_used(used, in[s]) && (worst < 0 || score[in[s]] < score[in[worst]])) {
             worst = s;
         }
@@ -65,31 +68,33 @@ static int32_t weakest(const struct slot_policy *p, int32_t layer, const uint32_
     return worst;
 }
 
-static int32_t strongest_outside(const struct slot_policy *p, int32_t layer, const uint32_t *used)
+static int32_t strongest_outside(const struct slot_policy *p, int32_t layer, const uint32_t *can)
 {
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     const int32_t *slot = p->slot_of + (size_t)layer * (size_t)p->n_expert;
     int32_t best = -1;
     for (int32_t i = 0; i < p->n_expert; i++) {
-        if (slot[i] < 0 && is_used(used, i) && (best < 0 || score[i] > score[best])) {
+        if (slot[i] < 0 && is_used(can, i) && (best < 0 || score[i] > score[best])) {
             best = i;
         }
     }
     return best;
 }
 
-int32_t slot_policy_move(struct slot_policy *p, int32_t layer, const uint32_t *used, struct slot_move *out, int32_t cap)
+int32_t slot_policy_move(struct slot_policy *p, int32_t layer, const uint32_t *used, const uint32_t *can, struct slot_move *out, int32_t cap)
 {
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     int32_t *slot = p->slot_of + (size_t)layer * (size_t)p->n_expert;
     int32_t *in = p->expert_in + (size_t)layer * (size_t)p->n_slots, n = 0;
     while (n < cap) {
-        int32_t comes = strongest_outside(p, layer, used), at = weakest(p, layer, used);
-        if (comes < 0 || at < 0 || score[comes] <= score[in[at]] + MARGIN) {
+        int32_t comes = strongest_outside(p, layer, can), at = weakest(p, layer, used);
+        if (comes < 0 || at < 0 || (in[at] >= 0 && score[comes] <= score[in[at]] + MARGIN)) {
             break;
         }
         out[n++] = (struct slot_move){layer, at, comes, in[at]};
-        slot[in[at]] = -1;
+        if (in[at] >= 0) {
+            slot[in[at]] = -1;
+        }
         slot[comes] = at;
         in[at] = comes;
     }

@@ -16,17 +16,18 @@ struct slot_policy {
     int32_t n_layer, n_expert, n_slots; /* n_slots of each layer, 1 .. n_expert */
     float *score;       /* [n_layer, n_expert] */
     int32_t *slot_of;   /* [n_layer, n_expert]; -1: none */
-    int32_t *expert_in; /* [n_layer, n_slots] */
+    int32_t *expert_in; /* [n_layer, n_slots]; -1: none */
 };
 
 struct slot_move { /* expert comes into the slot that another left */
-    int32_t layer, slot, expert, left;
+    int32_t layer, slot, expert, left; /* left -1: it was empty */
 };
 
-/* Slot i of each layer holds expert i. */
-bool slot_policy_open(struct slot_policy *p, int32_t n_layer, int32_t n_expert, int32_t n_slots, struct err *e);
+/* Slot i of each layer holds expert i, or nothing. */
+bool slot_policy_open(struct slot_policy *p, int32_t n_layer, int32_t n_expert, int32_t n_slots, bool empty, struct err *e);
 void slot_policy_close(struct slot_policy *p); /* accepts a zeroed struct */
 /* used: bits of one layer's experts, word by word. Counts those with and without a slot. */
 void slot_policy_see(struct slot_policy *p, int32_t layer, const uint32_t *used, uint64_t *hits, uint64_t *misses);
-/* Moves at most `cap` experts of a layer into slots whose experts this step did not use; returns how many. */
-int32_t slot_policy_move(struct slot_policy *p, int32_t layer, const uint32_t *used, struct slot_move *out, int32_t cap);
+/* Moves at most `cap` experts of a layer, of those in `can` (bits), into slots whose experts this step did not use; returns
+ * how many. */
+int32_t slot_policy_move(struct slot_policy *p, int32_t layer, const uint32_t *used, const uint32_t *can, struct slot_move *out, int32_t cap);

@@ -183,12 +183,18 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     b->n_steps++;
     struct shape exact = fill(b, s);
-    struct shape shape = b->params.dump ? exact : pad(b, exact);
+    const bool pooled = b->model.pooled;
+    struct shape shape = b->params.dump || pooled ? exact : pad(b, exact);
     if (shape.whole && !work_reserve_whole(b, shape.n_out, e)) {
         return false;
     }
     if (b->params.dump) {
         if (!forward_dump(b, &shape, e)) {
+            return false;
+        }
+    } else if (pooled) {
+        expert_pool_fit(&b->pool, &b->gpu);
+        if (!forward_pooled(b, &shape, e)) {
             return false;
         }
     } else {
@@ -199,7 +205,7 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     count(b, &exact);
     publish(b, s, rows);
-    if (b->model.n_slots && !expert_slots_step(&b->slots, &b->gpu, &b->model, b->plan, b->result.used, USED_WORDS, exact.n_rows, e)) {
+    if (b->model.n_slots && !expert_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, e)) {
         return false;
     }
     b->counters.step_ns += clock_ns() - start;

@@ -53,7 +53,7 @@ const MAY = {
   "engine/model": ["engine/text/vocab_source.h"],
   "engine/experts": ["engine/model"],
   "engine/cpu": ["engine/experts", "engine/model"],
-  "engine/vulkan": ["engine/model"],
+  "engine/vulkan": ["engine/experts", "engine/model"],
   "engine/wire": ["engine/engine.h"],
   "engine/cache": ["engine/model", "engine/wire"],
   "engine/memory": ["engine/experts", "engine/model"],

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/experts/streaming.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
 #include "engine/vulkan/slot_policy.h"
@@ -25,7 +26,7 @@ static void use(struct slot_policy *p, int32_t layer, const int32_t *experts, in
     for (int i = 0; i < n; i++)
         used[experts[i] / 32] |= 1u << (experts[i] % 32);
     slot_policy_see(p, layer, used, hits, misses);
-    *n_moves = slot_policy_move(p, layer, used, moves, 4);
+    *n_moves = slot_policy_move(p, layer, used, used, moves, 4);
 }
 
 static void test_what_comes_back_gets_a_slot(void **state)
@@ -35,7 +36,7 @@ static void test_what_comes_back_gets_a_slot(void **state)
     struct err e = {0};
     uint64_t hits = 0, misses = 0;
     int32_t n;
-    assert_true(slot_policy_open(&p, 2, 40, 3, &e));
+    assert_true(slot_policy_open(&p, 2, 40, 3, false, &e));
     const int32_t wanted[] = {0, 1, 39};
     use(&p, 1, wanted, 3, &hits, &misses, moves, &n);
     assert_int_equal(hits, 2);
@@ -66,7 +67,7 @@ static void test_moves_keep_both_lists_true(void **state)
     struct err e = {0};
     uint64_t hits = 0, misses = 0, x = 7;
     int32_t n;
-    assert_true(slot_policy_open(&p, 1, 60, 9, &e));
+    assert_true(slot_policy_open(&p, 1, 60, 9, false, &e));
     for (int step = 0; step < 3000; step++) {
         int32_t experts[4];
         for (int i = 0; i < 4; i++) {
@@ -89,12 +90,15 @@ static void test_moves_keep_both_lists_true(void **state)
 
 static struct model *model;
 
-static float *answer(uint64_t device_experts, bool exact, struct backend_counters *c, struct backend_memory *m)
+/* streaming: NULL, or where experts come from that are neither in slots nor among `host_experts` bytes. */
+static float *answer_from(struct streaming *streaming, uint64_t device_experts, uint64_t host_experts, bool exact, struct backend_counters *c,
+                          struct backend_memory *m)
 {
     struct err e = {0};
-    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .exact = exact, .device_experts = device_experts};
+    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .exact = exact, .device_experts = device_experts,
+                               .host_experts = host_experts, .experts = streaming ? streaming_store(streaming) : NULL};
     struct backend_memory planned;
-    struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
+    struct backend *b = vulkan_backend.open(streaming ? streaming_plan(streaming) : model_plan(model), &p, &e);
     if (!b)
         fail_msg("%s", e.text);
     float *all = malloc((STEPS + 1) * VOCAB * sizeof *all);
@@ -115,9 +119,22 @@ static float *answer(uint64_t device_experts, bool exact, struct backend_counter
     vulkan_backend.memory(b, m);
     vulkan_backend.close(&b);
     assert_true(vulkan_backend.estimate(model_plan(model), &p, &planned, &e));
+    if (streaming) { /* of the pool what the store allows, and memory for what passes through */
+        struct expert_counters now;
+        expert_store_counters(p.experts, &now);
+        const uint64_t outside = expert_store_outside(p.experts);
+        planned.weights -= host_experts - outside;
+        assert_in_range(m->weights, planned.weights + now.budget_bytes - outside - host_experts / 16, planned.weights + now.budget_bytes - outside);
+        planned.weights = m->weights;
+    }
     assert_int_equal(planned.weights, m->weights);
     assert_int_equal(planned.device, m->device);
     return all;
+}
+
+static float *answer(uint64_t device_experts, bool exact, struct backend_counters *c, struct backend_memory *m)
+{
+    return answer_from(NULL, device_experts, 0, exact, c, m);
 }
 
 static void compare(bool exact)
@@ -141,6 +158,54 @@ static void test_few_slots_change_no_result(void **state)
 {
     compare(false);
     compare(true);
+}
+
+/* Experts on disk, few in host memory, fewer in slots: the same sums, and each figure fits the others. */
+static void stream(bool exact, bool shrink)
+{
+    struct err e = {0};
+    struct backend_counters whole, few;
+    struct backend_memory all, part;
+    struct expert_counters c;
+    float *want = answer(0, exact, &whole, &all);
+    const uint64_t experts = model_facts(model)->expert_bytes, passing = experts / 16, pool = experts / 3;
+    struct streaming *s = streaming_open(model, &(struct streaming_params){.cache_bytes = passing + pool, .outside = pool}, &e);
+    if (!s)
+        fail_msg("%s", e.text);
+    struct expert_store *store = streaming_store(s);
+    assert_int_equal(expert_store_outside(store), pool);
+    if (shrink)
+        expert_store_set_budget(store, passing + pool / 2);
+    float *got = answer_from(s, experts / 8, pool, exact, &few, &part);
+    assert_memory_equal(want, got, (STEPS + 1) * VOCAB * sizeof *want);
+    expert_store_counters(store, &c);
+    assert_int_equal(few.weight_bytes_read, whole.weight_bytes_read);
+    assert_int_equal(c.asked, c.hits + c.late + c.misses);
+    assert_true(few.expert_hits + few.expert_misses == c.asked); /* what steps used, counted on both sides */
+    assert_true(c.misses > 0 && c.hits > 0 && few.expert_hits > 0);
+    assert_true(c.misses * 2 > c.asked / 8 && c.miss_bytes == c.disk.bytes);
+    assert_true(c.resident_bytes <= passing + pool);
+    assert_true(part.device < all.device - experts / 2);
+    assert_int_equal(c.failures, 0);
+    free(want);
+    free(got);
+    streaming_close(&s);
+}
+
+static void test_experts_from_disk_change_no_result(void **state)
+{
+    stream(false, false);
+    stream(true, true);
+}
+
+static void test_a_pool_too_small_is_refused(void **state)
+{
+    struct err e = {0};
+    struct backend_memory m;
+    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .device_experts = 1 << 20, .host_experts = 4096};
+    assert_false(vulkan_backend.estimate(model_plan(model), &p, &m, &e));
+    assert_int_equal(e.code, ERR_LIMIT);
+    assert_non_null(strstr(e.text, "4096"));
 }
 
 static void test_room_for_all_is_no_split(void **state)
@@ -171,6 +236,8 @@ int main(void)
     const struct CMUnitTest alone[] = {cmocka_unit_test(test_what_comes_back_gets_a_slot),
                                        cmocka_unit_test(test_moves_keep_both_lists_true)};
     const struct CMUnitTest device[] = {cmocka_unit_test(test_few_slots_change_no_result),
+                                        cmocka_unit_test(test_experts_from_disk_change_no_result),
+                                        cmocka_unit_test(test_a_pool_too_small_is_refused),
                                         cmocka_unit_test(test_room_for_all_is_no_split),
                                         cmocka_unit_test(test_too_little_is_refused_with_numbers)};
     int failed = cmocka_run_group_tests_name("slot policy", alone, NULL, NULL);
