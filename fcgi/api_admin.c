@@ -1,5 +1,6 @@
 /* GET /api/admin/status: everything that the server knows of itself, for admins. */
 #include <stdio.h>
+#include <sys/utsname.h>
 
 #include "config.h"
 #include "engine/base/file.h"
@@ -9,6 +10,7 @@
 #include "fcgi/request.h"
 #include "fcgi/shared.h"
 #include "fcgi/worker.h"
+#include "sql/secret.h"
 #include "sql/store.h"
 
 #define MAX_REPORT 65536
@@ -72,6 +74,24 @@ static void add_memory_plan(cJSON *o, const struct status_page *p)
     cJSON_AddItemToObject(o, "plan", plan ? plan : cJSON_CreateNull());
 }
 
+/* Experts that stay on disk (ssd_streaming), and those that the GPU reads from RAM (hybrid). All 0: all in one memory. */
+static void add_experts(cJSON *o, const struct status_page *p)
+{
+    const struct status_experts *x = &p->experts;
+    add_number(o, "budget_bytes", (double)x->budget_bytes);
+    add_number(o, "resident_bytes", (double)x->resident_bytes);
+    add_number(o, "asked", (double)x->asked);
+    add_number(o, "hits", (double)x->hits);
+    add_number(o, "late", (double)x->late);
+    add_number(o, "misses", (double)x->misses);
+    add_number(o, "read_bytes", (double)x->read_bytes);
+    add_number(o, "wait_seconds", x->wait_seconds);
+    add_number(o, "device_hits", (double)p->expert_device_hits);
+    add_number(o, "device_misses", (double)p->expert_device_misses);
+    add_number(o, "bus_bytes", (double)p->expert_bus_bytes);
+    add_number(o, "copied_bytes", (double)p->expert_copied_bytes);
+}
+
 static void add_load(cJSON *o, const struct status_page *p)
 {
     add_number(o, "jobs_running", p->jobs_running);
@@ -115,15 +135,31 @@ static void add_jobs(cJSON *list, const struct status_page *p)
     }
 }
 
+static void add_child(cJSON *list, const struct shared_child *c)
+{
+    static const char *const states[] = {"none", "starting", "idle", "busy", "leaving"};
+    const int32_t state = c->state;
+    cJSON *o = cJSON_CreateObject();
+    add_number(o, "pid", c->pid);
+    cJSON_AddStringToObject(o, "state", state >= 0 && state <= CHILD_LEAVING ? states[state] : "none");
+    add_number(o, "since", (double)c->since_ms);
+    add_number(o, "requests", (double)c->requests);
+    cJSON_AddItemToArray(list, o);
+}
+
 static void add_pools(cJSON *list, struct shared *s)
 {
     for (int p = 0; p < POOL__N; p++) {
         cJSON *o = cJSON_CreateObject();
         int idle = 0, busy = 0;
+        cJSON *children = cJSON_CreateArray();
         for (int i = 0; i < SHARED_CHILDREN; i++) {
-            int32_t state = s->pool[p].child[i].state;
+            const struct shared_child *c = &s->pool[p].child[i];
+            int32_t state = c->state;
             idle += state == CHILD_IDLE || state == CHILD_STARTING;
             busy += state == CHILD_BUSY;
+            if (state != CHILD_NONE)
+                add_child(children, c);
         }
         cJSON_AddStringToObject(o, "pool", route_pool_name((enum route_pool)p));
         add_number(o, "master_pid", s->pool[p].master_pid);
@@ -131,6 +167,7 @@ static void add_pools(cJSON *list, struct shared *s)
         add_number(o, "busy", busy);
         add_number(o, "started", (double)s->pool[p].started);
         add_number(o, "crashed", (double)s->pool[p].crashed);
+        cJSON_AddItemToObject(o, "children", children);
         cJSON_AddItemToArray(list, o);
     }
 }
@@ -158,6 +195,37 @@ static void add_store(cJSON *o, struct request *r)
         cJSON_AddNullToObject(o, "sqlite_warning");
 }
 
+/* Unix ms of something that the server wrote down; null: never. */
+static void add_time(cJSON *o, const char *name, struct request *r, const char *setting)
+{
+    const char *json;
+    struct err e = {0};
+    if (store_setting_get(r->store, r->arena, setting, &json, &e))
+        cJSON_AddRawToObject(o, name, json);
+    else
+        cJSON_AddNullToObject(o, name);
+}
+
+static void add_versions(cJSON *o, const struct status_page *p, const struct request *r)
+{
+    struct utsname u;
+    char text[160];
+    cJSON_AddStringToObject(o, "sluice", PACKAGE_VERSION);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)p->model_fingerprint);
+    if (p->model_fingerprint)
+        cJSON_AddStringToObject(o, "model_fingerprint", text);
+    cJSON_AddStringToObject(o, "sqlite", store_sqlite_version());
+    cJSON_AddStringToObject(o, "libsodium", secret_library_version());
+    cJSON_AddStringToObject(o, "cjson", cJSON_Version());
+    if (uname(&u) == 0) {
+        snprintf(text, sizeof text, "%.60s %.90s", u.sysname, u.release);
+        cJSON_AddStringToObject(o, "kernel", text);
+    }
+    const char *server = request_server(r);
+    if (server)
+        cJSON_AddStringToObject(o, "server", server);
+}
+
 /* What the supervisor says of its children; null under systemd. */
 static void add_processes(cJSON *o, const struct worker *w)
 {
@@ -176,11 +244,17 @@ static bool admin_status(struct request *r, struct err *e)
     cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
     add_plan(cJSON_AddObjectToObject(o, "engine"), &page);
     add_memory(cJSON_AddObjectToObject(o, "memory"), &page);
+    facts_parts(o, &page);
     add_memory_plan(o, &page);
+    add_experts(cJSON_AddObjectToObject(o, "experts"), &page);
     add_load(cJSON_AddObjectToObject(o, "load"), &page);
     add_jobs(cJSON_AddArrayToObject(o, "jobs"), &page);
     add_pools(cJSON_AddArrayToObject(o, "pools"), r->worker->shared);
-    add_store(cJSON_AddObjectToObject(o, "database"), r);
+    cJSON *database = cJSON_AddObjectToObject(o, "database");
+    add_store(database, r);
+    add_time(database, "checkpoint_at", r, STORE_CHECKPOINT_SETTING);
+    add_time(database, "backup_at", r, STORE_BACKUP_SETTING);
+    add_versions(cJSON_AddObjectToObject(o, "versions"), &page, r);
     add_processes(o, r->worker);
     reply_json(r, 200, o);
     cJSON_Delete(o);

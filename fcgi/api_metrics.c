@@ -211,6 +211,16 @@ static void experts(struct buf *b, const struct status_experts *x, bool alive)
     engine_histogram(b, "expert_read_duration_seconds", "from asking to having, of one read", &x->read_time);
 }
 
+/* Experts that a GPU takes from RAM. */
+static void split_experts(struct buf *b, const struct status_page *p)
+{
+    counter(b, "expert_device_hits_total", "hybrid: distinct experts of steps that were on the device", (double)p->expert_device_hits);
+    counter(b, "expert_device_misses_total", "hybrid: of these, read from RAM over the bus", (double)p->expert_device_misses);
+    counter(b, "expert_bus_bytes_total", "hybrid: bytes of experts read over the bus", (double)p->expert_bus_bytes);
+    counter(b, "expert_copied_bytes_total", "hybrid: bytes of experts copied to the device for later steps",
+            (double)p->expert_copied_bytes);
+}
+
 static void http_totals(struct buf *b, const struct shared *s)
 {
     head(b, "http_requests_total", "counter", "requests answered by the workers");
@@ -276,6 +286,7 @@ static bool metrics(struct request *r, struct err *e)
     engine_totals(&b, &page);
     memory(&b, &page, page.state != ENGINE_DOWN);
     experts(&b, &page.experts, page.state != ENGINE_DOWN);
+    split_experts(&b, &page);
     http_totals(&b, r->worker->shared);
     pools(&b, r->worker->shared);
     if (b.failed) {

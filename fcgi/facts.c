@@ -56,7 +56,7 @@ static void add_defaults(cJSON *o, const struct request *r)
     add_float(d, "repetition_penalty", s.sampling.repetition_penalty);
 }
 
-static void add_parts(cJSON *o, const struct status_page *page)
+void facts_parts(cJSON *o, const struct status_page *page)
 {
     cJSON *parts = cJSON_AddObjectToObject(o, "parts");
     for (int i = 0; i < STATUS_PARTS && page->parts[i].name[0]; i++) {
@@ -105,7 +105,7 @@ cJSON *facts_model(const struct request *r, const struct status_page *page)
     cJSON_AddNumberToObject(s, "weight_bytes", (double)page->weight_bytes);
     cJSON_AddNumberToObject(s, "expert_bytes", (double)page->expert_bytes);
     cJSON_AddNumberToObject(s, "active_bytes", (double)page->active_bytes);
-    add_parts(s, page);
+    facts_parts(s, page);
     cJSON_AddNumberToObject(s, "unused_tensors", page->n_unused_tensors);
     cJSON_AddNumberToObject(s, "kv_bytes_per_token", (double)page->kv_bytes_per_token);
     cJSON_AddNumberToObject(s, "state_bytes", (double)page->state_bytes_per_sequence);

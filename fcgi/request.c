@@ -291,6 +291,11 @@ const char *request_cookie(struct request *r, const char *name)
     return NULL;
 }
 
+const char *request_server(const struct request *r)
+{
+    return cgi_param(r, "SERVER_SOFTWARE");
+}
+
 const char *request_remote(const struct request *r)
 {
     const char *a = cgi_param(r, "REMOTE_ADDR");

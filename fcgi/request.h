@@ -93,6 +93,7 @@ const char *request_cookie(struct request *r, const char *name);
 /* Percent-decoded copy in the arena; NULL: a bad escape, %00, or no memory. */
 char *request_decode(struct request *r, const char *text, size_t len, bool plus_is_space);
 bool request_secure(const struct request *r); /* came by https */
+const char *request_server(const struct request *r); /* the web server in front: "nginx/1.22.1", or NULL */
 const char *request_remote(const struct request *r); /* client's address, "" when unknown */
 bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out, struct err *e);
 

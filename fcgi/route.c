@@ -35,6 +35,8 @@
     X(openapi)                                                                                                         \
     X(usage)                                                                                                           \
     X(admin)                                                                                                           \
+    X(admin_jobs)                                                                                                      \
+    X(admin_checks)                                                                                                    \
     X(settings)                                                                                                        \
     X(conversations)                                                                                                   \
     X(shares)

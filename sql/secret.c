@@ -8,6 +8,11 @@
 #define RANDOM_BYTES 32
 #define KEY_HEAD "sk-sluice-"
 
+const char *secret_library_version(void)
+{
+    return sodium_version_string();
+}
+
 bool secret_init(struct err *e)
 {
     return sodium_init() >= 0 || err_set(e, ERR_INTERNAL, "libsodium can't start: no random source");

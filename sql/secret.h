@@ -38,4 +38,5 @@ bool secret_password_hash(const char *password, char out[SECRET_PASSWORD_HASH_SI
 /* hash == NULL (no such user) costs the same time and says false. */
 bool secret_password_verify(const char *password, const char *hash);
 
+const char *secret_library_version(void); /* libsodium's */
 void secret_wipe(void *data, size_t len); /* not optimised away */

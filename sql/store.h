@@ -67,6 +67,7 @@ struct store_setting {
 };
 /* All of them or none. */
 bool store_settings_change(struct store *s, const struct store_setting *list, int n, struct err *e);
+#define STORE_BACKUP_SETTING "backup_at"         /* Unix ms: when store_backup last ended well */
 #define STORE_CHECKPOINT_SETTING "checkpoint_at" /* Unix ms: when the recorder last emptied the WAL, or began to */
 
 /* Counters per user, key (0: the page) and day. Not synced: a power cut may lose the last ones. */

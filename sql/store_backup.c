@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "sql/statement.h"
 #include "sql/store.h"
 
@@ -71,5 +72,11 @@ bool store_backup(struct store *s, const char *path, struct err *e)
         unlink(copy);
         return false;
     }
-    return sync_folder(path, e);
+    if (!sync_folder(path, e))
+        return false;
+    char now[24];
+    struct err ignored; /* the copy is there, whether or not its time could be written down */
+    snprintf(now, sizeof now, "%lld", (long long)clock_wall_ms());
+    store_setting_set(s, STORE_BACKUP_SETTING, now, &ignored);
+    return true;
 }

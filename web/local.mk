@@ -2,15 +2,18 @@
 # pins them; nothing of them is in git).
 
 webdir = $(pkgdatadir)/web
-dist_web_DATA = %D%/index.html %D%/icon.svg
+dist_web_DATA = %D%/index.html %D%/admin.html %D%/icon.svg
 webjsdir = $(webdir)/js
 dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js \
 	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown.js %D%/js/sidebar.js %D%/js/state.js %D%/js/theme.js \
 	%D%/js/thread.js
 webstringsdir = $(webdir)/strings
 dist_webstrings_DATA = %D%/strings/en.json %D%/strings/de.json
+webadmindir = $(webdir)/js/admin
+dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/status.js %D%/js/admin/jobs.js \
+	%D%/js/admin/settings.js %D%/js/admin/checks.js
 webcssdir = $(webdir)/css
-dist_webcss_DATA = %D%/css/theme.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css
+dist_webcss_DATA = %D%/css/theme.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css %D%/css/admin.css
 webiconsdir = $(webdir)/icons
 dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/close.svg %D%/icons/copy.svg \
 	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \

@@ -317,6 +317,10 @@ void scheduler_publish(struct scheduler *s)
     page->rows = c.rows;
     page->weight_bytes_read = c.weight_bytes_read;
     page->kv_bytes_read = c.kv_bytes_read;
+    page->expert_device_hits = c.expert_hits;
+    page->expert_device_misses = c.expert_misses;
+    page->expert_bus_bytes = c.expert_bus_bytes;
+    page->expert_copied_bytes = c.expert_copied_bytes;
     if (s->set.experts)
         expert_tally_publish(s->set.experts, page);
     page->jobs_running = s->n_running;

@@ -12,7 +12,7 @@
 #include "engine/base/err.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 2
+#define STATUS_VERSION 3
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -92,6 +92,9 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t prefix_queries, prefix_hits; /* in tokens asked for and tokens found */
     struct status_histogram time_to_first_token, time_per_output_token, queue_time, job_time;
     struct status_experts experts;
+    /* Experts that a split backend keeps in RAM (hybrid): distinct ones of steps that were found on the device and not,
+     * bytes of the latter read over the bus, bytes copied to the device for later steps. */
+    uint64_t expert_device_hits, expert_device_misses, expert_bus_bytes, expert_copied_bytes;
     int32_t n_jobs;
     struct status_job jobs[STATUS_JOBS];
 };

@@ -172,6 +172,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("account.password"), icon: "lock", run: passwordDialog },
   { label: t("account.help"), icon: "keyboard", run: helpDialog },
   { label: t("account.language"), icon: "language", run: languageMenu },
+  ...(state.user?.role === "admin" ? [{ label: t("admin.title"), icon: "tune", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
 function languageMenu() {

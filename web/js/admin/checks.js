@@ -1,0 +1,30 @@
+// Checks: what the server needs, whether it is there, what mends it: the same findings as `sluice doctor`.
+
+import { call } from "../api.js";
+import { el } from "../dom.js";
+import { t } from "../i18n.js";
+import { problem } from "./view.js";
+
+function open(view, signal) {
+  const list = el("ul", { class: "checks" });
+  const again = el("button", { class: "quiet", type: "button" }, t("admin.checkAgain"));
+  const whole = el("button", { class: "quiet", type: "button" }, t("admin.checkDatabase"));
+  const run = async (database) => {
+    again.disabled = whole.disabled = true;
+    try {
+      const { items } = await call("GET", `/api/admin/checks${database ? "?database=true" : ""}`);
+      if (signal.aborted) return;
+      list.replaceChildren(...items.map((c) => el("li", { class: `check check-${c.verdict}` }, el("span", { class: "check-verdict" }, t(`admin.verdict_${c.verdict}`)),
+        el("div", {}, el("b", {}, c.check), el("p", {}, c.found), c.fix ? el("p", { class: "muted" }, t("admin.fix", { text: c.fix })) : null))));
+    } catch (error) {
+      list.replaceChildren(problem(error));
+    }
+    again.disabled = whole.disabled = false;
+  };
+  again.addEventListener("click", () => run(false));
+  whole.addEventListener("click", () => run(true));
+  view.append(el("div", { class: "admin-row" }, again, whole), list);
+  run(false);
+}
+
+export const checksSection = { id: "checks", get title() { return t("admin.checks"); }, open };

@@ -1,0 +1,89 @@
+// What the admin's sections share: blocks of facts, tables, figures for people, a call that comes again.
+
+import { call } from "../api.js";
+import { el } from "../dom.js";
+import { date, number, t } from "../i18n.js";
+
+export const count = (n) => (n === null || n === undefined ? "–" : number(n, { maximumFractionDigits: 0 }));
+export const short = (n) => (n === null || n === undefined ? "–" : number(n, { maximumSignificantDigits: 3 }));
+export const percent = (part, all) => (all > 0 ? number(part / all, { style: "percent", maximumFractionDigits: 1 }) : "–");
+export const dateTime = (ms) => (ms > 0 ? date(ms, { dateStyle: "medium", timeStyle: "medium" }) : t("admin.never"));
+export const clock = (ms) => date(ms, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+export function bytes(n) {
+  if (n === null || n === undefined) return "–";
+  let i = 0;
+  while (Math.abs(n) >= 1024 && i < UNITS.length - 1) { n /= 1024; i++; }
+  return `${i ? short(n) : count(n)} ${UNITS[i]}`;
+}
+
+/** Seconds as "3 d 4 h", "5 min", "12 s", "340 ms". */
+export function span(s) {
+  if (!(s >= 0)) return "–";
+  if (s < 1) return `${count(s * 1000)} ms`;
+  if (s < 60) return `${short(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+
+/** A titled block. */
+export function block(title, ...children) {
+  return el("section", { class: "admin-block" }, el("h2", {}, title), ...children);
+}
+
+/** Names and values: [[name, value], ...]; a null value leaves the row out. */
+export function facts(rows) {
+  return el("dl", { class: "admin-facts" }, ...rows.filter((r) => r && r[1] !== null && r[1] !== undefined && r[1] !== "")
+    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+/** A table that scrolls within itself on a phone. */
+export function table(caption, heads, rows) {
+  return el("div", { class: "admin-scroll", tabIndex: 0, role: "group", ariaLabel: caption },
+    el("table", { class: "admin-table" }, el("caption", { class: "sr" }, caption),
+      el("thead", {}, el("tr", {}, ...heads.map((h) => el("th", { scope: "col" }, h)))),
+      el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((c) => el("td", {}, c)))))));
+}
+
+/** A bar of parts to scale: [[label, bytes], ...], with its legend. */
+export function stack(label, parts) {
+  const shown = parts.filter(([, n]) => n > 0);
+  const sum = shown.reduce((all, [, n]) => all + n, 0);
+  const bar = el("div", { class: "stack", role: "img", ariaLabel: `${label}: ${shown.map(([name, n]) => `${name} ${bytes(n)}`).join(", ")}` });
+  const legend = el("ul", { class: "stack-legend", ariaHidden: "true" });
+  shown.forEach(([name, n], i) => {
+    const piece = el("span", { class: `stack-part c${i % 6}` });
+    piece.style.flexGrow = String(n / sum);
+    bar.append(piece);
+    legend.append(el("li", {}, el("span", { class: `stack-dot c${i % 6}` }), `${name} `, el("b", {}, bytes(n))));
+  });
+  return el("div", {}, bar, legend);
+}
+
+export function problem(error) {
+  return el("p", { class: "form-error", role: "alert" }, error.message);
+}
+
+/** Calls, draws, and comes again after `ms` while the section is open and the page is seen. */
+export function poll(signal, ms, path, draw, failed) {
+  let timer = 0;
+  const round = async () => {
+    clearTimeout(timer);
+    if (!document.hidden) {
+      try {
+        const value = await call("GET", typeof path === "function" ? path() : path);
+        if (!signal.aborted) draw(value);
+      } catch (error) {
+        if (!signal.aborted) failed?.(error);
+      }
+    }
+    if (!signal.aborted) timer = setTimeout(round, ms);
+  };
+  const seen = () => { if (!document.hidden) round(); };
+  document.addEventListener("visibilitychange", seen, { signal });
+  signal.addEventListener("abort", () => clearTimeout(timer));
+  round();
+  return round;
+}
