@@ -37,15 +37,14 @@ export function siblings(conversation, message) {
 
 /** The newest leaf under a message. */
 export function leafUnder(conversation, message) {
-  let leaf = message;
-  for (;;) {
-    let child = null;
-    for (const m of conversation.messages.values()) {
-      if (m.parent_id === leaf.id && (!child || Number(m.id) > Number(child.id))) child = m;
-    }
-    if (!child) return leaf;
-    leaf = child;
+  const newest = new Map(); // parent's id -> its newest child
+  for (const m of conversation.messages.values()) {
+    const child = newest.get(m.parent_id);
+    if (!child || Number(m.id) > Number(child.id)) newest.set(m.parent_id, m);
   }
+  let leaf = message;
+  while (newest.has(leaf.id)) leaf = newest.get(leaf.id);
+  return leaf;
 }
 
 export function isRunning(conversation) {

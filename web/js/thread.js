@@ -1,5 +1,6 @@
 // The open conversation: its messages in order, drawn once and then updated in place.
 
+import { BlockWindow } from "./block_window.js";
 import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
 import { rate, seconds } from "./format.js";
 import { t } from "./i18n.js";
@@ -14,9 +15,30 @@ function nearEnd() {
   return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
 }
 
+// Of a long conversation only what is near the screen is in the document.
+const blocks = new BlockWindow({
+  list: $("thread"),
+  scroller,
+  key: (message) => message.id,
+  make: (message) => viewOf(message).root,
+  gone: (message) => { if (message.status !== "running") views.delete(message.id); },
+});
+
 export function scrollToEnd(smooth = false) {
   follows = true;
-  scroller.scrollTo({ top: scroller.scrollHeight, behavior: smooth ? "smooth" : "instant" });
+  if (smooth && nearby()) scroller.scrollTo({ top: scroller.scrollHeight, behavior: "smooth" });
+  else blocks.toEnd();
+}
+
+/** Is the end so near that the way there can be shown? */
+function nearby() {
+  return scroller.scrollHeight - scroller.scrollTop < 6 * scroller.clientHeight;
+}
+
+/** Brings a message of the branch that is shown to the screen; its element, or null. */
+export function showMessage(id) {
+  follows = false;
+  return blocks.show(id);
 }
 
 function keepEnd() {
@@ -183,14 +205,15 @@ function viewOf(message) {
 
 /** Draws the branch that is shown; keeps the elements of messages that stay. */
 export function drawThread() {
-  const thread = $("thread");
   const path = state.current ? branch(state.current) : [];
-  thread.replaceChildren(...path.map((m) => { const v = viewOf(m); drawVersions(v.root, m); return v.root; }));
+  blocks.set(path, views.size ? "keep" : "end");
+  for (const { item } of blocks.drawn.values()) drawVersions(viewOf(item).root, item);
   $("welcome").hidden = path.length > 0;
   keepEnd();
 }
 
 export function forgetViews() {
+  blocks.clear();
   views.clear();
 }
 
