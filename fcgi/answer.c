@@ -7,16 +7,42 @@
 
 #define MAX_PARSER_BYTES ((size_t)8 << 20)
 
-bool answer_parser_json(struct buf *out, const char *format, bool opens_reasoning, const cJSON *tools)
+static void put_tree(struct buf *out, const char *name, const cJSON *tree)
+{
+    if (!tree)
+        return;
+    buf_printf(out, ",\"%s\":", name);
+    json_write(out, tree);
+}
+
+bool answer_parser_json(struct buf *out, const struct answer_parser *p)
 {
     buf_puts(out, "{\"format\":");
-    buf_json_string(out, format, strlen(format));
-    buf_printf(out, ",\"opens_reasoning\":%s", opens_reasoning ? "true" : "false");
-    if (tools) {
-        buf_puts(out, ",\"tools\":");
-        json_write(out, tools);
+    buf_json_string(out, p->format, strlen(p->format));
+    buf_printf(out, ",\"opens_reasoning\":%s", p->opens_reasoning ? "true" : "false");
+    put_tree(out, "tools", p->tools);
+    put_tree(out, "kwargs", p->kwargs);
+    if (p->constrained)
+        buf_puts(out, ",\"constrained\":true");
+    if (p->prefix) {
+        buf_printf(out, ",\"earlier_tokens\":%d,\"earlier_reasoning_ms\":", p->earlier_tokens);
+        buf_json_number(out, p->earlier_reasoning_ms);
+        buf_printf(out, ",\"began_at\":%lld,\"prefix\":", (long long)p->began_at);
+        buf_json_string(out, p->prefix, p->prefix_len);
     }
     return buf_putc(out, '}') && !out->failed;
+}
+
+/* What an answer had when it was gone on with. */
+static bool resume(struct generation *g, const cJSON *parser, struct err *e)
+{
+    const char *prefix = NULL;
+    int64_t tokens = 0;
+    if (!json_get_string(parser, "prefix", &prefix, e) || !json_get_int(parser, "earlier_tokens", 0, INT32_MAX, &tokens, e) ||
+        !json_get_number(parser, "earlier_reasoning_ms", 0, 1e15, &g->earlier_reasoning_ms, e))
+        return false;
+    g->earlier_tokens = (int)tokens;
+    return !prefix || generation_resume(g, prefix, strlen(prefix), e);
 }
 
 bool answer_begin(struct generation *g, cJSON **tree, const char *parser, generation_delta_fn on_delta,
@@ -32,7 +58,7 @@ bool answer_begin(struct generation *g, cJSON **tree, const char *parser, genera
             !json_get_array(*tree, "tools", &p.tools, e))
             return false;
     }
-    return generation_init(g, &p, e);
+    return generation_init(g, &p, e) && (!*tree || resume(g, *tree, e));
 }
 
 static enum store_status status_of(const struct generation *g)
@@ -44,8 +70,9 @@ static enum store_status status_of(const struct generation *g)
     return g->finish == ENGINE_LENGTH ? MESSAGE_LENGTH : g->finish == ENGINE_CANCELLED ? MESSAGE_STOPPED : MESSAGE_DONE;
 }
 
-static void put_timings(struct buf *out, const struct engine_usage *u)
+static void put_timings(struct buf *out, const struct generation *g)
 {
+    const struct engine_usage *u = &g->usage;
     const struct {
         const char *name;
         double value;
@@ -59,6 +86,12 @@ static void put_timings(struct buf *out, const struct engine_usage *u)
         buf_printf(out, "%c\"%s\":", i ? ',' : '{', rows[i].name);
         buf_json_number(out, rows[i].value);
     }
+    if (g->reasoning.len) {
+        buf_puts(out, ",\"reasoning_ms\":");
+        buf_json_number(out, g->earlier_reasoning_ms + g->reasoning_ms);
+    }
+    if (g->earlier_tokens)
+        buf_printf(out, ",\"earlier_tokens\":%d", g->earlier_tokens);
     buf_putc(out, '}');
 }
 
@@ -82,7 +115,7 @@ bool answer_row(const struct generation *g, int64_t id, struct answer_texts *t, 
         row->tool_calls = t->calls.data;
     }
     if (g->state == GENERATION_DONE) {
-        put_timings(&t->timings, &g->usage);
+        put_timings(&t->timings, g);
         row->timings = t->timings.data;
         row->has_usage = true;
         row->prompt_tokens = g->usage.prompt_tokens;
@@ -125,6 +158,8 @@ void answer_message_json(struct buf *out, const struct store_message *m, bool bl
     put_text(out, "content", blank ? "" : m->content);
     put_text(out, "reasoning", blank ? "" : m->reasoning);
     put_json(out, "tool_calls", blank ? NULL : m->tool_calls);
+    if (m->tool_call_id)
+        put_text(out, "tool_call_id", m->tool_call_id);
     put_text(out, "status", store_status_name(m->status));
     put_text(out, "error", m->error);
     put_text(out, "model", m->model);

@@ -13,8 +13,21 @@
 #include "sql/store_conversations.h"
 #include "sql/store_record.h"
 
-/* {"format":..., "opens_reasoning":..., "tools":[...]} for store_post.parser. tools may be NULL. */
-bool answer_parser_json(struct buf *out, const char *format, bool opens_reasoning, const cJSON *tools);
+struct answer_parser {
+    const char *format;
+    bool opens_reasoning;
+    const cJSON *tools;  /* or NULL */
+    const cJSON *kwargs; /* the template's variables with which the prompt was made, or NULL */
+    bool constrained;    /* a grammar held it */
+    /* of an answer that is gone on with */
+    const char *prefix;  /* the model's text so far; NULL: a new answer */
+    size_t prefix_len;
+    int earlier_tokens;
+    double earlier_reasoning_ms;
+    int64_t began_at;    /* Unix ms */
+};
+/* JSON for store_post.parser. False: no memory. */
+bool answer_parser_json(struct buf *out, const struct answer_parser *p);
 /* Begins a generation as a row's parser says. *tree owns what the generation points at: cJSON_Delete it after
  * generation_fini. parser NULL: plain text. */
 bool answer_begin(struct generation *g, cJSON **tree, const char *parser, generation_delta_fn on_delta,

@@ -1,8 +1,10 @@
-/* POST /api/conversations/{id}/messages: a message and its answer, or another answer to a message. Everything that
- * can be refused is refused before the commit; after it the row tells what became of the answer. */
+/* POST /api/conversations/{id}/messages: a message or the results of calls and their answer, another answer to a message,
+ * or an answer that is gone on with. Everything that can be refused is refused before the commit; after it the row tells
+ * what became of the answer. */
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "fcgi/answer.h"
 #include "fcgi/chat_request.h"
@@ -18,15 +20,21 @@
 struct posting {
     int64_t conversation_id;
     struct store_conversation conversation;
-    const char *content; /* NULL: another answer */
+    const char *content; /* NULL: another answer, results, or one that is gone on with */
     int64_t parent_id;
+    struct store_result results[STORE_RESULTS_MAX];
+    int n_results;
+    struct store_message again; /* id 0: a new answer; else this one is gone on with */
+    struct conversation_earlier earlier;
     bool new_settings;
-    cJSON *settings;
+    cJSON *settings, *kwargs;
+    struct buf grammar;
     struct prompt prompt;
 };
 
 static const struct field_row fields[] = {
-    {"content", FIELD_READ}, {"parent_id", FIELD_READ}, {"regenerate", FIELD_READ}, {"settings", FIELD_READ}, {0}};
+    {"content", FIELD_READ}, {"parent_id", FIELD_READ}, {"regenerate", FIELD_READ}, {"continue", FIELD_READ}, {"tool_results", FIELD_READ},
+    {"settings", FIELD_READ}, {0}};
 
 /* Another answer to the same question; to a user's message itself when it has none yet. */
 static bool read_regenerate(struct request *r, struct posting *p, const char *text, struct err *e)
@@ -40,6 +48,18 @@ static bool read_regenerate(struct request *r, struct posting *p, const char *te
         return err_field(e, ERR_INPUT, "regenerate", "is not a message of this conversation");
     p->parent_id = m.role == ROLE_USER ? m.id : m.parent_id;
     return true;
+}
+
+static bool read_continue(struct request *r, struct posting *p, const char *text, struct err *e)
+{
+    int64_t id;
+    struct err why = {0};
+    if (!conversation_read_id(text, &id) ||
+        !store_message_get(r->store, r->arena, r->who.user_id, id, &p->again, &why) ||
+        p->again.conversation_id != p->conversation_id)
+        return err_field(e, ERR_INPUT, "continue", "is not a message of this conversation");
+    p->parent_id = p->again.parent_id;
+    return conversation_can_continue(r, &p->again, &p->earlier, e);
 }
 
 static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
@@ -56,23 +76,43 @@ static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
 static bool read_body(struct request *r, struct posting *p, struct err *e)
 {
     const cJSON *body = request_json(r, e), *settings = NULL;
-    const char *regenerate = NULL;
+    const char *regenerate = NULL, *again = NULL;
+    const cJSON *results = NULL;
     if (!body || !fields_check(r, body, fields, e) ||
         !store_conversation_get(r->store, r->arena, r->who.user_id, p->conversation_id, &p->conversation, e) ||
         !json_get_string(body, "content", &p->content, e) || !json_get_string(body, "regenerate", &regenerate, e) ||
+        !json_get_string(body, "continue", &again, e) || !json_get_array(body, "tool_results", &results, e) ||
         !json_get_object(body, "settings", &settings, e))
         return false;
-    if (!p->content == !regenerate)
-        return err_field(e, ERR_INPUT, "content", "send either content or regenerate");
+    if (!!p->content + !!regenerate + !!again + !!results != 1)
+        return err_field(e, ERR_INPUT, "content", "send one of content, regenerate, continue and tool_results");
     if (p->content && strspn(p->content, " \t\r\n") == strlen(p->content))
         return err_field(e, ERR_INPUT, "content", "is empty");
     if (p->content && strlen(p->content) > STORE_CONTENT_BYTES)
         return err_field(e, ERR_LIMIT, "content", "is longer than %d bytes", STORE_CONTENT_BYTES);
-    if (regenerate ? !read_regenerate(r, p, regenerate, e) : !read_parent(body, p, e))
+    if (regenerate ? !read_regenerate(r, p, regenerate, e)
+        : again    ? !read_continue(r, p, again, e)
+                   : !read_parent(body, p, e))
+        return false;
+    if (results && !conversation_read_results(r, p->conversation_id, p->parent_id, results, p->results, &p->n_results, e))
         return false;
     p->new_settings = settings != NULL;
     p->settings = conversation_settings(r, p->conversation.settings, settings, e);
-    return p->settings != NULL;
+    /* The same prompt as before, though the switch was turned meanwhile. */
+    if (p->settings)
+        p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true) : conversation_kwargs(r, p->settings, e);
+    return p->settings && (p->kwargs || err_set(e, ERR_NOMEM, "no memory for the settings"));
+}
+
+static bool make_prompt(struct request *r, struct posting *p, struct err *e)
+{
+    const struct conversation_ask ask = {.conversation_id = p->conversation_id, .leaf = p->parent_id, .content = p->content,
+                                         .results = p->results, .n_results = p->n_results,
+                                         .settings = p->settings, .kwargs = p->kwargs};
+    if (!conversation_prompt(r, &ask, &p->prompt, e))
+        return false;
+    return p->again.id ? conversation_earlier(r, &p->again, &p->prompt, &p->earlier, e)
+                       : conversation_grammar(r, p->settings, &p->prompt, &p->grammar, e);
 }
 
 static bool keep_settings(struct request *r, const struct posting *p, struct err *e)
@@ -88,25 +128,55 @@ static bool keep_settings(struct request *r, const struct posting *p, struct err
     return ok;
 }
 
+static bool write_rows(struct request *r, const struct posting *p, const char *key, const char *parser,
+                       struct store_posted *out, struct err *e)
+{
+    char title[TITLE_SIZE] = "";
+    if (p->again.id) {
+        *out = (struct store_posted){.message_id = p->again.id};
+        return store_message_continue(r->store,
+                                      &(struct store_continue){.user_id = r->who.user_id,
+                                                               .conversation_id = p->conversation_id,
+                                                               .message_id = p->again.id,
+                                                               .model = r->worker->model_id,
+                                                               .job_key = key,
+                                                               .parser = parser,
+                                                               .tokens = p->earlier.ids.at,
+                                                               .n_tokens = p->earlier.ids.n},
+                                      e);
+    }
+    if (p->content)
+        title_make(p->content, title);
+    return store_message_post(r->store,
+                              &(struct store_post){.user_id = r->who.user_id,
+                                                   .conversation_id = p->conversation_id,
+                                                   .parent_id = p->parent_id,
+                                                   .content = p->content,
+                                                   .results = p->results,
+                                                   .n_results = p->n_results,
+                                                   .title = title[0] ? title : NULL,
+                                                   .model = r->worker->model_id,
+                                                   .job_key = key,
+                                                   .parser = parser},
+                              out, e);
+}
+
 static bool commit(struct request *r, const struct posting *p, const char *key, struct store_posted *out,
                    struct err *e)
 {
-    char title[TITLE_SIZE] = "";
     struct buf parser = {0};
-    if (p->content)
-        title_make(p->content, title);
-    bool ok = answer_parser_json(&parser, p->prompt.format, p->prompt.opens_reasoning, NULL) ||
-              err_set(e, ERR_NOMEM, "no memory for the answer");
-    ok = ok && store_message_post(r->store,
-                                  &(struct store_post){.user_id = r->who.user_id,
-                                                       .conversation_id = p->conversation_id,
-                                                       .parent_id = p->parent_id,
-                                                       .content = p->content,
-                                                       .title = title[0] ? title : NULL,
-                                                       .model = r->worker->model_id,
-                                                       .job_key = key,
-                                                       .parser = parser.data},
-                                  out, e);
+    struct answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
+                                  .tools = json_member(p->settings, "tools"), .kwargs = p->kwargs,
+                                  .constrained = p->grammar.len > 0};
+    if (p->again.id) {
+        about.prefix = p->earlier.text.data ? p->earlier.text.data : "";
+        about.prefix_len = p->earlier.text.len;
+        about.earlier_tokens = (int)p->earlier.ids.n;
+        about.earlier_reasoning_ms = p->earlier.reasoning_ms;
+        about.began_at = clock_wall_ms();
+    }
+    bool ok = answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
+    ok = ok && write_rows(r, p, key, parser.data, out, e);
     buf_fini(&parser);
     return ok;
 }
@@ -118,6 +188,8 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
                                     .n_prompt = (int32_t)p->prompt.ids.n,
                                     .top_logprobs = -1,
                                     .special_text = prompt_wants_special_text(&p->prompt),
+                                    .grammar = p->grammar.data,
+                                    .n_grammar = (uint32_t)p->grammar.len,
                                     .detached = true,
                                     .user = (uint64_t)r->who.user_id};
     settings_begin(&s, r);
@@ -135,8 +207,7 @@ static bool post(struct request *r, struct posting *p, struct err *e)
     char key[SECRET_TOKEN_SIZE]; /* unguessable, and so unique */
     struct store_posted posted;
     struct err failed = {0};
-    if (!conversation_path_id(r, &p->conversation_id, e) || !read_body(r, p, e) ||
-        !conversation_prompt(r, p->conversation_id, p->parent_id, p->content, p->settings, &p->prompt, e))
+    if (!conversation_path_id(r, &p->conversation_id, e) || !read_body(r, p, e) || !make_prompt(r, p, e))
         return false;
     secret_token(key);
     if (!keep_settings(r, p, e) || !commit(r, p, key, &posted, e))
@@ -154,6 +225,9 @@ bool conversation_post(struct request *r, struct err *e)
     struct posting p = {0};
     bool ok = post(r, &p, e);
     cJSON_Delete(p.settings);
+    cJSON_Delete(p.kwargs);
+    buf_fini(&p.grammar);
+    conversation_earlier_fini(&p.earlier);
     prompt_fini(&p.prompt);
     return ok;
 }

@@ -59,8 +59,12 @@ static void send_delta(struct follow *f)
     buf_putc(&f->json, '{');
     put_member(&f->json, "reasoning", &f->reasoning);
     put_member(&f->json, "content", &f->content);
-    buf_printf(&f->json, "\"n\":%d,\"tokens_per_second\":", f->g.n_tokens);
+    buf_printf(&f->json, "\"n\":%d,\"tokens_per_second\":", f->g.earlier_tokens + f->g.n_tokens);
     buf_json_number(&f->json, generation_rate(&f->g));
+    if (f->g.reasoning.len) {
+        buf_puts(&f->json, ",\"reasoning_ms\":");
+        buf_json_number(&f->json, f->g.earlier_reasoning_ms + f->g.reasoning_ms);
+    }
     buf_putc(&f->json, '}');
     sse_event(&f->sse, "delta", f->json.data, f->json.len);
 }

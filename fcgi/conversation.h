@@ -9,11 +9,14 @@
 
 #include "engine/base/err.h"
 #include "engine/engine.h"
+#include "engine/base/buf.h"
 #include "fcgi/prompt.h"
 
 struct buf;
 struct request;
 struct store_conversation;
+struct store_message;
+struct store_result;
 
 /* Route handlers of other files than the table's. */
 bool conversation_list(struct request *r, struct err *e);   /* GET /api/conversations */
@@ -35,10 +38,42 @@ bool conversation_path_id(const struct request *r, int64_t *id, struct err *e);
 
 /* `stored` (JSON text) with the members of `change` put over it (null removes one), checked. Caller owns the tree. */
 cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change, struct err *e);
-/* The prompt for an answer after message `leaf` (0: nothing before) and `content` (NULL: leaf is the question).
- * ERR_LIMIT: it leaves no room in the engine's context. */
-bool conversation_prompt(struct request *r, int64_t conversation_id, int64_t leaf, const char *content,
-                         const cJSON *settings, struct prompt *out, struct err *e);
+/* The template's variables that these settings make. Caller owns the tree; NULL: *e. */
+cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err *e);
+/* The program that holds the answer to the settings' JSON schema; nothing is appended where there is none. prompt NULL: only to
+ * see whether it can be made. */
+bool conversation_grammar(struct request *r, const cJSON *settings, const struct prompt *prompt, struct buf *out, struct err *e);
+/* What is to be answered: what stands up to message `leaf` (0: nothing), then `content` or the results of calls. */
+struct conversation_ask {
+    int64_t conversation_id, leaf;
+    const char *content;                /* NULL: the leaf, or the results, are the question */
+    const struct store_result *results; /* [n_results] of the leaf's calls */
+    int n_results;
+    const cJSON *settings, *kwargs;
+};
+/* ERR_LIMIT: it leaves no room in the engine's context. */
+bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e);
+/* ERR_LIMIT: the prompt leaves no room in the engine's context. */
+bool conversation_fits(struct request *r, const struct prompt *p, struct err *e);
+
+/* An answer that is gone on with. Zeroed: empty; conversation_earlier_fini frees. */
+struct conversation_earlier {
+    cJSON *parser;       /* of the row; NULL: it has none */
+    const cJSON *kwargs; /* in it: those that its prompt was made with; NULL: not known */
+    double reasoning_ms;
+    struct buf text;     /* what the model had written */
+    struct ids ids;      /* the same as tokens */
+};
+/* ERR_CONFLICT: it runs, or has ended by itself; ERR_UNSUPPORTED: a grammar held it. */
+bool conversation_can_continue(struct request *r, const struct store_message *m, struct conversation_earlier *a, struct err *e);
+/* Puts what the model had written behind the prompt `p` for the message above. */
+bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
+                          struct err *e);
+void conversation_earlier_fini(struct conversation_earlier *a);
+
+/* The body's tool_results, [{tool_call_id, content}], checked against the calls of message `leaf`: each of them once. */
+bool conversation_read_results(struct request *r, int64_t conversation_id, int64_t leaf, const cJSON *list,
+                               struct store_result *out, int *n, struct err *e);
 
 /* Begins the stream, sends start, then what the job gives until its end, then the row as it was written down.
  * user_message_id 0: none. *job: attached to the answer's job, or NULL with *failed set; it is closed. */

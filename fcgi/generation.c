@@ -93,9 +93,17 @@ static bool take_tokens(struct generation *g, const struct engine_event *ev, str
     g->n_tokens += ev->n_tokens;
     bool reasoned = g->reasons;
     bool ok = push_text(g, ev->text, ev->text_len, e);
-    if (reasoned || g->reasons)
+    if (reasoned || g->reasons) {
         g->n_reasoning += ev->n_tokens;
+        g->reasoning_ms = g->reasoning.len ? g->decode_ms : 0;
+    }
     return ok;
+}
+
+bool generation_resume(struct generation *g, const char *text, size_t len, struct err *e)
+{
+    return push_text(g, text, len, e) &&
+           ((!g->content.failed && !g->reasoning.failed) || err_set(e, ERR_NOMEM, "no memory for the answer"));
 }
 
 static bool finish(struct generation *g, struct err *e)

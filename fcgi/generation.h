@@ -47,6 +47,9 @@ struct generation {
     int n_tokens;             /* generated so far */
     int n_reasoning;          /* of these, until the reasoning ended */
     bool reasons;             /* inside the reasoning block */
+    double reasoning_ms;      /* the engine's time from the first token to the reasoning's last; 0: none */
+    int earlier_tokens;       /* of the text that the answer was begun with (generation_resume) */
+    double earlier_reasoning_ms;
     double decode_ms;         /* the engine's time from the first token to the newest */
     double first_ms, last_ms; /* clock_ms of the first and the newest token; 0: none */
     enum engine_finish finish;  /* DONE */
@@ -56,6 +59,8 @@ struct generation {
 };
 
 bool generation_init(struct generation *g, const struct generation_params *p, struct err *e);
+/* The answer goes on after this text of the model's, which counts as given out now. Before the first event. */
+bool generation_resume(struct generation *g, const char *text, size_t len, struct err *e);
 /* Takes one event. False only for our own failures (memory). After DONE or FAILED the parser has been finished. */
 bool generation_event(struct generation *g, const struct engine_event *ev, struct err *e);
 /* The engine vanished without DONE: what was held back is given out, state becomes FAILED with *why. */

@@ -21,7 +21,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
 libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
-	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c \
+	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c %D%/conversation_settings.c %D%/conversation_continue.c %D%/conversation_results.c \
 	%D%/api_conversations.c %D%/api_conversations_list.c %D%/api_conversations_tree.c %D%/api_conversations_defaults.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
 libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cors.c %D%/cors.h %D%/api_usage.c \
 	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c

@@ -41,12 +41,14 @@ static void drop_generation(struct recorded *r)
     cJSON_Delete(r->tree);
     r->tree = NULL;
     memset(&r->g, 0, sizeof r->g);
+    buf_clear(&r->tokens);
 }
 
 void recorded_close(struct recorded *r)
 {
     engine_close(&r->job);
     drop_generation(r);
+    buf_fini(&r->tokens);
     free(r->parser);
     r->parser = NULL;
 }
@@ -110,6 +112,13 @@ void recorded_attach(struct recorded *r, const char *engine_socket, const char *
     }
 }
 
+/* Without memory the answer can be gone on with by its text alone: no reason to fail it. */
+static void note_tokens(struct recorded *r, const struct engine_event *ev)
+{
+    for (int32_t i = 0; ev->type == ENGINE_TOKENS && i < ev->n_tokens; i++)
+        buf_append(&r->tokens, &ev->tokens[i].id, sizeof ev->tokens[i].id);
+}
+
 bool recorded_read(struct recorded *r, int max)
 {
     struct engine_event ev;
@@ -124,6 +133,7 @@ bool recorded_read(struct recorded *r, int max)
             engine_close(&r->job);
             return false;
         }
+        note_tokens(r, &ev);
         if (!generation_event(&r->g, &ev, &e))
             fail(r, e.text);
         else if (ev.type != ENGINE_ACCEPTED && ev.type != ENGINE_PROGRESS)
@@ -153,6 +163,8 @@ bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struc
     if (ok) {
         row.keep_text = text_bytes(r) < r->written;
         row.count_for = r->user_id;
+        row.tokens = r->tokens.failed ? NULL : (const int32_t *)(const void *)r->tokens.data;
+        row.n_tokens = r->tokens.len / sizeof *row.tokens;
         ok = store_record_write(s, &row, gone, e);
     }
     answer_texts_fini(&texts);

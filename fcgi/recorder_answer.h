@@ -15,6 +15,7 @@ struct recorded {
     struct generation g;    /* from the job's first event on, at each attachment anew */
     cJSON *tree;
     char *parser;
+    struct buf tokens;      /* int32 ids of this job, since its first event */
     int64_t created_at;     /* Unix ms */
     size_t written;         /* bytes of text in the row */
     int tokens_written;

@@ -6,6 +6,8 @@ SQL_MIGRATIONS = %D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql %D%/migrations/0006_attachments.sql
 SQL_QUERIES += %D%/queries/shares.sql
 SQL_MIGRATIONS += %D%/migrations/0007_shares.sql
+SQL_QUERIES += %D%/queries/library.sql
+SQL_MIGRATIONS += %D%/migrations/0008_library.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -16,6 +18,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/store_search.c %D%/search_row.h %D%/store_tree.c %D%/store_tree.h \
 	%D%/store_responses.c %D%/store_responses.h %D%/store_attachments.c %D%/store_attachments.h %D%/attachment_files.c %D%/attachment_row.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h
 libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h
+libsluice_sql_a_SOURCES += %D%/store_continue.c %D%/continue_row.h %D%/store_library.c %D%/store_library.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(CJSON_LIBS)
 

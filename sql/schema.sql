@@ -162,6 +162,30 @@ CREATE INDEX shares_by_user ON shares (user_id, id DESC);
 CREATE INDEX shares_by_leaf ON shares (conversation_id, leaf_id);
 CREATE INDEX shares_by_expiry ON shares (expires_at) WHERE expires_at IS NOT NULL;
 
+-- What a user keeps for later use: presets (settings, a JSON object) and prompts (text with {{variables}}).
+CREATE TABLE library (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    kind TEXT NOT NULL CHECK (kind IN ('preset', 'prompt')),
+    name TEXT NOT NULL COLLATE NOCASE CHECK (length(name) BETWEEN 1 AND 64),
+    body TEXT NOT NULL CHECK (body <> ''),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (user_id, kind, name)
+) STRICT;
+
+-- Tokens of an answer that can be gone on with: those that made the text, while it is text_bytes long. Little-endian int32.
+CREATE TABLE unfinished (
+    message_id INTEGER PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+    tokens BLOB NOT NULL CHECK (length(tokens) % 4 = 0),
+    text_bytes INTEGER NOT NULL
+) STRICT;
+
+-- Conversations whose title was given by their user: no model changes it.
+CREATE TABLE own_titles (
+    conversation_id INTEGER PRIMARY KEY REFERENCES conversations (id) ON DELETE CASCADE
+) STRICT;
+
 -- The server's own settings, one JSON value each.
 CREATE TABLE settings (
     name TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
@@ -211,4 +235,4 @@ CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 7;
+PRAGMA user_version = 8;

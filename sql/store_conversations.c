@@ -36,6 +36,17 @@ static bool check_texts(const char *title, const char *settings, struct err *e)
                                STORE_SETTINGS_BYTES);
 }
 
+/* From now on only its user gives it another. */
+static bool own_title(struct store *s, int64_t user_id, int64_t id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_OWN_TITLE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":id", id);
+    return query_run(s, q, NULL, e);
+}
+
 bool store_conversation_add(struct store *s, int64_t user_id, const char *title, const char *settings,
                             int64_t *id, struct err *e)
 {
@@ -48,7 +59,8 @@ bool store_conversation_add(struct store *s, int64_t user_id, const char *title,
         bind_text(q, ":settings", settings ? settings : "{}");
         bind_int(q, ":now", clock_wall_ms());
     }
-    return write_end(s, q && query_int(s, q, id, e), e);
+    bool ok = q && query_int(s, q, id, e);
+    return write_end(s, ok && (!title || !*title || own_title(s, user_id, *id, e)), e);
 }
 
 static void borrow(sqlite3_stmt *q, struct store_conversation *c)
@@ -251,7 +263,8 @@ static bool change(struct store *s, int64_t user_id, int64_t id, const struct st
         return false;
     if (!changed)
         return no_conversation(e);
-    return (!c->leaf_id || leaf_fits(s, user_id, id, c->leaf_id, e)) &&
+    return (!c->title || own_title(s, user_id, id, e)) &&
+           (!c->leaf_id || leaf_fits(s, user_id, id, c->leaf_id, e)) &&
            (!tags || set_tags(s, user_id, id, tags, e));
 }
 

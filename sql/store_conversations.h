@@ -3,6 +3,7 @@
  * answer are written through sql/store_record.h by the recorder alone. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/err.h"
@@ -45,6 +46,7 @@ struct store_message {
     enum store_status status;
     const char *content, *reasoning;
     const char *tool_calls; /* JSON array in OpenAI's shape, or NULL */
+    const char *tool_call_id; /* of a tool's message: the call that it answers; else NULL */
     const char *error;      /* why, in words; NULL when nothing failed */
     const char *model;      /* NULL for a user's message */
     const char *attachments; /* JSON array of {id, name, type, bytes, sha256, tokens, model, note}; "[]": none */
@@ -108,18 +110,24 @@ bool store_message_branch(struct store *s, int64_t user_id, int64_t conversation
 bool store_message_running(struct store *s, int64_t user_id, int64_t conversation_id,
                            store_message_fn fn, void *context, struct err *e);
 
+#define STORE_RESULTS_MAX 64
+struct store_result {
+    const char *tool_call_id, *content;
+};
 struct store_post {
     int64_t user_id, conversation_id;
     int64_t parent_id;   /* content given: the message that it follows, 0 for a new root; must not be running.
                             else (another answer): the user's message to answer */
-    const char *content; /* the user's text; NULL: only an answer to parent_id */
+    const char *content; /* the user's text; NULL: only an answer to parent_id, or to the results */
+    const struct store_result *results; /* [n_results] of the calls of parent_id, an answer: a tool's message each */
+    int n_results;
     const int64_t *attachments; /* of the user's message, in this order; no two equal, all the user's own */
     int n_attachments;          /* at most STORE_MESSAGE_ATTACHMENTS */
     const char *title;   /* given to a conversation that has none; NULL: none */
     const char *model, *job_key, *parser; /* of the answer; job_key is unique */
 };
 struct store_posted {
-    int64_t user_message_id; /* 0 when content was NULL */
+    int64_t user_message_id; /* or the last result's; 0: neither was there */
     int64_t message_id;      /* the answer: status running, empty */
 };
 /* One transaction: the user's message, the answer's row, the conversation's leaf and time. On the disk when it
@@ -127,5 +135,18 @@ struct store_posted {
  * ERR_CONFLICT: the parent is still running. */
 bool store_message_post(struct store *s, const struct store_post *p, struct store_posted *out,
                         struct err *e);
+struct store_continue {
+    int64_t user_id, conversation_id, message_id;
+    const char *model, *job_key, *parser; /* as in store_post */
+    const int32_t *tokens; /* [n_tokens] that stand for the text so far in the prompt */
+    size_t n_tokens;
+};
+/* An answer that was stopped, cut or failed runs again, with its text. One transaction, on the disk when it returns.
+ * ERR_CONFLICT: it has ended by itself, it runs, or something follows it. */
+bool store_message_continue(struct store *s, const struct store_continue *c, struct err *e);
+/* The tokens that made the answer's text, in the arena; *tokens NULL: they are not known (another program wrote the row, or a
+ * recorder died). */
+bool store_message_tokens(struct store *s, struct arena *a, int64_t user_id, int64_t id, const int32_t **tokens,
+                          size_t *n, struct err *e);
 /* A running answer whose job never began ends as `error` with this text; one that has ended is left alone. */
 bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text, struct err *e);

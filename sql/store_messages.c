@@ -33,7 +33,7 @@ static int index_of(const char *name, const char *const *names, int n)
 /* Columns of every query that gives a whole message. */
 enum column {
     C_ID, C_CONVERSATION, C_PARENT, C_ROLE, C_STATUS, C_CONTENT, C_REASONING, C_CALLS, C_ERROR,
-    C_MODEL, C_JOB_KEY, C_PARSER, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION, C_CREATED, C_FINISHED, C_ATTACHMENTS
+    C_MODEL, C_JOB_KEY, C_PARSER, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION, C_CREATED, C_FINISHED, C_ATTACHMENTS, C_CALL_ID
 };
 
 static void borrow(sqlite3_stmt *q, struct store_message *m)
@@ -59,6 +59,7 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .created_at = sqlite3_column_int64(q, C_CREATED),
         .finished_at = sqlite3_column_int64(q, C_FINISHED),
         .attachments = column_text(q, C_ATTACHMENTS),
+        .tool_call_id = column_optional(q, C_CALL_ID),
     };
 }
 
@@ -72,7 +73,8 @@ static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, stru
            column_copy(q, C_JOB_KEY, a, &m->job_key, e) &&
            column_copy(q, C_PARSER, a, &m->parser, e) &&
            column_copy(q, C_TIMINGS, a, &m->timings, e) &&
-           column_copy(q, C_ATTACHMENTS, a, &m->attachments, e);
+           column_copy(q, C_ATTACHMENTS, a, &m->attachments, e) &&
+           column_copy(q, C_CALL_ID, a, &m->tool_call_id, e);
 }
 
 bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
@@ -155,11 +157,20 @@ bool store_message_running(struct store *s, int64_t user_id, int64_t conversatio
     return each(s, q, fn, context, e);
 }
 
-/* A user's message follows anything but a user's message, or begins a new root; an answer follows a user's. */
+/* A user's message follows anything but a user's message, or begins a new root; results follow an answer; an answer follows a
+ * user's message or a result. */
+static bool roles_fit(const struct store_post *p, const char *parent, struct err *e)
+{
+    const bool user = !strcmp(parent, "user"), tool = !strcmp(parent, "tool");
+    if (p->content ? user : p->n_results && (user || tool))
+        return err_field(e, ERR_INPUT, "parent_id", "must be an answer");
+    return p->content || p->n_results || user || tool || err_field(e, ERR_INPUT, "parent_id", "must be a user's message");
+}
+
 static bool parent_fits(struct store *s, const struct store_post *p, struct err *e)
 {
     if (!p->parent_id)
-        return p->content || err_field(e, ERR_INPUT, "parent_id", "an answer needs a message to answer");
+        return (p->content && !p->n_results) || err_field(e, ERR_INPUT, "parent_id", "an answer needs a message to answer");
     sqlite3_stmt *q = query(s, QUERY_MESSAGE_PARENT, e);
     if (!q)
         return false;
@@ -172,10 +183,8 @@ static bool parent_fits(struct store *s, const struct store_post *p, struct err 
         err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
     else if (rc == 1 && !strcmp(column_text(q, 1), "running"))
         err_set(e, ERR_CONFLICT, "the answer before is still being written");
-    else if (rc == 1 && !strcmp(column_text(q, 0), "user") != !p->content)
-        err_field(e, ERR_INPUT, "parent_id", p->content ? "must be an answer" : "must be a user's message");
     else
-        ok = rc == 1;
+        ok = rc == 1 && roles_fit(p, column_text(q, 0), e);
     query_end(q);
     return ok;
 }
@@ -210,6 +219,22 @@ static bool insert_user_message(struct store *s, const struct store_post *p, int
            attachments_bind(s, p->user_id, out->user_message_id, p->attachments, p->n_attachments, e);
 }
 
+static bool insert_results(struct store *s, const struct store_post *p, int64_t now, struct store_posted *out, struct err *e)
+{
+    int64_t parent = p->parent_id;
+    for (int i = 0; i < p->n_results; i++) {
+        sqlite3_stmt *q = query(s, QUERY_MESSAGE_ADD_RESULT, e);
+        if (q) {
+            bind_text(q, ":content", p->results[i].content);
+            bind_text(q, ":tool_call_id", p->results[i].tool_call_id);
+        }
+        if (!insert(s, q, p, parent, now, &out->user_message_id, e) || !search_add(s, out->user_message_id, e))
+            return false;
+        parent = out->user_message_id;
+    }
+    return true;
+}
+
 static bool insert_answer(struct store *s, const struct store_post *p, int64_t now,
                           struct store_posted *out, struct err *e)
 {
@@ -219,7 +244,7 @@ static bool insert_answer(struct store *s, const struct store_post *p, int64_t n
         bind_text(q, ":job_key", p->job_key);
         bind_text(q, ":parser", p->parser);
     }
-    const int64_t parent = p->content ? out->user_message_id : p->parent_id;
+    const int64_t parent = p->content || p->n_results ? out->user_message_id : p->parent_id;
     return insert(s, q, p, parent, now, &out->message_id, e);
 }
 
@@ -227,7 +252,7 @@ static bool post(struct store *s, const struct store_post *p, struct store_poste
 {
     const int64_t now = clock_wall_ms();
     if (!parent_fits(s, p, e) || (p->content && !insert_user_message(s, p, now, out, e)) ||
-        !insert_answer(s, p, now, out, e))
+        !insert_results(s, p, now, out, e) || !insert_answer(s, p, now, out, e))
         return false;
     sqlite3_stmt *q = query(s, QUERY_CONVERSATION_POSTED, e);
     if (!q)

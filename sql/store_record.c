@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/continue_row.h"
 #include "sql/search_row.h"
 #include "sql/server_row.h"
 #include "sql/store_attachments.h"
@@ -71,7 +72,7 @@ bool store_record_write(struct store *s, const struct store_answer *a, bool *gon
         *gone = ok && !changed;
     /* Searched from now on; while it grew the index stayed as it was. */
     if (ok && changed && a->status != MESSAGE_RUNNING)
-        ok = search_add(s, a->id, e);
+        ok = search_add(s, a->id, e) && unfinished_settle(s, a, e);
     /* In the same transaction, and only with the change from running: no answer is counted twice. */
     if (ok && changed && a->has_usage && a->count_for && a->status != MESSAGE_RUNNING)
         ok = add_usage(s, &(struct store_usage){.user_id = a->count_for,

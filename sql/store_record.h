@@ -11,7 +11,7 @@
 struct store_running {
     int64_t id, conversation_id, user_id;
     const char *job_key, *parser; /* valid in the callback */
-    int64_t created_at;
+    int64_t created_at; /* of its job: later than the row's own when it was gone on with */
     size_t written; /* bytes of content, reasoning and tool_calls in the row */
     bool removed;   /* its conversation was deleted: stop it, then finish the row */
 };
@@ -26,6 +26,8 @@ struct store_answer { /* the row's whole new state, not an addition */
     int64_t count_for;              /* finished with usage: the user whose counters grow with the row; 0: nobody's */
     const char *content, *reasoning;
     size_t content_len, reasoning_len;
+    const int32_t *tokens;          /* those of this job, when it has ended; NULL: not known */
+    size_t n_tokens;
     const char *tool_calls;         /* JSON array or NULL */
     const char *error, *timings;    /* or NULL */
     bool has_usage;

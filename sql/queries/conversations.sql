@@ -96,7 +96,7 @@ SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reas
        m.completion_tokens, m.created_at, m.finished_at,
        (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
                                             'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
@@ -106,7 +106,7 @@ SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reas
        m.completion_tokens, m.created_at, m.finished_at,
        (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
                                             'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL AND m.id > :after
 ORDER BY m.id LIMIT :limit;
@@ -117,7 +117,7 @@ SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reas
        m.completion_tokens, m.created_at, m.finished_at,
        (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
                                             'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
   AND m.status = 'running'
@@ -138,7 +138,7 @@ SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reas
        m.completion_tokens, m.created_at, m.finished_at,
        (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
                                             'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
 FROM branch b JOIN messages m ON m.id = b.id
 ORDER BY m.id;
 
@@ -149,6 +149,12 @@ WHERE m.id = :id AND c.id = :conversation_id AND c.user_id = :user_id AND c.dele
 -- name: message_add_user
 INSERT INTO messages (conversation_id, parent_id, role, status, content, created_at, finished_at)
 SELECT c.id, :parent_id, 'user', 'done', :content, :now, :now FROM conversations c
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
+RETURNING id;
+
+-- name: message_add_result
+INSERT INTO messages (conversation_id, parent_id, role, status, content, tool_call_id, created_at, finished_at)
+SELECT c.id, :parent_id, 'tool', 'done', :content, :tool_call_id, :now, :now FROM conversations c
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
 
@@ -177,3 +183,41 @@ SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL AND c.id > :after
 ORDER BY c.id LIMIT :limit;
+
+-- The tokens that made an answer's text; nothing when the row's text is no longer theirs.
+-- name: unfinished_get
+SELECT f.tokens FROM unfinished f JOIN messages m ON m.id = f.message_id JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL
+  AND f.text_bytes = length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
+                     + coalesce(length(CAST(m.tool_calls AS BLOB)), 0);
+
+-- name: unfinished_begin
+INSERT OR REPLACE INTO unfinished (message_id, tokens, text_bytes)
+SELECT m.id, :tokens, length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
+                      + coalesce(length(CAST(m.tool_calls AS BLOB)), 0)
+FROM messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- The last message of its branch only: what follows was written after the text as it is.
+-- name: message_continue
+UPDATE messages
+SET status = 'running', model = :model, job_key = :job_key, parser = :parser, error = NULL, timings = NULL,
+    prompt_tokens = NULL, cached_tokens = NULL, completion_tokens = NULL, finished_at = NULL
+WHERE id = :id AND role = 'assistant' AND status IN ('stopped', 'length', 'error')
+  AND conversation_id = (SELECT id FROM conversations
+                         WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM messages k WHERE k.conversation_id = :conversation_id AND k.parent_id = :id);
+
+-- name: own_title
+INSERT OR IGNORE INTO own_titles (conversation_id)
+SELECT id FROM conversations WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
+
+-- A title made by the model takes the place of the one that it was made from, and of no other.
+-- name: conversation_retitle
+UPDATE conversations SET title = :title
+WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL AND title = :old
+  AND NOT EXISTS (SELECT 1 FROM own_titles WHERE conversation_id = :id);
+
+-- name: own_title_get
+SELECT t.conversation_id FROM own_titles t JOIN conversations c ON c.id = t.conversation_id
+WHERE c.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;

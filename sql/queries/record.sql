@@ -1,7 +1,7 @@
 -- The recorder's: it serves all users, so these carry no user.
 
 -- name: running_list
-SELECT m.id, m.conversation_id, c.user_id, m.job_key, m.parser, m.created_at,
+SELECT m.id, m.conversation_id, c.user_id, m.job_key, m.parser, coalesce(json_extract(m.parser, '$.began_at'), m.created_at),
        length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
            + coalesce(length(CAST(m.tool_calls AS BLOB)), 0),
        c.deleted_at IS NOT NULL
@@ -19,6 +19,18 @@ SET status = :status,
     cached_tokens = :cached_tokens, completion_tokens = :completion_tokens,
     finished_at = CASE WHEN :status = 'running' THEN NULL ELSE :now END
 WHERE id = :id AND status = 'running';
+
+-- An answer that ended early: its new tokens, after those that it was begun with.
+-- name: unfinished_keep
+INSERT INTO unfinished (message_id, tokens, text_bytes)
+SELECT m.id, :tokens, length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
+                      + coalesce(length(CAST(m.tool_calls AS BLOB)), 0)
+FROM messages m WHERE m.id = :id
+ON CONFLICT (message_id) DO UPDATE
+SET tokens = CAST(unfinished.tokens || excluded.tokens AS BLOB), text_bytes = excluded.text_bytes;
+
+-- name: unfinished_drop
+DELETE FROM unfinished WHERE message_id = :id;
 
 -- Children have greater ids than their parents: from the top down no foreign key is hurt.
 -- name: clear_messages

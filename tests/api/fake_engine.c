@@ -186,7 +186,7 @@ static void answer(struct fake *f)
         }
         detokenizer_push(&d, ids.at[n], &piece);
         fill_token(&token, ids.at[n], f->job.top_logprobs > 0 ? f->job.top_logprobs : 0);
-        send_event(f, &(struct engine_event){.type = ENGINE_TOKENS, .tokens = &token, .n_tokens = 1,
+        send_event(f, &(struct engine_event){.type = ENGINE_TOKENS, .tokens = &token, .n_tokens = 1, .decode_ms = clock_ms() - began,
                                              .text = piece.data ? piece.data : "", .text_len = piece.len});
         buf_clear(&piece);
         cancelled = f->token_ms && rest(f, f->token_ms);

@@ -110,6 +110,8 @@ static bool serves_everyone(int q)
     switch (q) {
     case QUERY_RUNNING_LIST: /* the recorder */
     case QUERY_RECORD_WRITE:
+    case QUERY_UNFINISHED_KEEP: /* with RECORD_WRITE */
+    case QUERY_UNFINISHED_DROP:
     case QUERY_CLEAR_MESSAGES:
     case QUERY_CLEAR_NEXT_CONVERSATION:
     case QUERY_CLEAR_CONVERSATION:
