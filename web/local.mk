@@ -1,11 +1,11 @@
-# The page: static files as they are, and three libraries that npm fetches at build time (web/package-lock.json
+# The page: static files as they are, and four libraries that npm fetches at build time (web/package-lock.json
 # pins them; nothing of them is in git).
 
 webdir = $(pkgdatadir)/web
 dist_web_DATA = %D%/index.html %D%/admin.html %D%/icon.svg
 webjsdir = $(webdir)/js
-dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js \
-	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown.js %D%/js/sidebar.js %D%/js/state.js %D%/js/theme.js \
+dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/blocks.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js \
+	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown-rules.js %D%/js/markdown.js %D%/js/math.js %D%/js/sidebar.js %D%/js/state.js %D%/js/theme.js \
 	%D%/js/thread.js
 webstringsdir = $(webdir)/strings
 dist_webstrings_DATA = %D%/strings/en.json %D%/strings/de.json
@@ -15,7 +15,7 @@ dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/stat
 webcssdir = $(webdir)/css
 dist_webcss_DATA = %D%/css/theme.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css %D%/css/admin.css
 webiconsdir = $(webdir)/icons
-dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/close.svg %D%/icons/copy.svg \
+dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/close.svg %D%/icons/copy.svg %D%/icons/done.svg \
 	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \
 	%D%/icons/language.svg %D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \
 	%D%/icons/right.svg %D%/icons/search.svg %D%/icons/stop.svg %D%/icons/theme.svg %D%/icons/trash.svg \
@@ -26,20 +26,33 @@ dist_webjs_DATA += %D%/js/block_window.js %D%/js/share_page.js
 dist_webcss_DATA += %D%/css/share.css
 
 webvendordir = $(webdir)/vendor
-web_vendor = %D%/vendor/markdown-it.min.js %D%/vendor/purify.es.mjs %D%/vendor/highlight.min.js
+web_vendor = %D%/vendor/markdown-it.min.js %D%/vendor/purify.min.js %D%/vendor/highlight.min.js
 nodist_webvendor_DATA = $(web_vendor)
+webkatexdir = $(webvendordir)/katex
+web_katex = %D%/vendor/katex/katex.min.js %D%/vendor/katex/katex.min.css
+nodist_webkatex_DATA = $(web_katex)
 EXTRA_DIST += %D%/package.json %D%/package-lock.json %D%/.npmrc
-CLEANFILES += $(web_vendor) %D%/vendor/stamp
+CLEANFILES += $(web_vendor) $(web_katex) %D%/vendor/katex/fonts/* %D%/vendor/stamp
 
-$(web_vendor): %D%/vendor/stamp
+$(web_vendor) $(web_katex): %D%/vendor/stamp
 %D%/vendor/stamp: %D%/package-lock.json
-	$(AM_V_GEN)rm -rf web/npm && $(MKDIR_P) web/npm web/vendor && \
+	$(AM_V_GEN)rm -rf web/npm web/vendor && $(MKDIR_P) web/npm web/vendor/katex/fonts && \
 	cp $(srcdir)/web/package.json $(srcdir)/web/package-lock.json $(srcdir)/web/.npmrc web/npm/ && \
-	(cd web/npm && npm ci --silent --no-progress) && \
-	cp web/npm/node_modules/markdown-it/dist/markdown-it.min.js \
-	   web/npm/node_modules/dompurify/dist/purify.es.mjs \
-	   web/npm/node_modules/@highlightjs/cdn-assets/es/highlight.min.js web/vendor/ && \
+	(cd web/npm && npm ci --silent --no-progress) && cd web/npm/node_modules && \
+	cp markdown-it/dist/markdown-it.min.js dompurify/dist/purify.min.js @highlightjs/cdn-assets/es/highlight.min.js ../../vendor/ && \
+	cp katex/dist/katex.min.js katex/dist/katex.min.css ../../vendor/katex/ && \
+	cp katex/dist/fonts/*.woff2 ../../vendor/katex/fonts/ && cd ../../.. && \
 	rm -rf web/npm && touch $@
+
+# the fonts' names are the package's own
+install-data-local: install-katex-fonts
+install-katex-fonts: %D%/vendor/stamp
+	$(MKDIR_P) "$(DESTDIR)$(webkatexdir)/fonts"
+	$(INSTALL_DATA) web/vendor/katex/fonts/*.woff2 "$(DESTDIR)$(webkatexdir)/fonts"
+uninstall-local: uninstall-katex-fonts
+uninstall-katex-fonts:
+	rm -rf "$(DESTDIR)$(webkatexdir)/fonts"
+.PHONY: install-katex-fonts uninstall-katex-fonts
 
 # the demo model is the default of `sluice up`
 demodir = $(pkgdatadir)/demo-model

@@ -95,31 +95,6 @@ test('everything can be done by keyboard', opts, async () => {
   await page.context().close();
 });
 
-test('an answer can neither run script nor load anything', opts, async () => {
-  const page = await house.page();
-  const vectors = ['<script>alert(1)</script>', '<img src=x onerror=alert(1)>', '[x](javascript:alert(1))', '![x](https://evil.example/x.png)',
-    '<svg onload=alert(1)>', '[a](data:text/html,<script>alert(1)</script>)', '<iframe src="https://evil.example">', '<a href="https://x.example" onclick="alert(1)">x</a>',
-    '[x](vbscript:msgbox)', '<style>*{display:none}</style>', '`<b>`', '<math><mtext><img src=x onerror=alert(1)>', '[j](JaVaScRiPt:alert(1))', '<https://ok.example>'];
-  const asked = [];
-  page.on('request', (r) => { if (!r.url().startsWith(house.server.url)) asked.push(r.url()); });
-  page.on('dialog', (d) => { asked.push(`dialog ${d.message()}`); d.dismiss(); });
-  const html = await page.evaluate(async (all) => {
-    const { loadMarkdown, MarkdownView } = await import('/js/markdown.js');
-    await loadMarkdown();
-    const root = document.createElement('div');
-    document.body.append(root);
-    const view = new MarkdownView(root);
-    for (const piece of all.join('\n\n').match(/[^]{1,7}/g)) view.append(piece);
-    view.finish();
-    await new Promise((wake) => setTimeout(wake, 300));
-    return [...root.querySelectorAll('*')].map((n) => [n.tagName, ...[...n.attributes].map((a) => `${a.name}=${a.value}`)].join(' '));
-  }, vectors);
-  assert.deepEqual(asked, []);
-  const bad = html.filter((n) => /^(SCRIPT|IMG|SVG|IFRAME|STYLE|MATH)\b| on\w+=|javascript:|data:|vbscript:/i.test(n));
-  assert.deepEqual(bad, []);
-  await page.context().close();
-});
-
 test('nothing failed in the page meanwhile', opts, () => {
   assert.deepEqual(house.problems, []);
 });

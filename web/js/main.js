@@ -61,7 +61,7 @@ function closeCurrent() {
 async function openConversation(id) {
   closeCurrent();
   try {
-    const conversation = await call("GET", `/api/conversations/${id}`);
+    const [conversation] = await Promise.all([call("GET", `/api/conversations/${id}`), loadMarkdown()]);
     conversation.messages = new Map(conversation.messages.map((m) => [m.id, m]));
     conversation.settings ||= {};
     if (location.hash !== `#/c/${id}`) return;
@@ -105,7 +105,7 @@ async function ensureConversation() {
 /** Sends; what was typed comes back into the box when the server did not take it. */
 async function post(body, typed) {
   try {
-    const conversation = await ensureConversation();
+    const [conversation] = await Promise.all([ensureConversation(), loadMarkdown()]);
     await ask(conversation, body);
     const fresh = !conversation.title;
     touchConversation(conversation, true);
@@ -252,7 +252,7 @@ async function start() {
   translatePage();
   initTheme();
   setSignedOutHandler(showLogin);
-  await loadMarkdown();
+  loadMarkdown();
   try { showApp(await call("GET", "/api/session")); } catch { showLogin(); }
   addEventListener("hashchange", route);
 }

@@ -1,152 +1,124 @@
-// Markdown to safe DOM. markdown-it parses (raw HTML off), DOMPurify checks what came out, highlight.js colours code.
-// While an answer streams, only its last block is parsed and rendered again: finished blocks stay untouched.
+// Markdown to safe DOM. markdown-it parses (raw HTML off), DOMPurify checks what it made of the inline parts, blocks.js
+// puts the blocks into the page. While an answer streams only its last block is parsed again, and only what changed in
+// it is drawn: finished blocks stay untouched.
 
-import { t } from "./i18n.js";
+import { settle, sync } from "./blocks.js";
+import { loadCleaner } from "./clean.js";
+import { useRules } from "./markdown-rules.js";
 
 let parser = null;
-let purify = null;
-let highlighter = null;
 let loading = null;
 
 /** Loads the libraries once; until then, and without them, text is shown as it is. */
 export function loadMarkdown() {
-  loading ??= Promise.all([
-    import("../vendor/markdown-it.min.js"),
-    import("../vendor/purify.es.mjs"),
-    import("../vendor/highlight.min.js"),
-  ]).then(([, dompurify, hljs]) => {
-    purify = dompurify.default;
-    highlighter = hljs.default;
+  loading ??= Promise.all([import("../vendor/markdown-it.min.js"), loadCleaner()]).then(() => {
     parser = globalThis.markdownit({ html: false, linkify: true, breaks: false, typographer: false });
-    parser.validateLink = (url) => /^(https?:|mailto:|#)/i.test(url.trim());
-    parser.renderer.rules.image = (tokens, i) => { // an answer never loads anything from elsewhere
-      const token = tokens[i];
-      return `<a href="${parser.utils.escapeHtml(token.attrGet("src") || "")}">${parser.utils.escapeHtml(token.content || t("code.image"))}</a>`;
-    };
-    purify.addHook("afterSanitizeAttributes", (node) => {
-      if (node.tagName === "A" && node.hasAttribute("href")) {
-        node.setAttribute("target", "_blank");
-        node.setAttribute("rel", "noopener noreferrer nofollow");
-      }
-    });
+    useRules(parser);
   }).catch(() => { loading = null; });
   return loading;
 }
 
-const ALLOWED = {
-  ALLOWED_TAGS: ["p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a",
-    "h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"],
-  ALLOWED_ATTR: ["href", "start", "class", "align", "target", "rel"],
-  ALLOW_DATA_ATTR: false,
-  RETURN_DOM_FRAGMENT: true,
-};
+const TAGS = { bullet_list_open: "ul", ordered_list_open: "ol", list_item_open: "li", blockquote_open: "blockquote",
+  table_open: "table", thead_open: "thead", tbody_open: "tbody", tr_open: "tr" };
 
-function toFragment(text) {
-  if (!parser) {
-    const fragment = document.createDocumentFragment();
-    const p = document.createElement("p");
-    p.style.whiteSpace = "pre-wrap";
-    p.textContent = text;
-    fragment.append(p);
-    return fragment;
-  }
-  return purify.sanitize(parser.render(text), ALLOWED);
+function attributes(token) {
+  const out = {};
+  if (token.attrGet("start")) out.start = token.attrGet("start");
+  const align = /text-align:(\w+)/.exec(token.attrGet("style") || "")?.[1];
+  if (token.meta?.task) out.class = "task-item";
+  if (align) out.class = `align-${align}`;
+  return out;
 }
 
-/** Where the last top-level block begins, as an offset into text. */
-function lastBlockStart(text) {
-  const tokens = parser.parse(text, {});
+/** Tokens to a tree of {kind, tag, attrs, html | children | text, key}; equal keys mean equal looks. */
+function blocksOf(tokens, from, to, env) {
+  const blocks = [];
+  for (let i = from; i < to;) {
+    const token = tokens[i];
+    let end = i + 1;
+    if (token.nesting === 1) while (tokens[end++].level !== token.level);
+    let block = null;
+    if (token.type in TAGS) {
+      const children = blocksOf(tokens, i + 1, end - 1, env);
+      block = { kind: "box", tag: TAGS[token.type], attrs: attributes(token), children, html: children.map((c) => c.key).join("\n") };
+    } else if (token.type === "fence" || token.type === "code_block") {
+      block = { kind: "code", tag: "pre", attrs: {}, info: token.info.trim().split(/\s/)[0].slice(0, 30), html: token.content };
+      block.attrs.info = block.info;
+    } else if (token.type === "math_block") {
+      block = { kind: "math", tag: "math", attrs: { open: !token.meta.closed }, html: token.content };
+    } else if (token.type === "hr") {
+      block = { kind: "text", tag: "hr", attrs: {}, html: "" };
+    } else if (token.nesting === 1) { // paragraph, heading, cell: one inline token within
+      block = { kind: "text", tag: token.hidden ? "div" : token.tag, attrs: token.hidden ? { class: "tight" } : attributes(token),
+        html: parser.renderer.render(tokens.slice(i + 1, end - 1), parser.options, env) };
+    }
+    if (block) {
+      block.key = `<${block.tag} ${Object.entries(block.attrs).join(" ")}>${block.html}`;
+      blocks.push(block);
+    }
+    i = end;
+  }
+  return blocks;
+}
+
+function parse(text, streaming) {
+  const env = { streaming };
+  const tokens = parser.parse(text, env);
   let line = 0;
   for (const token of tokens) if (token.level === 0 && token.map && token.nesting >= 0) line = token.map[0];
-  let at = 0;
+  let at = 0; // where the last top-level block begins
   for (let i = 0; i < line; i++) at = text.indexOf("\n", at) + 1;
-  return at;
-}
-
-function decorateCode(root, final) {
-  for (const code of root.querySelectorAll("pre > code")) {
-    const language = /language-([\w+#-]+)/.exec(code.className)?.[1] || "";
-    if (final && language && highlighter?.getLanguage(language) && code.textContent.length < 100000) {
-      code.classList.add("hljs");
-      const coloured = highlighter.highlight(code.textContent, { language, ignoreIllegals: true }).value;
-      code.replaceChildren(purify.sanitize(coloured, { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true }));
-    }
-    const pre = code.parentElement;
-    const box = document.createElement("div");
-    box.className = "code";
-    const head = document.createElement("div");
-    head.className = "code-head";
-    const name = document.createElement("span");
-    name.textContent = language || t("code.text");
-    const buttons = document.createElement("span");
-    for (const [label, what] of [[t("code.wrap"), "wrap"], [t("code.copy"), "copy"]]) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.code = what;
-      button.textContent = label;
-      buttons.append(button);
-    }
-    head.append(name, buttons);
-    pre.tabIndex = 0;
-    pre.replaceWith(box);
-    box.append(head, pre);
-  }
+  return { blocks: blocksOf(tokens, 0, tokens.length, env), lastAt: at };
 }
 
 /** One growing Markdown text inside `root`. */
 export class MarkdownView {
   constructor(root) {
     this.root = root;
+    this.forget();
+  }
+
+  forget() {
     this.text = "";
-    this.stable = 0; // characters before it are rendered for good
-    this.tail = null; // the element that holds the rest
+    this.stable = 0; // characters before it are drawn for good
+    this.settled = 0; // so are that many blocks
+    this.shown = [];
+    this.plain = false; // shown without the libraries
+    this.root.replaceChildren();
   }
 
   append(text) {
-    this.text += text;
-    this.draw(false);
+    const whole = this.text + text;
+    if (this.plain && parser) this.forget();
+    this.text = whole;
+    if (!parser) { this.drawPlain(); return; }
+    const { blocks, lastAt } = parse(this.text.slice(this.stable), true);
+    const done = this.shown.slice(0, this.settled);
+    this.shown = done.concat(sync(this.root, this.shown.slice(this.settled), blocks, done.at(-1)?.element));
+    if (lastAt > 0) {
+      this.stable += lastAt;
+      this.settled = this.shown.length - 1;
+      settle(this.shown.slice(done.length, this.settled));
+    }
   }
 
-  /** The whole text at its end: rendered in one piece, with colours. */
+  /** The whole text at its end, parsed in one piece (a link may be defined below its use); what looks the same stays. */
   finish(text = this.text) {
+    if (!text || this.plain || !text.startsWith(this.text)) this.forget();
     this.text = text;
+    if (!text) return;
+    if (!parser) { this.drawPlain(); return; }
+    this.shown = sync(this.root, this.shown, parse(text, false).blocks);
     this.stable = 0;
-    this.root.replaceChildren();
-    this.tail = null;
-    if (text) this.draw(true);
+    this.settled = 0;
+    settle(this.shown);
   }
 
-  draw(final) {
-    let rest = this.text.slice(this.stable);
-    if (!final && parser) {
-      const start = lastBlockStart(rest);
-      if (start > 0) {
-        this.place(rest.slice(0, start), true);
-        this.tail = null;
-        this.stable += start;
-        rest = rest.slice(start);
-      }
-    }
-    this.place(rest, final);
+  drawPlain() {
+    const p = document.createElement("p");
+    p.className = "plain";
+    p.textContent = this.text;
+    this.root.replaceChildren(p);
+    this.plain = true;
   }
-
-  place(text, final) {
-    if (!this.tail) {
-      this.tail = document.createElement("div");
-      this.root.append(this.tail);
-    }
-    const fragment = toFragment(text);
-    decorateCode(fragment, final);
-    this.tail.replaceChildren(fragment);
-  }
-}
-
-/** Copy and wrap buttons of code boxes, for a whole container. */
-export function handleCodeClick(event, copy) {
-  const button = event.target.closest("button[data-code]");
-  if (!button) return false;
-  const box = button.closest(".code");
-  if (button.dataset.code === "wrap") box.classList.toggle("wrap");
-  else copy(box.querySelector("code").textContent);
-  return true;
 }

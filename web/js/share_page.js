@@ -1,9 +1,10 @@
 // The page behind a read-only link, /s/TOKEN: one branch of a chat, without account, menu or anything that writes.
 
 import { BlockWindow } from "./block_window.js";
+import { handleCodeClick } from "./code.js";
 import { copyText, el, $ } from "./dom.js";
 import { date, t, translatePage } from "./i18n.js";
-import { handleCodeClick, loadMarkdown, MarkdownView } from "./markdown.js";
+import { loadMarkdown, MarkdownView } from "./markdown.js";
 import { initTheme } from "./theme.js";
 
 function reasoning(message) {

@@ -1,10 +1,11 @@
 // The open conversation: its messages in order, drawn once and then updated in place.
 
 import { BlockWindow } from "./block_window.js";
+import { handleCodeClick } from "./code.js";
 import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
 import { rate, seconds } from "./format.js";
 import { t } from "./i18n.js";
-import { handleCodeClick, MarkdownView } from "./markdown.js";
+import { MarkdownView } from "./markdown.js";
 import { branch, emit, on, siblings, state } from "./state.js";
 
 const views = new Map(); // message id -> {root, answer, reasoning, pending, ...}
@@ -67,7 +68,7 @@ function drawVersions(root, message) {
 function startEdit(root, message) {
   const bubble = root.querySelector(".bubble");
   const actions = root.querySelector(".actions");
-  const text = el("textarea", { value: message.content, ariaLabel: t("thread.editedMessage") });
+  const text = el("textarea", { value: message.content, dir: "auto", ariaLabel: t("thread.editedMessage") });
   const end = () => { form.remove(); bubble.hidden = actions.hidden = false; };
   const form = el("form", { class: "edit", on: { submit: (event) => {
     event.preventDefault();

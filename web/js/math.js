@@ -1,0 +1,54 @@
+// Formulas by KaTeX, which comes with the first one. Until it is there, and where it gives up, the source is shown.
+// KaTeX builds its elements itself (no HTML is parsed); `trust` is off, so no formula has links, pictures or classes.
+
+const LONGEST = 4000; // characters of one formula
+const KEPT = 300;
+const OPTIONS = { trust: false, throwOnError: true, strict: "ignore", maxSize: 20, maxExpand: 500, output: "htmlAndMathml" };
+const made = new Map(); // source -> element, so that a growing paragraph is cheap
+let loading = null;
+let katex = null;
+
+function load() {
+  if (loading) return loading;
+  const style = document.createElement("link");
+  style.rel = "stylesheet";
+  style.href = new URL("../vendor/katex/katex.min.css", import.meta.url);
+  const styled = new Promise((done) => { style.onload = style.onerror = done; });
+  document.head.append(style);
+  loading = Promise.all([import("../vendor/katex/katex.min.js"), styled]).then(() => { katex = globalThis.katex; }).catch(() => {});
+  return loading;
+}
+
+function build(tex, display) {
+  const key = `${display ? "$$" : "$"}${tex}`;
+  if (!made.has(key)) {
+    if (made.size >= KEPT) made.delete(made.keys().next().value);
+    const box = document.createElement("span");
+    try {
+      katex.render(tex, box, { ...OPTIONS, displayMode: display });
+    } catch {
+      box.replaceChildren();
+    }
+    if (box.querySelector("a, img, script, iframe, object, embed, form")) box.replaceChildren(); // it never has these
+    made.set(key, box.firstChild);
+  }
+  return made.get(key)?.cloneNode(true);
+}
+
+/** Shows the formula `tex` in `element`. open: its end has not arrived yet. */
+export function typeset(element, tex, { display = false, open = false } = {}) {
+  element.className = display ? "math display" : "math";
+  element.dir = "ltr";
+  const drawn = !open && katex && tex.length <= LONGEST ? build(tex, display) : null;
+  if (drawn) {
+    element.classList.add("drawn");
+    element.replaceChildren(drawn);
+    return;
+  }
+  element.textContent = tex;
+  if (!open && !katex) load().then(() => { if (katex && element.textContent === tex) typeset(element, tex, { display }); });
+}
+
+export function typesetWithin(root) {
+  for (const element of root.querySelectorAll(".math")) typeset(element, element.textContent);
+}
