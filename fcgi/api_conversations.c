@@ -55,8 +55,7 @@ bool conversation_send(struct request *r, int status, int64_t id, struct err *e)
     return true;
 }
 
-/* A boolean that may be absent. */
-static bool read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e)
+bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e)
 {
     bool yes = false;
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(body, name);
@@ -71,8 +70,8 @@ static bool read_which(const cJSON *body, const char *name, enum store_which *ou
 static bool read_marks(struct request *r, const cJSON *body, struct store_conversation_change *c, struct err *e)
 {
     const cJSON *tags = cJSON_GetObjectItemCaseSensitive(body, "tags");
-    if (!read_which(body, "pinned", &c->pinned, e) || !read_which(body, "archived", &c->archived, e) ||
-        !read_which(body, "trashed", &c->trashed, e))
+    if (!conversation_read_which(body, "pinned", &c->pinned, e) || !conversation_read_which(body, "archived", &c->archived, e) ||
+        !conversation_read_which(body, "trashed", &c->trashed, e))
         return false;
     if (!tags || cJSON_IsNull(tags))
         return true;
@@ -133,15 +132,17 @@ static bool put_message(void *context, const struct store_message *m)
 
 static bool read_conversation(struct request *r, struct err *e)
 {
-    int64_t id;
+    int64_t id, texts = 0;
     struct store_conversation c;
     struct buf out = {.limit = MAX_REPLY};
-    if (!conversation_path_id(r, &id, e) || !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
+    if (!conversation_path_id(r, &id, e) || !request_query_int(r, "texts", 1, CONVERSATION_TEXTS_MAX, &texts, e) ||
+        !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
         return false;
     conversation_json(&out, &c);
     put_details(&out, &c);
     buf_puts(&out, ",\"messages\":[");
-    bool ok = store_message_list(r->store, r->who.user_id, id, 0, 0, put_message, &out, e);
+    bool ok = texts ? conversation_put_end(r, &c, (int)texts, &out, e)
+                    : store_message_list(r->store, r->who.user_id, id, 0, 0, put_message, &out, e);
     buf_puts(&out, "]}");
     if (ok)
         reply_json_buf(r, 200, &out);
@@ -215,7 +216,7 @@ const struct route api_conversations_routes[] = {
     {HTTP_POST, "/api/conversations", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, make_conversation, SCOPE_HISTORY,
      {.summary = "Begin a conversation", .body = "ConversationRequest", .reply = "Conversation", .statuses = "201"}},
     {HTTP_GET, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, 0, read_conversation, SCOPE_HISTORY,
-     {.summary = "A conversation with its messages", .reply = "Conversation", .statuses = "200"}},
+     {.summary = "A conversation with its messages", .query = "ConversationTexts", .reply = "Conversation", .statuses = "200"}},
     {HTTP_PATCH, "/api/conversations/{id}", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, change_conversation, SCOPE_HISTORY,
      {.summary = "Change title, settings, the branch shown, pin, archive, trash or tags", .body = "ConversationChange", .reply = "Conversation",
       .statuses = "200"}},
@@ -228,6 +229,14 @@ const struct route api_conversations_routes[] = {
     {HTTP_POST, "/api/conversations/{id}/fork", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, conversation_fork, SCOPE_HISTORY,
      {.summary = "A new conversation that begins with a message and all above it", .body = "ForkRequest",
       .reply = "Conversation", .statuses = "201 409"}},
+    {HTTP_GET, "/api/conversations/{id}/texts", ROUTE_USER, POOL_SHORT, 0, conversation_texts, SCOPE_HISTORY,
+     {.summary = "Messages of a conversation, in pieces", .query = "TextsQuery", .reply = "MessagePage", .statuses = "200"}},
+    {HTTP_POST, "/api/conversations/bulk", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, conversation_bulk, SCOPE_HISTORY,
+     {.summary = "Change or delete many conversations at once", .body = "BulkRequest", .reply = "BulkReply", .statuses = "200"}},
+    {HTTP_GET, "/api/tags", ROUTE_USER, POOL_SHORT, 0, conversation_tags, SCOPE_HISTORY,
+     {.summary = "List the own tags", .reply = "TagList", .statuses = "200"}},
+    {HTTP_DELETE, "/api/trash", ROUTE_USER, POOL_SHORT, 0, conversation_empty_trash, SCOPE_HISTORY,
+     {.summary = "Delete what is in the trash, for good", .reply = "TrashReply", .statuses = "200"}},
     {HTTP_GET, "/api/defaults", ROUTE_USER, POOL_SHORT, 0, conversation_defaults, SCOPE_HISTORY,
      {.summary = "Settings with which new conversations begin", .reply = "ConversationSettings", .statuses = "200"}},
     {HTTP_PATCH, "/api/defaults", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, conversation_change_defaults, SCOPE_HISTORY,

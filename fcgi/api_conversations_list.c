@@ -33,7 +33,7 @@ struct listing {
     struct buf out;
     const char *text; /* what is searched, or NULL */
     int n, limit;
-    int64_t last_updated, last_id;
+    int64_t first_updated, first_id, last_updated, last_id;
     bool more;
 };
 
@@ -76,8 +76,12 @@ static bool list_one(void *context, const struct store_conversation *c)
         l->more = true;
         return false;
     }
-    if (l->n++)
+    if (l->n++) {
         buf_putc(&l->out, ',');
+    } else {
+        l->first_updated = c->updated_at;
+        l->first_id = c->id;
+    }
     conversation_json(&l->out, c);
     if (l->text)
         put_match(&l->out, c, l->text);
@@ -87,19 +91,20 @@ static bool list_one(void *context, const struct store_conversation *c)
     return true;
 }
 
-/* "UPDATED-ID" of the last row of the page before. */
-static bool read_cursor(const char *text, struct store_page *page, struct err *e)
+/* "UPDATED-ID" of a row. */
+static bool read_cursor(struct request *r, const char *name, int64_t *at, int64_t *id, struct err *e)
 {
+    const char *text = request_query(r, name);
     char updated[24];
     const char *dash = text ? strchr(text, '-') : NULL;
     if (!text)
         return true;
     if (dash && (size_t)(dash - text) < sizeof updated) {
         snprintf(updated, sizeof updated, "%.*s", (int)(dash - text), text);
-        if (conversation_read_id(updated, &page->before_updated) && conversation_read_id(dash + 1, &page->before_id))
+        if (conversation_read_id(updated, at) && conversation_read_id(dash + 1, id))
             return true;
     }
-    return err_field(e, ERR_INPUT, "before", "is not a `next` of an earlier page");
+    return err_field(e, ERR_INPUT, name, "is not a `next` or `prev` of another page");
 }
 
 /* 1, 0 or any; left alone when absent. */
@@ -129,22 +134,32 @@ static bool read_filters(struct request *r, struct store_page *page, struct err 
     return true;
 }
 
+static void put_cursor(struct buf *out, const char *name, bool any, int64_t updated, int64_t id)
+{
+    buf_puts(out, name);
+    if (any)
+        buf_printf(out, "\"%lld-%lld\"", (long long)updated, (long long)id);
+    else
+        buf_puts(out, "null");
+}
+
 bool conversation_list(struct request *r, struct err *e)
 {
     int64_t limit = PAGE_DEFAULT;
     struct store_page page = {.text = request_query(r, "q")};
     if (!request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
-        !read_cursor(request_query(r, "before"), &page, e) || !read_filters(r, &page, e))
+        !read_cursor(r, "before", &page.before_updated, &page.before_id, e) ||
+        !read_cursor(r, "after", &page.after_updated, &page.after_id, e) || !read_filters(r, &page, e))
         return false;
     struct listing l = {.limit = (int)limit, .out = {.limit = MAX_REPLY},
                         .text = page.text && *page.text ? page.text : NULL};
-    page.limit = l.limit + 1;
+    page.limit = l.limit + (page.after_id ? 0 : 1);
     buf_puts(&l.out, "{\"items\":[");
     bool ok = store_conversation_list(r->store, r->who.user_id, &page, list_one, &l, e);
-    if (ok && l.more)
-        buf_printf(&l.out, "],\"next\":\"%lld-%lld\"}", (long long)l.last_updated, (long long)l.last_id);
-    else
-        buf_puts(&l.out, "],\"next\":null}");
+    /* What came is a page above another: there is more below it, and maybe above. */
+    put_cursor(&l.out, "],\"next\":", l.more || (page.after_id && l.n), l.last_updated, l.last_id);
+    put_cursor(&l.out, ",\"prev\":", page.after_id && l.n == l.limit, l.first_updated, l.first_id);
+    buf_putc(&l.out, '}');
     if (ok)
         reply_json_buf(r, 200, &l.out);
     buf_fini(&l.out);

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/base/buf.h"
 #include "fcgi/prompt.h"
+#include "sql/store_conversations.h"
 
 struct buf;
 struct request;
@@ -18,12 +19,18 @@ struct store_conversation;
 struct store_message;
 struct store_result;
 
+#define CONVERSATION_TEXTS_MAX 1000 /* messages that come with their texts at once */
+
 /* Route handlers of other files than the table's. */
 bool conversation_list(struct request *r, struct err *e);   /* GET /api/conversations */
 bool conversation_post(struct request *r, struct err *e);   /* POST /api/conversations/{id}/messages */
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
 bool conversation_fork(struct request *r, struct err *e);   /* POST /api/conversations/{id}/fork */
 bool conversation_cut(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
+bool conversation_bulk(struct request *r, struct err *e);   /* POST /api/conversations/bulk */
+bool conversation_empty_trash(struct request *r, struct err *e); /* DELETE /api/trash */
+bool conversation_tags(struct request *r, struct err *e);   /* GET /api/tags */
+bool conversation_texts(struct request *r, struct err *e);  /* GET /api/conversations/{id}/texts */
 bool conversation_defaults(struct request *r, struct err *e);        /* GET /api/defaults */
 bool conversation_change_defaults(struct request *r, struct err *e); /* PATCH /api/defaults */
 
@@ -31,6 +38,11 @@ bool conversation_change_defaults(struct request *r, struct err *e); /* PATCH /a
 bool conversation_send(struct request *r, int status, int64_t id, struct err *e);
 /* What every place says of a conversation; the object is left open. */
 void conversation_json(struct buf *out, const struct store_conversation *c);
+/* Adds the messages of a conversation: of the branch that is shown the last `texts` as they are, of all others only where
+ * they stand. */
+bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts, struct buf *out, struct err *e);
+/* A boolean of a body that may be absent or null: then *out stays. */
+bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e);
 /* Ids are decimal strings. False: not one. */
 bool conversation_read_id(const char *text, int64_t *id);
 /* The {id} of the path; ERR_NOTFOUND when it can't be one. */

@@ -4,7 +4,7 @@ SQL_QUERIES = \
 	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql %D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql
 SQL_MIGRATIONS = %D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql %D%/migrations/0006_attachments.sql
-SQL_QUERIES += %D%/queries/shares.sql
+SQL_QUERIES += %D%/queries/shares.sql %D%/queries/sorting.sql
 SQL_MIGRATIONS += %D%/migrations/0007_shares.sql
 SQL_QUERIES += %D%/queries/library.sql
 SQL_MIGRATIONS += %D%/migrations/0008_library.sql
@@ -17,8 +17,8 @@ libsluice_sql_a_SOURCES = \
 	%D%/store_conversations.c %D%/store_conversations.h %D%/store_messages.c \
 	%D%/store_search.c %D%/search_row.h %D%/store_tree.c %D%/store_tree.h \
 	%D%/store_responses.c %D%/store_responses.h %D%/store_attachments.c %D%/store_attachments.h %D%/attachment_files.c %D%/attachment_row.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h
-libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h
 libsluice_sql_a_SOURCES += %D%/store_continue.c %D%/continue_row.h %D%/store_library.c %D%/store_library.h
+libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(CJSON_LIBS)
 

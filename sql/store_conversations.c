@@ -9,9 +9,9 @@
 #include "engine/base/json.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
+#include "sql/tags_row.h"
 
 #define MAX_TERMS_BYTES 4096
-#define TAGS_BYTES 16384
 /* Columns of a search beyond those of every conversation. */
 #define C_MATCH_ID 13
 #define C_MATCH_TEXT 14
@@ -109,6 +109,8 @@ bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, i
 
 static sqlite3_stmt *list_query(struct store *s, const struct store_page *page, struct err *e)
 {
+    if (page->after_id)
+        return query(s, QUERY_CONVERSATION_LIST_ABOVE, e);
     if (!page->text || !*page->text)
         return query(s, QUERY_CONVERSATION_LIST, e);
     struct buf pattern = {.limit = MAX_TERMS_BYTES}, terms = {.limit = MAX_TERMS_BYTES};
@@ -142,20 +144,33 @@ static bool each(struct store *s, sqlite3_stmt *q, store_conversation_fn fn, voi
     return rc >= 0;
 }
 
+/* `to` is where a page before the first would end: no row has the id 0. */
+static void bind_place(sqlite3_stmt *q, const struct store_page *page)
+{
+    const bool first = !page->before_updated && !page->before_id;
+    const bool bounded = page->to && (first || page->to <= page->before_updated);
+    bind_int(q, ":before_updated", bounded ? page->to : first ? INT64_MAX : page->before_updated);
+    bind_int(q, ":before_id", bounded ? 0 : first ? INT64_MAX : page->before_id);
+}
+
 bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
                              store_conversation_fn fn, void *context, struct err *e)
 {
     if (page->limit < 1 || page->limit > STORE_PAGE_MAX)
         return err_field(e, ERR_INPUT, "limit", "must be 1 to %d", STORE_PAGE_MAX);
-    const bool first = !page->before_updated && !page->before_id;
+    if (page->after_id && (page->before_id || (page->text && *page->text)))
+        return err_field(e, ERR_INPUT, "after", "goes neither with `before` nor with `q`");
     sqlite3_stmt *q = list_query(s, page, e);
     if (!q)
         return false;
     bind_int(q, ":user_id", user_id);
-    /* `to` is where a page before the first would end: no row has the id 0. */
-    const bool bounded = page->to && (first || page->to <= page->before_updated);
-    bind_int(q, ":before_updated", bounded ? page->to : first ? INT64_MAX : page->before_updated);
-    bind_int(q, ":before_id", bounded ? 0 : first ? INT64_MAX : page->before_id);
+    if (page->after_id) {
+        bind_int(q, ":after_updated", page->after_updated);
+        bind_int(q, ":after_id", page->after_id);
+        bind_int(q, ":to", page->to ? page->to : INT64_MAX);
+    } else {
+        bind_place(q, page);
+    }
     bind_int(q, ":from", page->from);
     bind_text(q, ":tag", page->tag);
     bind_which(q, ":pinned", page->pinned);
@@ -190,34 +205,6 @@ static bool leaf_fits(struct store *s, int64_t user_id, int64_t id, int64_t leaf
     query_end(q);
     return rc == 1 || (rc == 0 && err_field(e, ERR_INPUT, "leaf_id",
                                             "is not a message of this conversation"));
-}
-
-static bool tag_fits(const cJSON *tag)
-{
-    const char *t = cJSON_GetStringValue(tag);
-    if (!t || !*t || strlen(t) > STORE_TAG_BYTES || *t == ' ' || t[strlen(t) - 1] == ' ')
-        return false;
-    for (; *t; t++)
-        if ((unsigned char)*t < 0x20 || *t == 0x7f)
-            return false;
-    return true;
-}
-
-/* NULL: *e. The caller owns the tree. */
-static cJSON *read_tags(const char *text, struct err *e)
-{
-    struct err why = {0};
-    const cJSON *tag;
-    cJSON *v = json_parse(text, strlen(text), &(struct json_limits){.max_bytes = TAGS_BYTES}, &why);
-    bool ok = cJSON_IsArray(v) && cJSON_GetArraySize(v) <= STORE_TAGS_MAX;
-    if (ok)
-        cJSON_ArrayForEach(tag, v) ok = ok && tag_fits(tag);
-    if (ok)
-        return v;
-    cJSON_Delete(v);
-    err_field(e, ERR_INPUT, "tags", "must be at most %d texts of 1 to %d bytes, without spaces around them",
-              STORE_TAGS_MAX, STORE_TAG_BYTES);
-    return NULL;
 }
 
 static bool set_tags(struct store *s, int64_t user_id, int64_t id, const cJSON *tags, struct err *e)
@@ -272,7 +259,7 @@ bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
                                const struct store_conversation_change *c, struct err *e)
 {
     cJSON *tags = NULL;
-    if (!check_texts(c->title, c->settings, e) || (c->tags && !(tags = read_tags(c->tags, e))))
+    if (!check_texts(c->title, c->settings, e) || (c->tags && !(tags = tags_read(c->tags, "tags", e))))
         return false;
     bool ok = write_begin(s, e) && write_end(s, change(s, user_id, id, c, tags, e), e);
     cJSON_Delete(tags);

@@ -68,6 +68,7 @@ enum store_which { WHICH_ANY, WHICH_YES, WHICH_NO };
 struct store_page {
     int limit;                        /* 1..STORE_PAGE_MAX */
     int64_t before_updated, before_id; /* the last row of the page before; both 0: the first page */
+    int64_t after_updated, after_id;   /* the first row of the page below: what comes right above it; not with `text` */
     const char *text; /* only those with it in the title or a finished message (ASCII case ignored); NULL: all */
     const char *tag;  /* ASCII case ignored; NULL: any */
     enum store_which pinned, archived;
@@ -106,6 +107,12 @@ bool store_message_list(struct store *s, int64_t user_id, int64_t conversation_i
 /* From the root down to `leaf_id`. */
 bool store_message_branch(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id,
                           store_message_fn fn, void *context, struct err *e);
+/* Only its last `limit` messages (below 0: all). */
+bool store_message_branch_end(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id, int limit,
+                              store_message_fn fn, void *context, struct err *e);
+/* Every message in order of the ids, with ids, role and status and without all else: cheap, however long the texts are. */
+bool store_message_places(struct store *s, int64_t user_id, int64_t conversation_id, store_message_fn fn, void *context,
+                          struct err *e);
 /* The answers of a conversation that are being written. */
 bool store_message_running(struct store *s, int64_t user_id, int64_t conversation_id,
                            store_message_fn fn, void *context, struct err *e);

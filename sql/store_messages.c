@@ -137,13 +137,46 @@ bool store_message_list(struct store *s, int64_t user_id, int64_t conversation_i
 bool store_message_branch(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id,
                           store_message_fn fn, void *context, struct err *e)
 {
+    return store_message_branch_end(s, user_id, conversation_id, leaf_id, -1, fn, context, e);
+}
+
+bool store_message_branch_end(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id, int limit,
+                              store_message_fn fn, void *context, struct err *e)
+{
     sqlite3_stmt *q = query(s, QUERY_MESSAGE_BRANCH, e);
     if (!q)
         return false;
     bind_int(q, ":user_id", user_id);
     bind_int(q, ":conversation_id", conversation_id);
     bind_int(q, ":leaf_id", leaf_id);
+    bind_int(q, ":limit", limit);
     return each(s, q, fn, context, e);
+}
+
+bool store_message_places(struct store *s, int64_t user_id, int64_t conversation_id, store_message_fn fn, void *context,
+                          struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_MESSAGE_PLACES, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":conversation_id", conversation_id);
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_message m = {
+            .id = sqlite3_column_int64(q, 0),
+            .conversation_id = conversation_id,
+            .parent_id = sqlite3_column_int64(q, 1),
+            .role = index_of(column_text(q, 2), role_names, ROLE__N),
+            .status = index_of(column_text(q, 3), status_names, MESSAGE__N),
+            .content = "",
+            .reasoning = "",
+        };
+        if (!fn(context, &m))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
 }
 
 bool store_message_running(struct store *s, int64_t user_id, int64_t conversation_id,

@@ -26,6 +26,24 @@ WHERE c.user_id = :user_id AND c.deleted_at IS NULL
 ORDER BY c.updated_at DESC, c.id DESC
 LIMIT :limit;
 
+-- The page above a row, which is turned round so that it too has the newest first.
+-- name: conversation_list_above
+SELECT * FROM (
+SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
+       c.pinned, c.archived, c.trashed_at, c.fork_of,
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+FROM conversations c
+WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+  AND (c.updated_at, c.id) > (:after_updated, :after_id) AND c.updated_at >= :from AND c.updated_at < :to
+  AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
+  AND (c.trashed_at IS NOT NULL) = :trashed
+  AND (:tag IS NULL OR EXISTS (SELECT 1 FROM conversation_tags t
+                               WHERE t.conversation_id = c.id AND t.tag = :tag))
+ORDER BY c.updated_at, c.id
+LIMIT :limit)
+ORDER BY updated_at DESC, id DESC;
+
 -- :pattern is made by the caller: %text% with %, _ and \ escaped; :terms too, the text's three-letter pieces for the
 -- index, or NULL when it has none: then the messages are read. What the index finds is compared as well. The newest
 -- message with the text comes along.
@@ -132,6 +150,7 @@ WITH RECURSIVE branch (id, parent_id) AS (
     UNION ALL
     SELECT p.id, p.parent_id FROM messages p JOIN branch b ON p.id = b.parent_id
     WHERE p.conversation_id = :conversation_id
+    LIMIT :limit
 )
 SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
        m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
@@ -140,6 +159,12 @@ SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reas
                                             'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
         FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
 FROM branch b JOIN messages m ON m.id = b.id
+ORDER BY m.id;
+
+-- Where each message stands and no text: status is the last column before the texts, so these are never read.
+-- name: message_places
+SELECT m.id, m.parent_id, m.role, m.status FROM conversations c JOIN messages m ON m.conversation_id = c.id
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 ORDER BY m.id;
 
 -- name: message_parent
