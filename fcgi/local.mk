@@ -28,6 +28,7 @@ libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cor
 libsluice_fcgi_a_SOURCES += %D%/server_settings.c %D%/server_settings.h %D%/server_defaults.c %D%/api_settings.c
 libsluice_fcgi_a_SOURCES += %D%/api_shares.c %D%/api_conversations_sorting.c %D%/api_conversations_long.c
 libsluice_fcgi_a_SOURCES += %D%/checks.c %D%/checks.h %D%/api_admin_checks.c %D%/api_admin_jobs.c
+libsluice_fcgi_a_SOURCES += %D%/history.c %D%/history.h %D%/history_sample.c %D%/history_sample.h %D%/api_history.c
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
 OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/models.json \
 	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \

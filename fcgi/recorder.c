@@ -19,6 +19,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "fcgi/history_sample.h"
 #include "fcgi/recorder_answer.h"
 #include "fcgi/state.h"
 #include "sql/store.h"
@@ -33,6 +34,7 @@
 #define CHECKPOINT_MS 2000.0
 #define TRUNCATE_MS 30000.0 /* without a running answer */
 #define CLEAR_MS 5000.0
+#define SAMPLE_MS 1000.0
 
 struct recorder {
     const struct recorder_params *p;
@@ -44,7 +46,9 @@ struct recorder {
     bool look_now, more_to_read, stopping;
     bool failing; /* the last write did not work */
     int next_folder; /* of the attachments' to sweep */
-    double next_look, retry_at, next_checkpoint, next_truncate, next_clear;
+    double next_look, retry_at, next_checkpoint, next_truncate, next_clear, next_sample;
+    struct history *history; /* NULL: none is kept */
+    struct history_source source;
 };
 
 /* ---- the table ---- */
@@ -190,6 +194,16 @@ static void keep_house(struct recorder *r, double now)
     }
 }
 
+static void note_history(struct recorder *r, double now)
+{
+    struct history_sample sample;
+    if (!r->history || now < r->next_sample)
+        return;
+    history_sample_take(&r->source, &sample);
+    history_add(r->history, &sample);
+    r->next_sample = now + SAMPLE_MS;
+}
+
 /* ---- the loop ---- */
 
 static int wait_ms(const struct recorder *r, double now)
@@ -201,6 +215,8 @@ static int wait_ms(const struct recorder *r, double now)
         until = r->next_checkpoint;
     if (r->next_clear < until)
         until = r->next_clear;
+    if (r->history && r->next_sample < until)
+        until = r->next_sample;
     for (int i = 0; i < r->n; i++) {
         const struct recorded *a = r->answers[i];
         double at = recorded_due(a);
@@ -258,6 +274,7 @@ static void loop(struct recorder *r)
         read_answers(r, now);
         tick(r, clock_ms());
         keep_house(r, clock_ms());
+        note_history(r, clock_ms());
         wait_for_work(r);
     }
     /* What was read is not to be read again; answers that go on are taken up by the next recorder. */
@@ -344,6 +361,18 @@ static void start_check(const char *db_path)
         log_warn("sqlite=%s: %s", store_sqlite_version(), store_sqlite_warning());
 }
 
+/* Charts without a past are no reason not to write answers. */
+static void open_history(struct recorder *r)
+{
+    struct err e = {0};
+    if (!r->p->history_path || !r->p->shared)
+        return;
+    r->source = (struct history_source){.status_path = r->status_path, .shared = r->p->shared};
+    r->history = history_open(r->p->history_path, &e);
+    if (!r->history)
+        log_warn("no history for the charts: %s", e.text);
+}
+
 static bool open_signals(struct recorder *r, struct err *e)
 {
     sigset_t mask;
@@ -369,6 +398,7 @@ int recorder_run(const struct recorder_params *p)
     if (ok) {
         start_check(p->db_path);
         listen_for_notifications(r);
+        open_history(r);
         loop(r);
     } else if (e.code != ERR_CANCELLED) {
         log_error("%s", e.text);
@@ -377,6 +407,7 @@ int recorder_run(const struct recorder_params *p)
     }
     while (r->n)
         forget(r, r->n - 1);
+    history_close(&r->history);
     store_close(&r->store);
     for (int i = 0; i < 3; i++) {
         int fd = i == 0 ? r->signal_fd : i == 1 ? r->notify_fd : r->lock_fd;

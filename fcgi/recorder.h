@@ -8,10 +8,14 @@
 #pragma once
 #include <stdint.h>
 
+struct shared;
+
 struct recorder_params {
     const char *db_path;       /* made when it is missing */
     const char *engine_socket;
     const char *run_dir;       /* of STATE_RECORD_SOCKET and STATE_STATUS; the lock lies beside the database */
+    const char *history_path;    /* history.h: written once a second; NULL: not kept */
+    const struct shared *shared; /* the workers' counters, for the history */
 };
 
 /* Runs until SIGTERM or SIGUSR2; returns the exit status. A second recorder on one database waits for the first to go. */

@@ -36,6 +36,7 @@
     X(usage)                                                                                                           \
     X(admin)                                                                                                           \
     X(admin_jobs)                                                                                                      \
+    X(history)                                                                                                         \
     X(admin_checks)                                                                                                    \
     X(settings)                                                                                                        \
     X(conversations)                                                                                                   \

@@ -62,8 +62,11 @@ static const struct option options[] = {
 
 static int record(const struct worker *w)
 {
+    char history[4096];
+    bool named = file_join(history, sizeof history, w->state_dir, STATE_HISTORY, NULL);
     return recorder_run(&(struct recorder_params){.db_path = w->db_path, .engine_socket = w->engine_socket,
-                                                  .run_dir = w->run_dir});
+                                                  .run_dir = w->run_dir, .history_path = named ? history : NULL,
+                                                  .shared = w->shared});
 }
 
 /* The model's id in the API, and its date. */

@@ -9,11 +9,12 @@ import { el, $ } from "../dom.js";
 import { initTheme } from "../theme.js";
 import { checksSection } from "./checks.js";
 import { jobsSection } from "./jobs.js";
+import { loadSection } from "./load.js";
 import { settingsSection } from "./settings.js";
 import { statusSection } from "./status.js";
 import { t, translatePage } from "../i18n.js";
 
-const SECTIONS = [statusSection, jobsSection, settingsSection, checksSection];
+const SECTIONS = [statusSection, loadSection, jobsSection, settingsSection, checksSection];
 let leave = null;
 
 function show() {
