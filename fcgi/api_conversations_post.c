@@ -9,6 +9,7 @@
 #include "fcgi/answer.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
+#include "fcgi/limits.h"
 #include "fcgi/recorder.h"
 #include "fcgi/request.h"
 #include "fcgi/settings.h"
@@ -210,9 +211,16 @@ static bool post(struct request *r, struct posting *p, struct err *e)
     if (!conversation_path_id(r, &p->conversation_id, e) || !read_body(r, p, e) || !make_prompt(r, p, e))
         return false;
     secret_token(key);
-    if (!keep_settings(r, p, e) || !commit(r, p, key, &posted, e))
+    const int64_t prompt_tokens = (int64_t)p->prompt.ids.n;
+    if (!limits_storage(r, p->content ? (int64_t)strlen(p->content) : 0, e) || !limits_enter(r, prompt_tokens, 1, e))
         return false;
-    struct engine_job *job = submit(r, p, key, &failed);
+    bool committed = keep_settings(r, p, e) && commit(r, p, key, &posted, e);
+    limits_leave(r); /* from now on the row counts as the user's job */
+    struct engine_job *job = committed ? submit(r, p, key, &failed) : NULL;
+    if (!job)
+        limits_spend(r, -prompt_tokens); /* nothing of it is read */
+    if (!committed)
+        return false;
     if (job)
         recorder_notify(r->worker->run_dir, posted.message_id);
     else

@@ -9,9 +9,9 @@
 #include "fcgi/request.h"
 #include "fcgi/users.h"
 
-bool users_path_id(const struct request *r, int64_t *id, struct err *e)
+bool users_path_number(const struct request *r, const char *name, int64_t *id, struct err *e)
 {
-    const char *text = request_param(r, "id");
+    const char *text = request_param(r, name);
     char *end;
     errno = 0;
     long long v = text ? strtoll(text, &end, 10) : 0;
@@ -21,11 +21,9 @@ bool users_path_id(const struct request *r, int64_t *id, struct err *e)
     return true;
 }
 
-static void add_id(cJSON *o, int64_t id)
+bool users_path_id(const struct request *r, int64_t *id, struct err *e)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%lld", (long long)id);
-    cJSON_AddStringToObject(o, "id", text);
+    return users_path_number(r, "id", id, e);
 }
 
 static const struct {
@@ -40,10 +38,7 @@ static void put_terms(cJSON *o, const struct store_key_terms *t)
     for (size_t i = 0; i < N_SCOPES; i++)
         if (t->scopes & scopes[i].bit)
             cJSON_AddItemToArray(list, cJSON_CreateString(scopes[i].name));
-    if (t->expires_at)
-        cJSON_AddNumberToObject(o, "expires_at", (double)t->expires_at);
-    else
-        cJSON_AddNullToObject(o, "expires_at");
+    users_put_time(o, "expires_at", t->expires_at);
     limits = cJSON_AddObjectToObject(o, "limits");
     cJSON_AddNumberToObject(limits, "requests_per_minute", (double)t->requests_per_minute);
     cJSON_AddNumberToObject(limits, "tokens_per_minute", (double)t->tokens_per_minute);
@@ -90,26 +85,28 @@ static bool read_terms(struct request *r, const cJSON *body, struct store_key_te
 static bool list_key(void *context, const struct store_key *k)
 {
     cJSON *o = cJSON_CreateObject();
-    add_id(o, k->id);
+    users_put_id(o, "id", k->id);
     cJSON_AddStringToObject(o, "name", k->name);
     cJSON_AddStringToObject(o, "prefix", k->prefix);
     cJSON_AddNumberToObject(o, "created_at", (double)k->created_at);
-    if (k->last_used_at)
-        cJSON_AddNumberToObject(o, "last_used_at", (double)k->last_used_at);
-    else
-        cJSON_AddNullToObject(o, "last_used_at");
+    users_put_time(o, "last_used_at", k->last_used_at);
     put_terms(o, &k->terms);
     return cJSON_AddItemToArray(context, o);
 }
 
-static bool list_keys(struct request *r, struct err *e)
+bool keys_reply_list(struct request *r, int64_t user_id, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
-    bool ok = store_key_list(r->store, r->who.user_id, list_key, cJSON_AddArrayToObject(o, "items"), e);
+    bool ok = store_key_list(r->store, user_id, list_key, cJSON_AddArrayToObject(o, "items"), e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);
     return ok;
+}
+
+static bool list_keys(struct request *r, struct err *e)
+{
+    return keys_reply_list(r, r->who.user_id, e);
 }
 
 static bool make_key(struct request *r, struct err *e)
@@ -117,7 +114,7 @@ static bool make_key(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     const char *name = NULL;
     struct store_key_terms terms = {.scopes = r->who.by == AUTH_KEY ? r->who.terms.scopes : STORE_SCOPES};
-    char key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE], target[32];
+    char key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE];
     unsigned char hash[SECRET_HASH_BYTES];
     int64_t id;
     if (!body || !json_get_string(body, "name", &name, e))
@@ -132,10 +129,9 @@ static bool make_key(struct request *r, struct err *e)
                                                 .terms = terms}, hash,
                        &id, e))
         return false;
-    snprintf(target, sizeof target, "key:%lld", (long long)id);
-    users_audit(r, r->who.user_id, r->who.name, "key.add", target);
+    users_audit_id(r, "key.add", "key", id);
     cJSON *o = cJSON_CreateObject();
-    add_id(o, id);
+    users_put_id(o, "id", id);
     cJSON_AddStringToObject(o, "name", name);
     cJSON_AddStringToObject(o, "key", key);
     cJSON_AddStringToObject(o, "prefix", prefix);
@@ -151,12 +147,10 @@ static bool change_key(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     struct store_key k;
     int64_t id;
-    char target[32];
     if (!body || !users_path_id(r, &id, e) || !store_key_get(r->store, r->arena, r->who.user_id, id, &k, e) ||
         !read_terms(r, body, &k.terms, e) || !store_key_change(r->store, r->who.user_id, id, &k.terms, e))
         return false;
-    snprintf(target, sizeof target, "key:%lld", (long long)id);
-    users_audit(r, r->who.user_id, r->who.name, "key.change", target);
+    users_audit_id(r, "key.change", "key", id);
     cJSON *list = cJSON_CreateArray();
     list_key(list, &k);
     reply_json(r, 200, list->child);
@@ -167,22 +161,18 @@ static bool change_key(struct request *r, struct err *e)
 static bool remove_key(struct request *r, struct err *e)
 {
     int64_t id;
-    char target[32];
     if (!users_path_id(r, &id, e) || !store_key_remove(r->store, r->who.user_id, id, e))
         return false;
-    snprintf(target, sizeof target, "key:%lld", (long long)id);
-    users_audit(r, r->who.user_id, r->who.name, "key.remove", target);
+    users_audit_id(r, "key.remove", "key", id);
     return reply_empty(r, 204);
 }
-
-#define SMALL_BODY ((size_t)16 << 10)
 
 const struct route api_keys_routes[] = {
     {HTTP_GET, "/api/keys", ROUTE_USER, POOL_SHORT, 0, list_keys, SCOPE_ADMIN,
      {.summary = "List the own keys", .reply = "KeyList", .statuses = "200"}},
-    {HTTP_POST, "/api/keys", ROUTE_USER, POOL_SHORT, SMALL_BODY, make_key, SCOPE_ADMIN,
+    {HTTP_POST, "/api/keys", ROUTE_USER, POOL_SHORT, USERS_BODY, make_key, SCOPE_ADMIN,
      {.summary = "Make a key; it is shown this once", .body = "KeyRequest", .reply = "NewKey", .statuses = "201"}},
-    {HTTP_PATCH, "/api/keys/{id}", ROUTE_USER, POOL_SHORT, SMALL_BODY, change_key, SCOPE_ADMIN,
+    {HTTP_PATCH, "/api/keys/{id}", ROUTE_USER, POOL_SHORT, USERS_BODY, change_key, SCOPE_ADMIN,
      {.summary = "Change what a key may do, from its next request on", .body = "KeyChange", .reply = "Key",
       .statuses = "200"}},
     {HTTP_DELETE, "/api/keys/{id}", ROUTE_USER, POOL_SHORT, 0, remove_key, SCOPE_ADMIN,

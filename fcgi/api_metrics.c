@@ -245,9 +245,9 @@ static void http_totals(struct buf *b, const struct shared *s)
     counter(b, "client_disconnects_total", "clients that left before the end", (double)s->client_gone);
     counter(b, "engine_lost_total", "requests whose engine connection broke", (double)s->engine_lost);
     counter(b, "auth_failures_total", "requests without a valid key or session", (double)s->auth_failed);
-    head(b, "rate_limited_total", "counter", "requests refused by a limit of their key");
-    static const char *const limits[] = {"requests", "tokens", "jobs"};
-    for (int i = 0; i < 3; i++)
+    head(b, "rate_limited_total", "counter", "requests refused by a limit of their key or user");
+    static const char *const limits[] = {"requests", "tokens", "jobs", "tokens_per_day", "storage"};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
         buf_printf(b, "sluice_rate_limited_total{limit=\"%s\"} %llu\n", limits[i], (unsigned long long)s->limited[i]);
     counter(b, "logins_throttled_total", "logins refused for too many failures", (double)s->login_throttled);
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "sql/store_limits.h"
 #include "sql/store_users.h"
 
 struct request;
@@ -21,6 +22,7 @@ struct identity {
     bool admin;
     int64_t key_id; /* AUTH_KEY */
     struct store_key_terms terms; /* AUTH_KEY: what the key may do, and how much */
+    struct store_user_limits limits; /* of the user: limits_load */
     unsigned char token_hash[SECRET_HASH_BYTES]; /* AUTH_SESSION: names the session when it is ended */
     char csrf[SECRET_TOKEN_SIZE];                /* AUTH_SESSION: what X-CSRF-Token must equal */
 };

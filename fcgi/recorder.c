@@ -20,6 +20,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "fcgi/history_sample.h"
+#include "fcgi/limits.h"
 #include "fcgi/recorder_answer.h"
 #include "fcgi/state.h"
 #include "sql/store.h"
@@ -147,6 +148,8 @@ static void tick(struct recorder *r, double now)
         if (recorded_due(a) > until)
             continue;
         recorded_written(a, now);
+        if (recorded_final(a) && !gone[i] && r->p->shared)
+            limits_spend_user(r->p->shared, r->store, a->user_id, a->g.n_tokens);
         if (recorded_final(a))
             log_info("message=%lld job=%s tokens=%d state=%s", (long long)a->id, a->key, a->g.n_tokens,
                      a->g.state == GENERATION_DONE ? engine_finish_name(a->g.finish) : "failed");

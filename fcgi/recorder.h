@@ -15,7 +15,7 @@ struct recorder_params {
     const char *engine_socket;
     const char *run_dir;       /* of STATE_RECORD_SOCKET and STATE_STATUS; the lock lies beside the database */
     const char *history_path;    /* history.h: written once a second; NULL: not kept */
-    const struct shared *shared; /* the workers' counters, for the history */
+    struct shared *shared;       /* the workers' counters, for the history; users' minutes. NULL: neither */
 };
 
 /* Runs until SIGTERM or SIGUSR2; returns the exit status. A second recorder on one database waits for the first to go. */

@@ -32,6 +32,11 @@
     X(auth)                                                                                                            \
     X(keys)                                                                                                            \
     X(users)                                                                                                           \
+    X(sign_up)                                                                                                         \
+    X(sessions)                                                                                                        \
+    X(factor)                                                                                                          \
+    X(account)                                                                                                         \
+    X(audit)                                                                                                           \
     X(openapi)                                                                                                         \
     X(usage)                                                                                                           \
     X(admin)                                                                                                           \
@@ -141,19 +146,19 @@ static bool refuse_method(struct request *r, unsigned allowed, struct err *e)
     return false;
 }
 
-/* What a key is not given its user's every right for. Sessions have all scopes. */
-static bool check_key(struct request *r, struct err *e)
+/* What a key may not do though its user may, and how often it and its user may. Sessions have all scopes. */
+static bool check_terms(struct request *r, struct err *e)
 {
     const enum key_scope want = r->route->scope;
     const enum key_scope both = SCOPE_INFERENCE | SCOPE_HISTORY;
-    if (r->who.by != AUTH_KEY)
-        return true;
-    if (want & ~(enum key_scope)r->who.terms.scopes) {
+    if (r->who.by == AUTH_KEY && want & ~(enum key_scope)r->who.terms.scopes) {
         r->hint.code = "insufficient_scope";
         return err_set(e, ERR_FORBIDDEN, "this key's scopes do not reach here; needed:%s%s%s",
                        want & SCOPE_INFERENCE ? " inference" : "", want & SCOPE_HISTORY ? " history" : "",
                        want & SCOPE_ADMIN ? " admin" : "");
     }
+    if (want & both && !limits_load(r, e))
+        return false;
     if ((want & both) == both && limits_any(r)) { /* its jobs outlive the request, so they can't be counted in it */
         r->hint.code = "insufficient_scope";
         return err_set(e, ERR_FORBIDDEN, "a key with limits runs the model by /v1 only");
@@ -172,7 +177,7 @@ static bool authorise(struct request *r, struct err *e)
     }
     if (r->route->auth == ROUTE_ADMIN && !r->who.admin)
         return err_set(e, ERR_FORBIDDEN, "only an admin may do this");
-    return check_key(r, e);
+    return check_terms(r, e);
 }
 
 static bool dispatch(struct request *r, struct err *e)

@@ -45,6 +45,11 @@ static const struct setting_row rows[SETTING__N] = {
                                    false, "no answer gets longer, whatever is asked for; 0: no limit"},
     [SETTING_SIGN_UP] = {"sign_up", "accounts", SETTING_TYPE_CHOICE, "\"closed\"", 0, 0, "closed|invite|open", NULL, false,
                          "who may make an account: nobody but an admin, who has an invitation, anyone"},
+    [SETTING_USER_TOKENS_PER_DAY] = {"user_tokens_per_day", "accounts", SETTING_TYPE_INT, "0", 0, 1e12, NULL, "tokens", false,
+                                     "what a user without limits of their own may use in a day (UTC), prompts and answers; "
+                                     "0: no limit"},
+    [SETTING_USER_STORAGE_BYTES] = {"user_storage_bytes", "accounts", SETTING_TYPE_INT, "0", 0, 1e15, NULL, "bytes", false,
+                                    "texts and files that a user without limits of their own may keep; 0: no limit"},
     [SETTING_SHARE_LINKS] = {"share_links", "accounts", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
                              "users may share a chat by a read-only link; when off, links made before stop working"},
     [SETTING_MODEL_TITLES] = {"model_titles", "page", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,

@@ -30,6 +30,8 @@ enum server_setting {
     SETTING_DEFAULT_MAX_TOKENS,
     SETTING_MAX_ANSWER_TOKENS, /* 0: no cap */
     SETTING_SIGN_UP,           /* "closed", "invite", "open" */
+    SETTING_USER_TOKENS_PER_DAY, /* of users without limits of their own; 0: none */
+    SETTING_USER_STORAGE_BYTES,
     SETTING_SHARE_LINKS,
     SETTING_MODEL_TITLES,
     SETTING_ATTACHMENT_BYTES,

@@ -12,7 +12,7 @@
 #include "engine/base/clock.h"
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 5
+#define SHARED_VERSION 6
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 #define THROTTLE_MAX_MS ((int64_t)60 * 1000)
@@ -157,6 +157,14 @@ void shared_throttle_fail(struct shared *s, uint64_t key)
         t->failures = 0;
     t->last_ms = now;
     atomic_fetch_add_explicit(&t->failures, 1, memory_order_relaxed);
+}
+
+void shared_throttle_undo(struct shared *s, uint64_t key)
+{
+    struct shared_throttle *t = throttle_row(s, key, false);
+    uint32_t n = t ? atomic_load(&t->failures) : 0;
+    while (n && !atomic_compare_exchange_weak(&t->failures, &n, n - 1)) {
+    }
 }
 
 void shared_throttle_clear(struct shared *s, uint64_t key)

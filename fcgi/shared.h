@@ -45,7 +45,8 @@ struct shared_child {
     _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
     _Atomic int32_t usage_pid;       /* who wrote this */
     _Atomic int32_t prompt_tokens, cached_tokens, completion_tokens;
-    _Atomic int32_t jobs;    /* of the key */
+    _Atomic int32_t jobs;     /* of the key and of its user */
+    _Atomic int64_t jobs_user; /* the user */
     _Atomic uint64_t ticket; /* 0: none, 1: being drawn, else the order in which inferences came */
 };
 
@@ -62,7 +63,7 @@ struct shared_throttle {
 };
 
 struct shared_limit {
-    _Atomic int64_t key_id; /* 0: free */
+    _Atomic int64_t key_id; /* a key, or with a minus a user; 0: free */
     _Atomic int64_t requests_full_us, tokens_full_us; /* Unix time at which the key's minute is whole again */
 };
 
@@ -72,7 +73,7 @@ struct shared {
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
     struct shared_histogram overhead, duration_short, duration_stream, first_byte;
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
-    _Atomic uint64_t limited[3]; /* refused by a key's limit: requests, tokens, jobs */
+    _Atomic uint64_t limited[5]; /* refused: enum limit_kind */
     _Atomic uint64_t next_ticket;
     _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
     struct shared_pool pool[POOL__N];
@@ -93,6 +94,7 @@ int shared_status_at(int column); /* HTTP status of a column of `requests` */
 /* Failed logins: how many milliseconds this key (name or address) must wait; 0: may try. */
 int64_t shared_throttle_wait(struct shared *s, uint64_t key, int free_failures);
 void shared_throttle_fail(struct shared *s, uint64_t key);
+void shared_throttle_undo(struct shared *s, uint64_t key); /* one failure less */
 void shared_throttle_clear(struct shared *s, uint64_t key);
 
 /* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at which the bucket is
@@ -106,6 +108,9 @@ struct shared_minute {
  * are not there; more than a whole minute's is let through when the bucket is full, and leaves a debt. */
 bool shared_minute_take(_Atomic int64_t *full_us, int64_t per_minute, int64_t n, bool force, int64_t now_us,
                         struct shared_minute *out);
-/* Registers n jobs of a key in this process's slot unless its others and these are more than max. */
-bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int n, int64_t max);
+/* Registers n jobs of a key (0: the page) and its user in this process's slot unless the key's others and these are more
+ * than key_max (0: no limit). */
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int64_t user_id, int n, int64_t key_max);
+/* Jobs of the same user in other processes that came before those of `mine`. */
+int64_t shared_jobs_of_user(struct shared *s, const struct shared_child *mine);
 void shared_jobs_leave(struct shared_child *mine);

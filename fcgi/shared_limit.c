@@ -1,4 +1,4 @@
-/* shared.h: the limits of keys. */
+/* shared.h: the limits of keys and users. */
 #include "fcgi/shared.h"
 
 #define MINUTE_US ((int64_t)60 * 1000 * 1000)
@@ -49,14 +49,17 @@ bool shared_minute_take(_Atomic int64_t *full_us, int64_t per_minute, int64_t n,
     return taken;
 }
 
-/* Jobs of the key in other processes whose ticket is older. A slot without a process holds nothing. */
-static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int64_t key_id, uint64_t ticket)
+/* Jobs of the key (user_id 0), or of the user, in other processes whose ticket is older. A slot without a process holds
+ * nothing. */
+static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int64_t key_id, int64_t user_id)
 {
+    const uint64_t ticket = mine->ticket;
     int64_t sum = 0;
     for (int i = 0; i < SHARED_CHILDREN; i++) {
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
         uint64_t other = c->ticket;
-        if (c != mine && other && other < ticket && c->key_id == key_id && c->state != CHILD_NONE)
+        bool same = user_id ? c->jobs_user == user_id : c->key_id == key_id;
+        if (c != mine && other && other < ticket && same && c->state != CHILD_NONE)
             sum += c->jobs;
     }
     return sum;
@@ -64,17 +67,22 @@ static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int
 
 /* Lamport's bakery: who draws a ticket at the same time is seen by one of the two at least, so the limit is never
  * passed, and of those who come at once the first ones get in. */
-bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int n, int64_t max)
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int64_t user_id, int n, int64_t key_max)
 {
     mine->key_id = key_id;
+    mine->jobs_user = user_id;
     mine->jobs = n;
     mine->ticket = DRAWING;
-    uint64_t ticket = atomic_fetch_add(&s->next_ticket, 1) + DRAWING + 1;
-    mine->ticket = ticket;
-    if (older_jobs(s, mine, key_id, ticket) + n <= max)
+    mine->ticket = atomic_fetch_add(&s->next_ticket, 1) + DRAWING + 1;
+    if (!key_max || older_jobs(s, mine, key_id, 0) + n <= key_max)
         return true;
     shared_jobs_leave(mine);
     return false;
+}
+
+int64_t shared_jobs_of_user(struct shared *s, const struct shared_child *mine)
+{
+    return older_jobs(s, mine, 0, mine->jobs_user);
 }
 
 void shared_jobs_leave(struct shared_child *mine)

@@ -5,17 +5,29 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "sql/secret.h"
 #include "sql/store_users.h"
 
 struct request;
+struct store_user_limits;
 
-/* argon2id with at most one running in each process. hash NULL: no such user, same time, false. */
-bool users_verify_password(const char *password, const char *hash);
-bool users_hash_password(const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
+#define USERS_BODY ((size_t)16 << 10) /* of the small requests of these endpoints */
+
 /* id, name, role */
 void users_put(cJSON *o, int64_t id, const char *name, bool admin);
+void users_put_id(cJSON *o, const char *name, int64_t id); /* ids are strings in JSON */
+void users_put_time(cJSON *o, const char *name, int64_t ms); /* 0 is null */
+void users_put_limits(cJSON *o, const struct store_user_limits *l);
+/* The reply of a login: {user, csrf}; csrf "" is null. */
+bool users_reply_session(struct request *r, int status, const char *csrf);
 /* A line in the audit table; a failure is logged. target: "user:3", or "". */
 void users_audit(struct request *r, int64_t user_id, const char *user, const char *action, const char *target);
+/* The caller did something to a thing with an id: action "key.add", kind "key". */
+void users_audit_id(struct request *r, const char *action, const char *kind, int64_t id);
 /* The {id} of the path as a positive number; else ERR_NOTFOUND. */
 bool users_path_id(const struct request *r, int64_t *id, struct err *e);
+/* The same of another {name}. */
+bool users_path_number(const struct request *r, const char *name, int64_t *id, struct err *e);
+
+/* {items: [...]} of a user's keys, of a user's sessions. */
+bool keys_reply_list(struct request *r, int64_t user_id, struct err *e);
+bool sessions_reply_list(struct request *r, int64_t user_id, struct err *e);

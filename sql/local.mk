@@ -8,6 +8,8 @@ SQL_QUERIES += %D%/queries/shares.sql %D%/queries/sorting.sql
 SQL_MIGRATIONS += %D%/migrations/0007_shares.sql
 SQL_QUERIES += %D%/queries/library.sql
 SQL_MIGRATIONS += %D%/migrations/0008_library.sql
+SQL_QUERIES += %D%/queries/people.sql
+SQL_MIGRATIONS += %D%/migrations/0009_people.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -19,8 +21,10 @@ libsluice_sql_a_SOURCES = \
 	%D%/store_responses.c %D%/store_responses.h %D%/store_attachments.c %D%/store_attachments.h %D%/attachment_files.c %D%/attachment_row.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h
 libsluice_sql_a_SOURCES += %D%/store_continue.c %D%/continue_row.h %D%/store_library.c %D%/store_library.h
 libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h
+libsluice_sql_a_SOURCES += %D%/otp.c %D%/otp.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \
+	%D%/store_limits.c %D%/store_limits.h %D%/store_people.c %D%/store_people.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
-SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(CJSON_LIBS)
+SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH_LIBS) $(CJSON_LIBS)
 
 # $^ is the prerequisites where VPATH found them.
 %D%/queries.gen.h: $(SQL_QUERIES) %D%/embed.awk

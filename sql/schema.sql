@@ -26,7 +26,7 @@ CREATE TABLE sessions (
     address TEXT NOT NULL DEFAULT '',
     agent TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX sessions_by_user ON sessions (user_id);
+CREATE INDEX sessions_by_use ON sessions (user_id, used_at);
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);
 
 CREATE TABLE api_keys (
@@ -234,5 +234,67 @@ CREATE TRIGGER audit_no_removal BEFORE DELETE ON audit BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
 END;
 
+-- One-time links with which people make their accounts. made_by and used_by without foreign key: they stay known.
+CREATE TABLE invites (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    token_hash BLOB NOT NULL UNIQUE CHECK (length(token_hash) = 32),
+    role TEXT NOT NULL CHECK (role IN ('admin', 'user')),
+    note TEXT NOT NULL CHECK (length(note) <= 64),
+    made_by INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    used_at INTEGER,
+    used_by INTEGER,
+    revoked_at INTEGER
+) STRICT;
+CREATE INDEX invites_open ON invites (expires_at) WHERE used_at IS NULL AND revoked_at IS NULL;
+
+-- RFC 6238. A secret that both sides must compute with can't be a hash; the file is as private as the conversations in it.
+CREATE TABLE second_factors (
+    user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+    secret BLOB NOT NULL CHECK (length(secret) = 20),
+    created_at INTEGER NOT NULL,
+    confirmed_at INTEGER, -- NULL: a proof is still missing, and it asks for nothing
+    last_step INTEGER NOT NULL DEFAULT 0 -- of the last code that was taken: none is taken twice
+) STRICT;
+CREATE TABLE recovery_codes (
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    code_hash BLOB NOT NULL CHECK (length(code_hash) = 32),
+    PRIMARY KEY (user_id, code_hash)
+) STRICT, WITHOUT ROWID;
+
+-- What an admin allows a user; 0 is no limit. No row: what the server's settings say for everyone.
+CREATE TABLE user_limits (
+    user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+    requests_per_minute INTEGER NOT NULL CHECK (requests_per_minute >= 0),
+    tokens_per_minute INTEGER NOT NULL CHECK (tokens_per_minute >= 0),
+    max_jobs INTEGER NOT NULL CHECK (max_jobs >= 0),
+    tokens_per_day INTEGER NOT NULL CHECK (tokens_per_day >= 0),
+    storage_bytes INTEGER NOT NULL CHECK (storage_bytes >= 0)
+) STRICT;
+
+-- How many bytes of text a user keeps in messages, counted by the statements that write and delete them. A message that goes
+-- with its conversation finds that gone: so conversations are emptied before they are deleted (record.sql).
+CREATE TABLE user_texts (
+    user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+    bytes INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER user_texts_begin AFTER INSERT ON users BEGIN
+    INSERT INTO user_texts (user_id, bytes) VALUES (NEW.id, 0);
+END;
+CREATE TRIGGER user_texts_add AFTER INSERT ON messages BEGIN
+    UPDATE user_texts SET bytes = bytes + length(CAST(NEW.content AS BLOB)) + length(CAST(NEW.reasoning AS BLOB))
+    WHERE user_id = (SELECT user_id FROM conversations WHERE id = NEW.conversation_id);
+END;
+CREATE TRIGGER user_texts_change AFTER UPDATE OF content, reasoning ON messages BEGIN
+    UPDATE user_texts SET bytes = bytes + length(CAST(NEW.content AS BLOB)) + length(CAST(NEW.reasoning AS BLOB))
+        - length(CAST(OLD.content AS BLOB)) - length(CAST(OLD.reasoning AS BLOB))
+    WHERE user_id = (SELECT user_id FROM conversations WHERE id = NEW.conversation_id);
+END;
+CREATE TRIGGER user_texts_remove BEFORE DELETE ON messages BEGIN
+    UPDATE user_texts SET bytes = bytes - length(CAST(OLD.content AS BLOB)) - length(CAST(OLD.reasoning AS BLOB))
+    WHERE user_id = (SELECT user_id FROM conversations WHERE id = OLD.conversation_id);
+END;
+
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 8;
+PRAGMA user_version = 9;

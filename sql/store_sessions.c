@@ -5,7 +5,7 @@
 #include "sql/statement.h"
 #include "sql/users_row.h"
 
-#define SESSION_TOUCH_MS ((int64_t)3600 * 1000) /* a use is written down at most once an hour */
+#define SESSION_TOUCH_MS ((int64_t)5 * 60 * 1000) /* how often a use is written down */
 #define ADDRESS_BYTES 64
 #define AGENT_BYTES 200
 
@@ -88,4 +88,48 @@ bool store_session_remove(struct store *s, const unsigned char *token_hash, stru
     if (q)
         bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
     return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
+bool store_session_list(struct store *s, int64_t user_id, const unsigned char *current, store_session_fn fn, void *context,
+                        struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SESSION_LIST, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_blob(q, ":current", current, SECRET_HASH_BYTES);
+    bind_int(q, ":now", clock_wall_ms());
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_session_seen n = {.id = column_text(q, 0),
+                                             .created_at = sqlite3_column_int64(q, 1),
+                                             .used_at = sqlite3_column_int64(q, 2),
+                                             .expires_at = sqlite3_column_int64(q, 3),
+                                             .address = column_text(q, 4),
+                                             .agent = column_text(q, 5),
+                                             .current = sqlite3_column_int(q, 6)};
+        if (!fn(context, &n))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+bool store_session_end(struct store *s, int64_t user_id, const char *id, struct err *e)
+{
+    int changed = 0;
+    if (!write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_SESSION_REMOVE_ONE, e);
+    if (q) {
+        bind_int(q, ":user_id", user_id);
+        bind_text(q, ":id", id);
+    }
+    bool ok = q && query_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such session"));
+    return write_end(s, ok, e);
+}
+
+bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
+{
+    return write_begin(s, e) && write_end(s, end_sessions(s, user_id, keep, e), e);
 }

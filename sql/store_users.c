@@ -24,7 +24,7 @@ bool check_name(const char *name, const char *field, struct err *e)
     return true;
 }
 
-static void borrow_user(sqlite3_stmt *q, struct store_user *u)
+void borrow_user(sqlite3_stmt *q, struct store_user *u)
 {
     *u = (struct store_user){
         .id = sqlite3_column_int64(q, 0),
@@ -54,8 +54,7 @@ static bool one_user(struct store *s, sqlite3_stmt *q, struct arena *a, struct s
     return ok;
 }
 
-static bool insert_user(struct store *s, const char *name, const char *password_hash, bool admin,
-                        int64_t *id, struct err *e)
+bool insert_user(struct store *s, const char *name, const char *password_hash, bool admin, int64_t *id, struct err *e)
 {
     sqlite3_stmt *q = query(s, QUERY_USER_ADD, e);
     if (!q)
@@ -126,7 +125,7 @@ static bool change_one(struct store *s, sqlite3_stmt *q, struct err *e)
            (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
 }
 
-static bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
+bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
 {
     sqlite3_stmt *q = query(s, QUERY_SESSION_REMOVE_OTHERS, e);
     if (!q)
@@ -156,7 +155,7 @@ bool store_user_set_password(struct store *s, int64_t id, const char *password_h
 }
 
 /* The server must stay in somebody's hands. */
-static bool another_admin(struct store *s, int64_t id, struct err *e)
+bool another_admin(struct store *s, int64_t id, struct err *e)
 {
     struct err why = {0};
     int64_t others = 0;
@@ -227,7 +226,7 @@ bool store_user_set_defaults(struct store *s, int64_t id, const char *json, stru
 
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
-    if (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e))
+    if (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !remove_factor(s, id, e))
         return false;
     sqlite3_stmt *q = query(s, QUERY_KEY_REMOVE_ALL, e);
     if (!q)

@@ -52,11 +52,25 @@ struct store_session {
 
 bool store_session_add(struct store *s, const struct store_session *n, struct err *e);
 /* Who is this? ERR_AUTH when the session is unknown, expired, or its user disabled. A use pushes the expiry out
- * to now + STORE_SESSION_MS (written at most once an hour). */
+ * to now + STORE_SESSION_MS (written at most every five minutes). */
 bool store_session_find(struct store *s, struct arena *a, const unsigned char *token_hash,
                         struct store_user *out, struct err *e);
 /* Logout; an unknown session is no error. */
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e);
+
+struct store_session_seen {
+    const char *id; /* 16 letters, of no use to log in */
+    int64_t created_at, used_at, expires_at; /* used_at: exact to five minutes */
+    const char *address, *agent;             /* at login */
+    bool current;
+};
+typedef bool (*store_session_fn)(void *context, const struct store_session_seen *n); /* false: enough */
+/* A user's sessions, the last used one first. current: hash of the one that asks, or NULL. */
+bool store_session_list(struct store *s, int64_t user_id, const unsigned char *current, store_session_fn fn, void *context,
+                        struct err *e);
+bool store_session_end(struct store *s, int64_t user_id, const char *id, struct err *e); /* ERR_NOTFOUND */
+/* All but the one with keep's hash; NULL: all. */
+bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
 
 enum store_scope { STORE_INFERENCE = 1, STORE_HISTORY = 2, STORE_ADMIN = 4, STORE_SCOPES = 7 };
 

@@ -1,7 +1,8 @@
-/* What store_users.c and store_sessions.c share. Inside sql/ only. */
+/* What the files on users share. Inside sql/ only. */
 #pragma once
 #include <sqlite3.h>
 
+#include "sql/store_limits.h"
 #include "sql/store_users.h"
 
 /* Names of users and keys: the rule is in store_users.h. */
@@ -10,3 +11,13 @@ bool check_name(const char *name, const char *field, struct err *e);
 bool copy_user(sqlite3_stmt *q, struct arena *a, struct store_user *u, struct err *e);
 /* Inside a write transaction of the caller. */
 bool insert_key(struct store *s, const struct store_key *k, const unsigned char *hash, int64_t *id, struct err *e);
+bool insert_user(struct store *s, const char *name, const char *password_hash, bool admin, int64_t *id, struct err *e);
+/* All sessions but the one with keep's hash; NULL: all. */
+bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
+/* ERR_CONFLICT: the user is the last admin who can log in. ERR_NOTFOUND. */
+bool another_admin(struct store *s, int64_t id, struct err *e);
+bool remove_factor(struct store *s, int64_t user_id, struct err *e);
+/* The five columns of user_limits from `at` on. */
+struct store_user_limits read_limits(sqlite3_stmt *q, int at);
+/* As copy_user, but the texts are SQLite's, until the next step. */
+void borrow_user(sqlite3_stmt *q, struct store_user *u);

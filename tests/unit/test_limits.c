@@ -108,15 +108,15 @@ static void test_jobs_never_pass_the_limit(void **state)
     struct shared_child *c = s->pool[POOL_STREAM].child;
     for (int i = 0; i < 4; i++)
         c[i].state = CHILD_BUSY;
-    assert_true(shared_jobs_enter(s, &c[0], 7, 1, 2));
-    assert_true(shared_jobs_enter(s, &c[1], 7, 1, 2));
-    assert_false(shared_jobs_enter(s, &c[2], 7, 1, 2));
-    assert_true(shared_jobs_enter(s, &c[3], 8, 2, 2)); /* another key */
-    assert_false(shared_jobs_enter(s, &c[2], 9, 3, 2));
+    assert_true(shared_jobs_enter(s, &c[0], 7, 1, 1, 2));
+    assert_true(shared_jobs_enter(s, &c[1], 7, 1, 1, 2));
+    assert_false(shared_jobs_enter(s, &c[2], 7, 1, 1, 2));
+    assert_true(shared_jobs_enter(s, &c[3], 8, 1, 2, 2)); /* another key */
+    assert_false(shared_jobs_enter(s, &c[2], 9, 1, 3, 2));
     shared_jobs_leave(&c[0]);
-    assert_true(shared_jobs_enter(s, &c[2], 7, 1, 2));
+    assert_true(shared_jobs_enter(s, &c[2], 7, 1, 1, 2));
     c[1].state = CHILD_NONE; /* killed: holds nothing */
-    assert_true(shared_jobs_enter(s, &c[0], 7, 1, 2));
+    assert_true(shared_jobs_enter(s, &c[0], 7, 1, 1, 2));
     shared_close(&s);
 }
 
@@ -132,7 +132,7 @@ static void test_racing_jobs_never_pass_the_limit(void **state)
             struct shared *mine = shared_open(path, &e);
             struct shared_child *own = &mine->pool[POOL_STREAM].child[p];
             for (int i = 0; i < 20000; i++)
-                if (shared_jobs_enter(mine, own, 7, 1, 2)) {
+                if (shared_jobs_enter(mine, own, 7, 1, 1, 2)) {
                     /* `requests` of slot 10: how many are inside; of slot 11: the most ever */
                     uint64_t in = atomic_fetch_add(&mine->pool[POOL_STREAM].child[10].requests, 1) + 1;
                     uint64_t most = mine->pool[POOL_STREAM].child[11].requests;

@@ -152,11 +152,11 @@ static bool may_scan(int q)
     case QUERY_OBJECT_COUNT:
     case QUERY_USER_COUNT:
     case QUERY_USER_LIST:
+    case QUERY_SETTING_LIST:
     case QUERY_USER_OTHER_ADMINS:
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_USAGE_LIST_ALL:
     case QUERY_CONVERSATION_LIST_ABOVE: /* turns a page round */
-    case QUERY_SETTING_LIST: /* a row each setting */
     case QUERY_TAG_LIST: /* the names of one user's tags */
     case QUERY_MESSAGE_BRANCH: /* its own branch */
     case QUERY_BRANCH_IDS:

@@ -1,0 +1,31 @@
+/* Guessing is made slow: attempts are counted in memory that all workers share and that outlives them, by a name from one
+ * address, by address and by name. Past a number of free attempts the wait doubles with each, up to a minute.
+ *
+ * An attempt is counted before it is judged and forgiven when it was right: so a hundred guesses at one moment are a hundred
+ * guesses. Unknown names are counted as known ones are. IPv6 addresses count by their /64, which one client owns.
+ * Thread: the request's. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+struct request;
+
+enum throttle_kind {
+    THROTTLE_LOGIN,   /* name and password */
+    THROTTLE_CODE,    /* second factors of an account; its password was right */
+    THROTTLE_SIGN_UP, /* invitations and new accounts */
+    THROTTLE_SHARED,  /* links that need no login */
+    THROTTLE__N
+};
+
+struct throttle {
+    uint64_t keys[3]; /* 0: not used */
+};
+
+/* Counts an attempt. subject: what is guessed at (a login's name, an account's id), or "" for the address alone.
+ * False: 429 with Retry-After; then nothing was counted. */
+bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subject, struct throttle *t, struct err *e);
+/* It was right: the subject's attempts from here are forgotten, the others' counts lose this one. */
+void throttle_forgive(struct request *r, const struct throttle *t);

@@ -1,0 +1,22 @@
+/* user_jobs.h */
+#include "fcgi/user_jobs.h"
+
+#include <stdio.h>
+
+#include "engine/engine.h"
+#include "fcgi/facts.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+void user_jobs_cancel(struct request *r, int64_t user_id)
+{
+    struct status_page page;
+    facts_read(r, &page);
+    for (int i = 0; i < page.n_jobs && i < STATUS_JOBS; i++) {
+        char key[24];
+        if (page.jobs[i].user != (uint64_t)user_id)
+            continue;
+        snprintf(key, sizeof key, "#%llu", (unsigned long long)page.jobs[i].id);
+        engine_cancel_key(r->worker->engine_socket, key, NULL);
+    }
+}

@@ -1,0 +1,334 @@
+/* Invitations, second factors, limits, sessions as they are seen, bytes that are kept, the audit log's search. */
+#include <liboath/oath.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "sql/store_factor.h"
+#include "sql/store_invites.h"
+#include "sql/store_people.h"
+#include "sql/store_tree.h"
+#include "tests/unit/store_fixture.h"
+
+#define DAY_MS ((int64_t)24 * 3600 * 1000)
+
+/* RFC 6238, appendix B, SHA-1: the last six of its eight digits. */
+static void test_codes_are_those_of_the_rfc(void **state)
+{
+    static const struct {
+        int64_t at;
+        const char *code;
+    } rows[] = {{59, "287082"}, {1111111109, "081804"}, {1111111111, "050471"}, {1234567890, "005924"},
+                {2000000000, "279037"}, {20000000000, "353130"}};
+    const unsigned char *secret = (const unsigned char *)"12345678901234567890";
+    char text[OTP_BASE32_SIZE];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int64_t step = rows[i].at / OTP_STEP_S;
+        assert_int_equal(otp_match(secret, rows[i].code, rows[i].at, 0), step);
+        assert_int_equal(otp_match(secret, rows[i].code, rows[i].at + 30, 0), step); /* a slow clock */
+        assert_int_equal(otp_match(secret, rows[i].code, rows[i].at - 30, 0), step);
+        assert_int_equal(otp_match(secret, rows[i].code, rows[i].at + 90, 0), -1);
+        assert_int_equal(otp_match(secret, rows[i].code, rows[i].at, step), -1); /* seen */
+    }
+    static const char *const bad[] = {"", "28708", "2870820", "28708a", " 287082", "-87082", "000000"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(otp_match(secret, bad[i], 59, 0), -1);
+    assert_true(otp_base32(secret, text));
+    assert_string_equal(text, "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
+}
+
+/* What an app shows in that step. */
+static void code_at(const unsigned char *secret, int64_t step, char out[8])
+{
+    assert_int_equal(oath_totp_generate((const char *)secret, OTP_SECRET_BYTES, (time_t)(step * OTP_STEP_S), OTP_STEP_S, 0,
+                                        OTP_DIGITS, out), OATH_OK);
+}
+
+static void make_recovery(char codes[][SECRET_PASSWORD_SIZE], unsigned char hashes[][SECRET_HASH_BYTES])
+{
+    for (int i = 0; i < STORE_RECOVERY_CODES; i++) {
+        secret_password(codes[i]);
+        secret_hash(codes[i], hashes[i]);
+    }
+}
+
+static void test_a_factor_is_proven_asked_for_and_taken_away(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_factor g;
+    unsigned char secret[OTP_SECRET_BYTES], hashes[STORE_RECOVERY_CODES][SECRET_HASH_BYTES];
+    char codes[STORE_RECOVERY_CODES][SECRET_PASSWORD_SIZE], code[8];
+    const unsigned char(*recovery)[SECRET_HASH_BYTES] = (const unsigned char(*)[SECRET_HASH_BYTES])hashes;
+    bool by_recovery;
+    make_recovery(codes, hashes);
+    ASSERT_ERR(store_factor_confirm(f->store, f->user, "000000", recovery, NULL, &e), ERR_CONFLICT);
+    otp_secret(secret);
+    ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
+    otp_secret(secret); /* once more: the first was never used */
+    ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
+    ASSERT_OK(store_factor_get(f->store, f->user, &g, &e));
+    assert_false(g.on);
+    code_at(secret, clock_wall_s() / OTP_STEP_S, code);
+    ASSERT_ERR(store_factor_confirm(f->store, f->user, strcmp(code, "123456") ? "123456" : "654321", recovery, NULL, &e), ERR_INPUT);
+    ASSERT_OK(store_factor_confirm(f->store, f->user, code, recovery, NULL, &e));
+    ASSERT_OK(store_factor_get(f->store, f->user, &g, &e));
+    assert_true(g.on && g.recovery_codes == STORE_RECOVERY_CODES);
+    ASSERT_ERR(store_factor_begin(f->store, f->user, secret, &e), ERR_CONFLICT);
+    ASSERT_ERR(store_factor_check(f->store, f->user, code, &by_recovery, &e), ERR_AUTH); /* used to prove it */
+    code_at(secret, clock_wall_s() / OTP_STEP_S + 1, code);
+    ASSERT_OK(store_factor_check(f->store, f->user, code, &by_recovery, &e));
+    assert_false(by_recovery);
+    ASSERT_ERR(store_factor_check(f->store, f->user, code, &by_recovery, &e), ERR_AUTH);
+    /* recovery codes: once each, however they are typed, and nobody else's */
+    char loose[64];
+    snprintf(loose, sizeof loose, "%.5s%.5s %.5s-%.5s", codes[0], codes[0] + 6, codes[0] + 12, codes[0] + 18);
+    loose[0] = loose[0] >= 'a' ? (char)(loose[0] - 32) : loose[0];
+    ASSERT_ERR(store_factor_check(f->store, f->other, codes[0], &by_recovery, &e), ERR_AUTH);
+    ASSERT_OK(store_factor_check(f->store, f->user, loose, &by_recovery, &e));
+    assert_true(by_recovery);
+    ASSERT_ERR(store_factor_check(f->store, f->user, codes[0], &by_recovery, &e), ERR_AUTH);
+    ASSERT_OK(store_factor_new_codes(f->store, f->user, recovery, &e));
+    ASSERT_OK(store_factor_check(f->store, f->user, codes[0], &by_recovery, &e));
+    ASSERT_OK(store_factor_remove(f->store, f->user, &e));
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM recovery_codes"), 0);
+    ASSERT_ERR(store_factor_check(f->store, f->user, codes[1], &by_recovery, &e), ERR_AUTH);
+}
+
+/* Eight processes with one code, one with it gets in. */
+static void test_one_code_lets_one_in(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    unsigned char secret[OTP_SECRET_BYTES], hashes[STORE_RECOVERY_CODES][SECRET_HASH_BYTES];
+    char codes[STORE_RECOVERY_CODES][SECRET_PASSWORD_SIZE], code[8];
+    int in = 0, status;
+    make_recovery(codes, hashes);
+    otp_secret(secret);
+    ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
+    code_at(secret, clock_wall_s() / OTP_STEP_S, code);
+    ASSERT_OK(store_factor_confirm(f->store, f->user, code, (const unsigned char(*)[SECRET_HASH_BYTES])hashes, NULL, &e));
+    code_at(secret, clock_wall_s() / OTP_STEP_S + 1, code);
+    for (int i = 0; i < 8; i++)
+        if (fork() == 0) {
+            struct err why = {0};
+            bool recovery;
+            struct store *mine = fixture_open(f, false);
+            bool ok = mine && store_factor_check(mine, f->user, i % 2 ? code : codes[3], &recovery, &why);
+            _exit(ok ? 1 : 0);
+        }
+    while (wait(&status) > 0)
+        in += WEXITSTATUS(status);
+    assert_int_equal(in, 2); /* one by the app's code, one by the recovery code */
+}
+
+static bool first_invite(void *context, const struct store_invite *n)
+{
+    struct store_invite *out = context;
+    *out = *n;
+    out->note = out->made_by_name = NULL;
+    assert_string_equal(n->used_by_name, n->used_at ? "carol" : "");
+    return false;
+}
+
+static void test_an_invitation_makes_one_account(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_invite n, shown;
+    struct store_user u;
+    unsigned char hash[SECRET_HASH_BYTES] = {1}, other[SECRET_HASH_BYTES] = {2}, late[SECRET_HASH_BYTES] = {3};
+    const int64_t soon = clock_wall_ms() + DAY_MS;
+    int64_t id, second, user;
+    bool admin;
+    ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.admin = true, .note = "for Carol", .made_by = f->user,
+                                                                .expires_at = soon}, hash, &id, &e));
+    ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.made_by = f->user, .expires_at = soon}, other, &second, &e));
+    ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.made_by = f->user, .expires_at = clock_wall_ms() - 1}, late,
+                               &user, &e));
+    ASSERT_ERR(store_invite_add(f->store, &(struct store_invite){.note = "a\nb", .made_by = f->user, .expires_at = soon}, late,
+                                &user, &e), ERR_INPUT);
+    ASSERT_OK(store_invite_open(f->store, hash, &n, &e));
+    assert_true(n.admin && n.expires_at == soon);
+    ASSERT_ERR(store_invite_accept(f->store, late, "late", fixture_hash, &user, &admin, &e), ERR_NOTFOUND);
+    /* a name that is taken leaves the invitation good */
+    ASSERT_ERR(store_invite_accept(f->store, hash, "ADA", fixture_hash, &user, &admin, &e), ERR_CONFLICT);
+    ASSERT_ERR(store_invite_accept(f->store, hash, "", fixture_hash, &user, &admin, &e), ERR_INPUT);
+    ASSERT_OK(store_invite_accept(f->store, hash, "carol", fixture_hash, &user, &admin, &e));
+    assert_true(admin);
+    ASSERT_OK(store_user_by_name(f->store, f->arena, "carol", &u, &e));
+    assert_true(u.admin && u.id == user);
+    ASSERT_ERR(store_invite_accept(f->store, hash, "dora", fixture_hash, &user, &admin, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_invite_list(f->store, second, 1, first_invite, &shown, &e));
+    assert_true(shown.id == id && shown.used_at);
+    ASSERT_OK(store_invite_revoke(f->store, second, &e));
+    ASSERT_ERR(store_invite_revoke(f->store, second, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_invite_revoke(f->store, id, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_invite_open(f->store, other, &n, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_invite_accept(f->store, other, "dora", fixture_hash, &user, &admin, &e), ERR_NOTFOUND);
+}
+
+static int64_t bytes_of(struct fixture *f, int64_t user)
+{
+    struct err e = {0};
+    int64_t n = -1;
+    ASSERT_OK(store_used_bytes(f->store, user, &n, &e));
+    return n;
+}
+
+/* The counter against the texts themselves, through everything that writes or deletes them. */
+static void check_bytes(struct fixture *f)
+{
+    char sql[300];
+    for (int64_t user = f->user; user <= f->other; user++) {
+        snprintf(sql, sizeof sql, "SELECT coalesce(sum(length(CAST(content AS BLOB)) + length(CAST(reasoning AS BLOB))), 0) "
+                 "FROM messages WHERE conversation_id IN (SELECT id FROM conversations WHERE user_id = %lld)", (long long)user);
+        assert_int_equal(bytes_of(f, user), fixture_number(f->path, sql));
+    }
+}
+
+static void test_bytes_are_those_of_the_texts(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    bool more = true;
+    assert_int_equal(bytes_of(f, f->user), 0);
+    int64_t c = fixture_conversation(f, f->user, "one"), d = fixture_conversation(f, f->other, "two");
+    struct store_posted p = fixture_post(f, f->user, c, 0, "h\xc3\xa9llo"), q = fixture_post(f, f->other, d, 0, "xyz");
+    assert_int_equal(bytes_of(f, f->user), 6);
+    fixture_finish(f, p.message_id, "a longer answer");
+    fixture_finish(f, q.message_id, "no");
+    assert_int_equal(bytes_of(f, f->user), 6 + 15);
+    assert_int_equal(bytes_of(f, f->other), 5);
+    check_bytes(f);
+    p = fixture_post(f, f->user, c, p.message_id, "more");
+    fixture_finish(f, p.message_id, "and more");
+    check_bytes(f);
+    ASSERT_OK(store_message_remove(f->store, f->user, p.user_message_id, &e));
+    check_bytes(f);
+    ASSERT_OK(store_conversation_remove(f->store, f->user, c, &e));
+    while (more)
+        ASSERT_OK(store_clear(f->store, &more, &e));
+    assert_int_equal(bytes_of(f, f->user), 0);
+    check_bytes(f);
+}
+
+static bool count_session(void *context, const struct store_session_seen *n)
+{
+    snprintf(context, 17, "%s", n->id);
+    return n->current; /* goes on to the other one */
+}
+
+static void test_sessions_are_ended_by_their_owner_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_user u;
+    struct store_session mine = {.user_id = f->other}, there = {.user_id = f->other};
+    char id[17] = "";
+    memset(mine.token_hash, 1, sizeof mine.token_hash);
+    memset(there.token_hash, 2, sizeof there.token_hash);
+    ASSERT_OK(store_session_add(f->store, &mine, &e));
+    ASSERT_OK(store_session_add(f->store, &there, &e));
+    ASSERT_OK(store_session_list(f->store, f->other, mine.token_hash, count_session, id, &e));
+    if (!strcmp(id, "0101010101010101"))
+        strcpy(id, "0202020202020202");
+    assert_string_equal(id, "0202020202020202");
+    ASSERT_ERR(store_session_end(f->store, f->user, id, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_session_end(f->store, f->other, "02", &e), ERR_NOTFOUND);
+    ASSERT_OK(store_session_end(f->store, f->other, id, &e));
+    ASSERT_ERR(store_session_find(f->store, f->arena, there.token_hash, &u, &e), ERR_AUTH);
+    ASSERT_OK(store_session_add(f->store, &there, &e));
+    ASSERT_OK(store_session_end_all(f->store, f->other, mine.token_hash, &e));
+    ASSERT_OK(store_session_find(f->store, f->arena, mine.token_hash, &u, &e));
+    ASSERT_OK(store_session_end_all(f->store, f->other, NULL, &e));
+    ASSERT_ERR(store_session_find(f->store, f->arena, mine.token_hash, &u, &e), ERR_AUTH);
+}
+
+static bool keep_person(void *context, const struct store_person *p)
+{
+    *(struct store_person *)context = *p;
+    return false;
+}
+
+static void test_roles_and_limits(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_person p = {0};
+    struct store_user_limits l = {.tokens_per_day = 5000, .storage_bytes = 7, .max_jobs = 2}, got;
+    bool own;
+    int64_t tokens;
+    ASSERT_ERR(store_user_set_admin(f->store, f->user, false, &e), ERR_CONFLICT); /* the last admin */
+    ASSERT_OK(store_user_set_admin(f->store, f->other, true, &e));
+    ASSERT_OK(store_user_set_admin(f->store, f->user, false, &e));
+    ASSERT_ERR(store_user_set_admin(f->store, 999, true, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
+    assert_false(own);
+    ASSERT_OK(store_limits_set(f->store, f->user, &l, &e));
+    ASSERT_ERR(store_limits_set(f->store, 999, &l, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
+    assert_true(own && got.tokens_per_day == 5000 && got.storage_bytes == 7 && got.max_jobs == 2);
+    const int64_t today = clock_wall_s() / 86400;
+    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .prompt_tokens = 30, .cached_tokens = 20, .completion_tokens = 4}, &e));
+    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .key_id = 3, .prompt_tokens = 1}, &e));
+    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .day = today - 1, .prompt_tokens = 99}, &e));
+    ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->other, .prompt_tokens = 77}, &e));
+    ASSERT_OK(store_used_tokens(f->store, f->user, today, &tokens, &e));
+    assert_int_equal(tokens, 35);
+    ASSERT_OK(store_person_list(f->store, 0, 5, f->user, keep_person, &p, &e));
+    assert_true(p.own_limits && p.limits.max_jobs == 2 && p.tokens_today == 35 && !p.user.admin);
+    ASSERT_OK(store_limits_set(f->store, f->user, NULL, &e));
+    ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
+    assert_true(!own && !got.max_jobs);
+}
+
+static bool count_row(void *context, const struct store_audit *a)
+{
+    return ++*(int *)context != 0;
+}
+
+static int search(struct fixture *f, struct store_audit_filter filter)
+{
+    struct err e = {0};
+    int n = 0;
+    ASSERT_OK(store_audit_search(f->store, &filter, 100, count_row, &n, &e));
+    return n;
+}
+
+static void test_the_audit_log_is_searched_and_never_changed(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    static const char *const actions[] = {"login", "login.fail", "loginx", "key.add"};
+    for (int i = 0; i < 4; i++)
+        ASSERT_OK(store_audit_add(f->store, &(struct store_audit){.user_id = i, .user = i % 2 ? "bob" : "ada",
+                                                                  .action = actions[i], .target = "", .address = "::1"}, &e));
+    assert_int_equal(search(f, (struct store_audit_filter){0}), 4);
+    assert_int_equal(search(f, (struct store_audit_filter){.action = "login"}), 2);
+    assert_int_equal(search(f, (struct store_audit_filter){.user = "BOB"}), 2);
+    assert_int_equal(search(f, (struct store_audit_filter){.user = "bob", .action = "key"}), 1);
+    assert_int_equal(search(f, (struct store_audit_filter){.before = 3}), 2);
+    assert_int_equal(search(f, (struct store_audit_filter){.until = 1}), 0);
+    assert_int_equal(search(f, (struct store_audit_filter){.since = clock_wall_ms() + 1000}), 0);
+    assert_int_equal(search(f, (struct store_audit_filter){.action = "%"}), 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_codes_are_those_of_the_rfc),
+        T(test_a_factor_is_proven_asked_for_and_taken_away),
+        T(test_one_code_lets_one_in),
+        T(test_an_invitation_makes_one_account),
+        T(test_bytes_are_those_of_the_texts),
+        T(test_sessions_are_ended_by_their_owner_alone),
+        T(test_roles_and_limits),
+        T(test_the_audit_log_is_searched_and_never_changed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
