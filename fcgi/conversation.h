@@ -33,6 +33,7 @@ bool conversation_tags(struct request *r, struct err *e);   /* GET /api/tags */
 bool conversation_texts(struct request *r, struct err *e);  /* GET /api/conversations/{id}/texts */
 bool conversation_defaults(struct request *r, struct err *e);        /* GET /api/defaults */
 bool conversation_change_defaults(struct request *r, struct err *e); /* PATCH /api/defaults */
+bool conversation_title(struct request *r, struct err *e);  /* POST /api/conversations/{id}/title */
 
 /* Replies with the conversation, without its messages. */
 bool conversation_send(struct request *r, int status, int64_t id, struct err *e);
@@ -63,7 +64,9 @@ struct conversation_ask {
     int n_results;
     const cJSON *settings, *kwargs;
 };
-/* ERR_LIMIT: it leaves no room in the engine's context. */
+/* Whatever its length. */
+bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e);
+/* The same; ERR_LIMIT: it leaves no room in the engine's context. */
 bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e);
 /* ERR_LIMIT: the prompt leaves no room in the engine's context. */
 bool conversation_fits(struct request *r, const struct prompt *p, struct err *e);

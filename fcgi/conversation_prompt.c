@@ -71,7 +71,7 @@ bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
                    (int)page.n_ctx);
 }
 
-bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e)
+bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e)
 {
     const char *system = NULL;
     bool ok = false;
@@ -83,8 +83,13 @@ bool conversation_prompt(struct request *r, const struct conversation_ask *ask, 
         struct prompt_input in = {.messages = b.messages, .kwargs = ask->kwargs,
                                   .tools = json_member(ask->settings, "tools")};
         ok = read_branch(r, ask, &b, e) &&
-             prompt_make(r->worker->text, &in, out, e) && conversation_fits(r, out, e);
+             prompt_make(r->worker->text, &in, out, e);
     }
     cJSON_Delete(b.messages);
     return ok;
+}
+
+bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e)
+{
+    return conversation_render(r, ask, out, e) && conversation_fits(r, out, e);
 }

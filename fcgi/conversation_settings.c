@@ -12,7 +12,7 @@
 
 static const char *const setting_names[] = {
     "system", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-    "max_tokens", "seed", "stop", "thinking", "reasoning_effort", "json_schema", "tools", "preset", NULL};
+    "max_tokens", "seed", "stop", "thinking", "reasoning_effort", "json_schema", "tools", "preset", "titles", NULL};
 
 static bool known(const char *name)
 {
@@ -43,8 +43,9 @@ static bool check_schema(struct request *r, const cJSON *o, struct err *e)
 static bool check_names(const cJSON *o, struct err *e)
 {
     const char *preset = NULL;
+    bool titles;
     const cJSON *tools = json_member(o, "tools");
-    if (!json_get_string(o, "preset", &preset, e) || (tools && !chat_check_tools(tools, e)))
+    if (!json_get_string(o, "preset", &preset, e) || !json_get_bool(o, "titles", &titles, e) || (tools && !chat_check_tools(tools, e)))
         return false;
     return !preset || strlen(preset) <= 256 || err_field(e, ERR_INPUT, "preset", "is longer than 256 bytes");
 }

@@ -21,7 +21,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
 libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
-	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c %D%/conversation_settings.c %D%/conversation_continue.c %D%/conversation_results.c \
+	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c %D%/conversation_settings.c %D%/conversation_continue.c %D%/conversation_results.c %D%/conversation_title.c %D%/api_library.c %D%/api_changes.c \
 	%D%/api_conversations.c %D%/api_conversations_list.c %D%/api_conversations_tree.c %D%/api_conversations_defaults.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
 libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cors.c %D%/cors.h %D%/api_usage.c \
 	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c
@@ -32,7 +32,7 @@ libsluice_fcgi_a_SOURCES += %D%/history.c %D%/history.h %D%/history_sample.c %D%
 libsluice_fcgi_a_SOURCES += %D%/throttle.c %D%/throttle.h %D%/credentials.c %D%/credentials.h %D%/qr.c %D%/qr.h \
 	%D%/user_jobs.c %D%/user_jobs.h %D%/api_sign_up.c %D%/api_sessions.c %D%/api_factor.c %D%/api_account.c %D%/api_audit.c
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
-OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/models.json \
+OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/library.json %D%/openapi/models.json \
 	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \
 	%D%/openapi/account.json %D%/openapi/conversations.json \
 	%D%/openapi/admin.json %D%/openapi/shares.json

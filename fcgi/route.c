@@ -44,6 +44,8 @@
     X(history)                                                                                                         \
     X(admin_checks)                                                                                                    \
     X(settings)                                                                                                        \
+    X(library)                                                                                                         \
+    X(changes)                                                                                                         \
     X(conversations)                                                                                                   \
     X(shares)
 

@@ -83,6 +83,21 @@ bool store_conversation_list(struct store *s, int64_t user_id, const struct stor
 bool store_conversation_each(struct store *s, int64_t user_id, int64_t after, int limit,
                              store_conversation_fn fn, void *context, struct err *e);
 
+struct store_state {
+    int64_t n_messages;
+    const char *running; /* JSON array of the ids of answers that are being written */
+};
+/* Cheap: for polling. */
+bool store_conversation_state(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_state *out,
+                              struct err *e);
+/* When any of the user's conversations was last written in; 0: there is none. */
+bool store_conversation_newest(struct store *s, int64_t user_id, int64_t *updated_at, struct err *e);
+/* Did its user give it its title? */
+bool store_conversation_own_title(struct store *s, int64_t user_id, int64_t id, bool *own, struct err *e);
+/* A title that was made, in the place of the title `old`. *changed: it still had that, and not from its user. */
+bool store_conversation_retitle(struct store *s, int64_t user_id, int64_t id, const char *old, const char *title,
+                                bool *changed, struct err *e);
+
 struct store_conversation_change { /* NULL / 0: left as it is */
     const char *title, *settings;
     int64_t leaf_id; /* must be a message of this conversation: else ERR_INPUT */

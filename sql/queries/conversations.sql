@@ -246,3 +246,14 @@ WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL AND title = :old
 -- name: own_title_get
 SELECT t.conversation_id FROM own_titles t JOIN conversations c ON c.id = t.conversation_id
 WHERE c.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: conversation_state
+SELECT (SELECT count(*) FROM messages m WHERE m.conversation_id = c.id),
+       (SELECT json_group_array(CAST(m.id AS TEXT)) FROM messages m INDEXED BY messages_running
+        WHERE m.conversation_id = c.id AND m.status = 'running')
+FROM conversations c
+WHERE c.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
+
+-- name: conversation_newest
+SELECT updated_at FROM conversations WHERE user_id = :user_id AND deleted_at IS NULL
+ORDER BY updated_at DESC, id DESC LIMIT 1;
