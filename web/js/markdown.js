@@ -4,6 +4,7 @@
 
 import { settle, sync } from "./blocks.js";
 import { loadCleaner } from "./clean.js";
+import { loadMath, mathSettled } from "./math.js";
 import { useRules } from "./markdown-rules.js";
 
 let parser = null;
@@ -91,7 +92,12 @@ export class MarkdownView {
     const whole = this.text + text;
     if (this.plain && parser) this.forget();
     this.text = whole;
+    this.live = true;
     if (!parser) { this.drawPlain(); return; }
+    if (!mathSettled() && /\$\S|\\[([]/.test(this.text.slice(this.stable))) { // what is shown must not move when KaTeX comes
+      loadMath().then(() => { if (this.live && this.text === whole) this.append(""); });
+      return;
+    }
     const { blocks, lastAt } = parse(this.text.slice(this.stable), true);
     const done = this.shown.slice(0, this.settled);
     this.shown = done.concat(sync(this.root, this.shown.slice(this.settled), blocks, done.at(-1)?.element));
@@ -100,12 +106,26 @@ export class MarkdownView {
       this.settled = this.shown.length - 1;
       settle(this.shown.slice(done.length, this.settled));
     }
+    this.moveCursor();
+  }
+
+  /** A new element each time: one that moved would count as a jump of the layout, and would blink while it runs. */
+  moveCursor() {
+    this.cursor?.remove();
+    let last = this.shown.at(-1);
+    while (last?.children.length) last = last.children.at(-1);
+    if (last?.kind !== "text" || last.tag === "hr") return;
+    this.cursor = document.createElement("span");
+    this.cursor.className = "cursor";
+    last.element.append(this.cursor);
   }
 
   /** The whole text at its end, parsed in one piece (a link may be defined below its use); what looks the same stays. */
   finish(text = this.text) {
     if (!text || this.plain || !text.startsWith(this.text)) this.forget();
     this.text = text;
+    this.live = false;
+    this.cursor?.remove();
     if (!text) return;
     if (!parser) { this.drawPlain(); return; }
     this.shown = sync(this.root, this.shown, parse(text, false).blocks);

@@ -7,15 +7,22 @@ const OPTIONS = { trust: false, throwOnError: true, strict: "ignore", maxSize: 2
 const made = new Map(); // source -> element, so that a growing paragraph is cheap
 let loading = null;
 let katex = null;
+let settled = false; // it is here, or will not come
 
-function load() {
+export function mathSettled() { return settled; }
+
+const FONTS = ["16px KaTeX_Main", "italic 16px KaTeX_Math", "16px KaTeX_Size1", "16px KaTeX_Size2"]; // a font that came later would move the text
+
+/** Fetches KaTeX; called at the first sign of a formula, so that it is there at its end. */
+export function loadMath() {
   if (loading) return loading;
   const style = document.createElement("link");
   style.rel = "stylesheet";
   style.href = new URL("../vendor/katex/katex.min.css", import.meta.url);
   const styled = new Promise((done) => { style.onload = style.onerror = done; });
   document.head.append(style);
-  loading = Promise.all([import("../vendor/katex/katex.min.js"), styled]).then(() => { katex = globalThis.katex; }).catch(() => {});
+  loading = Promise.all([import("../vendor/katex/katex.min.js"),
+    styled.then(() => Promise.all(FONTS.map((font) => document.fonts.load(font))))]).then(() => { katex = globalThis.katex; }).catch(() => {}).finally(() => { settled = true; });
   return loading;
 }
 
@@ -46,7 +53,7 @@ export function typeset(element, tex, { display = false, open = false } = {}) {
     return;
   }
   element.textContent = tex;
-  if (!open && !katex) load().then(() => { if (katex && element.textContent === tex) typeset(element, tex, { display }); });
+  if (!katex) loadMath().then(() => { if (katex && !open && element.textContent === tex) typeset(element, tex, { display }); });
 }
 
 export function typesetWithin(root) {

@@ -136,7 +136,10 @@ function drawStats(view, message) {
     if (message.status === "stopped") parts.unshift(t("thread.stopped"));
     if (message.status === "length") parts.unshift(t("thread.length"));
   }
-  view.root.querySelector(".stats").textContent = parts.filter(Boolean).join(" · ");
+  // While it runs they stand below the text box, where nothing moves.
+  const text = parts.filter(Boolean).join(" · ");
+  $("composer-hint").textContent = message.status === "running" ? text : "";
+  view.root.querySelector(".stats").textContent = message.status === "running" ? "" : text;
 }
 
 function drawReasoning(view, message, live) {
@@ -214,6 +217,7 @@ export function drawThread() {
 }
 
 export function forgetViews() {
+  $("composer-hint").textContent = "";
   blocks.clear();
   views.clear();
 }
