@@ -7,7 +7,7 @@
 
 #include "config.h"
 #define LOG_MODULE "engine"
-#include "engine/base/log.h"
+#include "engine/base/log_ring.h"
 #include "engine/base/option.h"
 #include "engine/memory/memory_options.h"
 #include "engine/sched/loop.h"
@@ -16,7 +16,7 @@
 #define STOP_MS 5000 /* for the running step at the end */
 
 struct options {
-    const char *model, *socket, *status, *backend, *cache_dir, *group, *log_level;
+    const char *model, *socket, *status, *backend, *cache_dir, *group, *log_level, *log_ring;
     int64_t ctx, slots, max_queue, threads, prefill_chunk, kv_memory, grace;
     struct memory_options memory;
     bool exact, prefix_cache, help, version;
@@ -57,6 +57,8 @@ static const struct option table[] = {
      .help = "At SIGTERM running jobs get this long to finish."},
     {.name = "log-level", .type = OPTION_CHOICE, .offset = FIELD(log_level), .fallback = "info",
      .choices = "error|warn|info|debug", .help = "What is logged on standard error."},
+    {.name = "log-ring", .type = OPTION_STRING, .offset = FIELD(log_ring), .value = "FILE",
+     .help = "Also keep the newest log lines in this file, with those of the workers."},
     {.name = "help", .type = OPTION_BOOL, .offset = FIELD(help), .help = "Show this text."},
     {.name = "version", .type = OPTION_BOOL, .offset = FIELD(version), .help = "Show the version."},
 };
@@ -156,5 +158,7 @@ int main(int argc, char **argv)
     if (!check(&o, &group, &e))
         return fail(&e, 2);
     log_set_level((enum log_level)log_level_from_name(o.log_level));
+    if (o.log_ring && !log_ring_join(o.log_ring, "engine", &e))
+        return fail(&e, 2);
     return serve(&o, group, &e);
 }

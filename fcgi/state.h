@@ -6,6 +6,7 @@
 #define STATE_STATUS "status"          /* engine/wire/status.h */
 #define STATE_CACHE "cache"            /* folder: vocabularies, pipelines */
 #define STATE_SHARED "workers"          /* fcgi/shared.h: counters and scoreboards of the worker processes */
+#define STATE_LOG "log"                   /* engine/base/log_ring.h: the newest log lines */
 #define STATE_HISTORY "history"           /* fcgi/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
 #define STATE_RECORD_LOCK "record.lock"   /* flock: at most one recorder */

@@ -12,7 +12,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/log.h"
+#include "engine/base/log_ring.h"
 #include "engine/base/option.h"
 #include "fcgi/cors.h"
 #include "fcgi/listen.h"
@@ -122,12 +122,12 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;
-    char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED);
+    char *shared = arena_printf(a, "%s/%s", w->run_dir, STATE_SHARED), *ring = arena_printf(a, "%s/%s", w->run_dir, STATE_LOG);
     if (!w->cache_dir || !w->engine_socket || !w->status_path || !w->db_path || !shared)
         return err_set(e, ERR_NOMEM, "no memory");
     if (!(w->settings = setting_cache_create()))
         return err_set(e, ERR_NOMEM, "no memory");
-    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) || !(w->shared = shared_open(shared, e)) ||
+    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) || !ring || !log_ring_join(ring, route_pool_name(w->pool), e) || !(w->shared = shared_open(shared, e)) ||
         !open_text(w, e))
         return false;
     name_model(w, o->model_name);

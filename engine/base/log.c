@@ -9,10 +9,16 @@
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static enum log_level max_level = LOG_INFO;
+static void (*sink)(enum log_level level, const char *module, const char *text, size_t len);
 
 void log_set_level(enum log_level level)
 {
     max_level = level;
+}
+
+void log_set_sink(void (*to)(enum log_level level, const char *module, const char *text, size_t len))
+{
+    sink = to;
 }
 
 int log_level_from_name(const char *name)
@@ -35,6 +41,7 @@ void log_write(enum log_level level, const char *module, const char *fmt, ...)
     size_t n = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &tm);
     n += (size_t)snprintf(line + n, sizeof line - n, ".%03ldZ %-5s %s: ", now.tv_nsec / 1000000,
                           level_names[level], module);
+    const size_t head = n;
     va_list ap;
     va_start(ap, fmt);
     int m = vsnprintf(line + n, sizeof line - n - 1, fmt, ap);
@@ -45,6 +52,8 @@ void log_write(enum log_level level, const char *module, const char *fmt, ...)
     for (size_t i = 0; i < n; i++) /* one event, one line, whatever the text holds */
         if ((unsigned char)line[i] < ' ')
             line[i] = ' ';
+    if (sink)
+        sink(level, module, line + head, n - head);
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, n);
     (void)written;

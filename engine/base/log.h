@@ -2,6 +2,7 @@
  * Never prompts, answers, keys, passwords or cookies. Thread-safe (one write per line).
  * Each file that logs defines LOG_MODULE before this include. */
 #pragma once
+#include <stddef.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
@@ -9,6 +10,9 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level);
 /* error, warn, info, debug; returns -1 for anything else. */
 int log_level_from_name(const char *name);
+/* Where lines go beside standard error (log_ring.h): the text without time, level and module. Set once, before threads
+ * start. */
+void log_set_sink(void (*sink)(enum log_level level, const char *module, const char *text, size_t len));
 void log_write(enum log_level level, const char *module, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -13,7 +13,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
 #define LOG_MODULE "up"
-#include "engine/base/log.h"
+#include "engine/base/log_ring.h"
 #include "engine/base/option.h"
 #include "engine/memory/memory_options.h"
 #include "engine/wire/status.h"
@@ -37,7 +37,7 @@ struct up {
     /* worked out */
     struct arena *arena;
     char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
-    char *web, *url, *nginx_run;
+    char *web, *url, *nginx_run, *log_ring;
     bool announced;
     double waiting_since;
 };
@@ -138,6 +138,7 @@ static bool work_out_paths(struct up *u, struct err *e)
     u->record_socket = in_dir(u, u->state, STATE_RECORD_SOCKET);
     u->stream_socket = in_dir(u, u->state, "stream.sock");
     u->short_socket = in_dir(u, u->state, "short.sock");
+    u->log_ring = in_dir(u, u->state, STATE_LOG);
     u->nginx_run = in_dir(u, u->state, "nginx");
     u->web = in_dir(u, u->share_dir, "web");
     u->url = arena_printf(u->arena, "http://%s:%lld", u->host, (long long)u->port);
@@ -226,7 +227,7 @@ static void add_engine(struct up *u, struct supervisor *s)
         "--model", (char *)u->model, "--backend", (char *)u->backend, "--socket", u->engine_socket,
         "--status", u->status, "--cache-dir", u->cache, "--ctx", number(u, u->ctx),
         "--slots", number(u, u->slots), "--max-queue", number(u, u->max_queue),
-        "--threads", number(u, u->threads), "--log-level", (char *)u->log_level,
+        "--threads", number(u, u->threads), "--log-level", (char *)u->log_level, "--log-ring", u->log_ring,
         "--strategy", (char *)u->memory.strategy, "--ram-budget", number(u, u->memory.ram_budget),
         "--gpu-budget", number(u, u->memory.gpu_budget), "--expert-cache", number(u, u->memory.expert_cache),
         "--experts-per-token", number(u, u->memory.experts_per_token),
@@ -283,7 +284,7 @@ static bool up(struct up *u, struct err *e)
     struct supervisor s = {.stop_ms = STOP_MS, .on_tick = announce, .context = u};
     u->arena = arena_create(1 << 20);
     bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
-    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && prepare_store(u, e);
+    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && log_ring_join(u->log_ring, "up", e) && prepare_store(u, e);
     if (ok) {
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = in_dir(u, u->state, "processes.json");

@@ -95,6 +95,21 @@ test('an admin ends a job that is not theirs, and sees no prompt', async () => {
   for (const id of ['x', '0', '-1', '99999999999999999999']) assert.equal((await s.json('DELETE', `/api/admin/jobs/${id}`)).status, 404, id);
 });
 
+test('the log has the lines of every program, by level, and no prompt', async () => {
+  const word = 'rhinoceros';
+  await say(`Spell ${word}.`);
+  const all = (await s.json('GET', '/api/admin/log')).body;
+  for (const program of ['engine', 'short', 'stream', 'record', 'up']) assert.ok(all.items.some((l) => l.program === program), program);
+  assert.ok(!JSON.stringify(all).includes(word));
+  assert.ok(all.items.every((l, i) => l.text && l.pid > 1 && (i === 0 || l.sequence > all.items[i - 1].sequence)));
+  const later = (await s.json('GET', `/api/admin/log?after=${all.next}`)).body;
+  assert.ok(later.items.length && later.items.every((l) => l.sequence > all.next)); // at least the request before
+  const warnings = (await s.json('GET', '/api/admin/log?level=warn')).body.items;
+  assert.ok(warnings.length && warnings.every((l) => ['warn', 'error'].includes(l.level))); // the killed recorder
+  assert.equal((await s.json('GET', '/api/admin/log?limit=3')).body.items.length, 3);
+  for (const bad of ['level=loud', 'limit=0', 'limit=501', 'after=-1']) assert.equal((await s.json('GET', `/api/admin/log?${bad}`)).status, 400, bad);
+});
+
 test('checks say what was looked at, and what helps', async () => {
   const quick = (await s.json('GET', '/api/admin/checks')).body.items;
   for (const name of ['machine', 'SQLite', 'disk', 'state folder', 'write-ahead log', 'engine', 'heartbeat'])

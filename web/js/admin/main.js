@@ -10,11 +10,12 @@ import { initTheme } from "../theme.js";
 import { checksSection } from "./checks.js";
 import { jobsSection } from "./jobs.js";
 import { loadSection } from "./load.js";
+import { logsSection } from "./logs.js";
 import { settingsSection } from "./settings.js";
 import { statusSection } from "./status.js";
 import { t, translatePage } from "../i18n.js";
 
-const SECTIONS = [statusSection, loadSection, jobsSection, settingsSection, checksSection];
+const SECTIONS = [statusSection, loadSection, jobsSection, settingsSection, logsSection, checksSection];
 let leave = null;
 
 function show() {

@@ -1,0 +1,31 @@
+/* The last log lines of all processes of the server, in one mapped file of fixed size, so that the admin's page can show
+ * them whoever runs the server and wherever standard error goes. It holds what log.h writes and nothing else: no prompts,
+ * no secrets.
+ *
+ * Any number of processes and threads write without a lock; a line of a process that is killed in the middle of it is
+ * never shown. Readers see whole lines only. Oldest lines are overwritten. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/base/log.h"
+
+#define LOG_RING_LINES 2048
+#define LOG_RING_TEXT 456 /* a longer line is cut here, and only here */
+
+struct log_ring_line {
+    uint64_t sequence; /* 1 for the first line ever; counts on over restarts */
+    int64_t at_ms;     /* Unix */
+    int32_t pid, level;
+    char program[16], module[16];
+    char text[LOG_RING_TEXT];
+};
+
+/* From now on this process's lines also go there; made when it is missing or of another layout. Once, before threads and
+ * forks start. program: "engine", "worker", "up". */
+bool log_ring_join(const char *path, const char *program, struct err *e);
+
+/* Copies the oldest lines with sequence > after and level <= level, at most max, and gives their number; *next is the
+ * `after` for the call that goes on. No file: none. */
+int log_ring_read(const char *path, uint64_t after, enum log_level level, struct log_ring_line *out, int max, uint64_t *next);

@@ -1,0 +1,39 @@
+// Log: the newest lines of all processes, as they come. They hold no prompts and no answers.
+
+import { el } from "../dom.js";
+import { t } from "../i18n.js";
+import { clock, dateTime, poll, problem } from "./view.js";
+
+const LEVELS = ["error", "warn", "info", "debug"];
+const KEPT = 1000;
+
+function open(view, signal) {
+  const level = el("select", { ariaLabel: t("admin.logLevel") }, ...LEVELS.map((l) => el("option", { value: l, selected: l === "info" }, t(`admin.level_${l}`))));
+  const filter = el("input", { type: "search", ariaLabel: t("admin.logFilter"), placeholder: t("admin.logFilter"), autocomplete: "off" });
+  const follow = el("input", { type: "checkbox", checked: true, id: "log-follow" });
+  const list = el("ol", { class: "log", tabIndex: 0, ariaLabel: t("admin.logs") });
+  const problems = el("div");
+  let after = 0;
+  view.append(el("div", { class: "admin-row" }, level, filter, el("label", { class: "log-follow", htmlFor: "log-follow" }, follow, t("admin.logFollow"))),
+    el("p", { class: "muted" }, t("admin.logHelp")), problems, list);
+
+  const shown = (node) => { node.hidden = !node.textContent.toLowerCase().includes(filter.value.toLowerCase()); };
+  const draw = (log) => {
+    problems.replaceChildren();
+    after = log.next;
+    for (const line of log.items) {
+      const node = el("li", { class: `log-${line.level}` }, el("time", { title: dateTime(line.at), dateTime: new Date(line.at).toISOString() }, clock(line.at)),
+        el("b", {}, t(`admin.level_${line.level}`)), el("span", { class: "log-from" }, `${line.program} ${line.pid} ${line.module}`), el("span", { class: "log-text" }, line.text));
+      shown(node);
+      list.append(node);
+    }
+    while (list.childElementCount > KEPT) list.firstChild.remove();
+    if (follow.checked && log.items.length) list.scrollTop = list.scrollHeight;
+  };
+  const again = poll(signal, 2000, () => `/api/admin/log?level=${level.value}&after=${after}`, draw, (error) => problems.replaceChildren(problem(error)));
+  level.addEventListener("change", () => { after = 0; list.replaceChildren(); again(); });
+  filter.addEventListener("input", () => { for (const node of list.children) shown(node); });
+  follow.addEventListener("change", () => { if (follow.checked) list.scrollTop = list.scrollHeight; });
+}
+
+export const logsSection = { id: "logs", get title() { return t("admin.logs"); }, open };
