@@ -38,7 +38,8 @@ OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/compl
 	%D%/openapi/account.json %D%/openapi/conversations.json \
 	%D%/openapi/admin.json %D%/openapi/shares.json
 OPENAPI_SCHEMAS += %D%/openapi/people.json
-FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) -lm
+OPENAPI_SCHEMAS += %D%/openapi/export.json
+FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker
 sluice_worker_SOURCES = %D%/worker_main.c
@@ -49,3 +50,8 @@ sluice_worker_LDADD = $(FCGI_ROOM_LIBS)
 	$(AM_V_GEN)$(MKDIR_P) %D% && $(AWK) -f $(srcdir)/%D%/openapi/embed.awk $(filter %.json,$^) > $@.tmp && mv $@.tmp $@
 CLEANFILES += %D%/openapi_schemas.gen.c
 EXTRA_DIST += $(OPENAPI_SCHEMAS) %D%/openapi/embed.awk
+
+# exports
+libsluice_fcgi_a_SOURCES += %D%/reply_stream.c %D%/reply_stream.h %D%/api_export.c \
+	%D%/export/export.c %D%/export/export.h %D%/export/format.h %D%/export/tree.c %D%/export/words.c %D%/export/json.c \
+	%D%/export/jsonl.c %D%/export/markdown.c %D%/export/html.c %D%/export/text.c %D%/export/zip.c %D%/export/zip.h

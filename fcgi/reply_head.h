@@ -1,4 +1,4 @@
-/* The head of a reply, for reply.c and sse.c only. */
+/* The head of a reply, for reply*.c and sse.c only. */
 #pragma once
 #include <stdbool.h>
 

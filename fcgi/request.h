@@ -1,6 +1,6 @@
 /* One HTTP request inside a worker. It lives from accept to the end of the reply; everything that hangs on it is in
- * its arena or is freed by request_end. One thread owns it. Only fcgi/ knows FastCGI, and only request.c, reply.c
- * and sse.c touch the FCGX handle. */
+ * its arena or is freed by request_end. One thread owns it. Only fcgi/ knows FastCGI, and only request.c,
+ * reply*.c and sse.c touch the FCGX handle. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>

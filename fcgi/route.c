@@ -48,7 +48,8 @@
     X(library)                                                                                                         \
     X(changes)                                                                                                         \
     X(conversations)                                                                                                   \
-    X(shares)
+    X(shares)                                                                                                          \
+    X(export)
 
 #define DECLARE(noun) extern const struct route api_##noun##_routes[];
 TABLES(DECLARE)

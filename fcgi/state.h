@@ -9,4 +9,5 @@
 #define STATE_LOG "log"                   /* engine/base/log_ring.h: the newest log lines */
 #define STATE_HISTORY "history"           /* fcgi/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
+#define STATE_EXPORT_LOCK "export.lock" /* a byte locked per user whose history is being exported */
 #define STATE_RECORD_LOCK "record.lock"   /* flock: at most one recorder */

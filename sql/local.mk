@@ -10,6 +10,7 @@ SQL_QUERIES += %D%/queries/library.sql
 SQL_MIGRATIONS += %D%/migrations/0008_library.sql
 SQL_QUERIES += %D%/queries/people.sql
 SQL_MIGRATIONS += %D%/migrations/0009_people.sql
+SQL_QUERIES += %D%/queries/export.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -37,3 +38,5 @@ SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH
 BUILT_SOURCES += %D%/queries.gen.h
 CLEANFILES += %D%/queries.gen.h %D%/queries.gen.c
 EXTRA_DIST += $(SQL_TEXTS) %D%/embed.awk
+
+libsluice_sql_a_SOURCES += %D%/store_export.c %D%/store_export.h

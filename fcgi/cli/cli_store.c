@@ -8,8 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/arena.h"
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
+#include "engine/base/option.h"
+#include "fcgi/cli/command.h"
 #include "fcgi/state.h"
 #include "sql/store.h"
 
@@ -70,4 +73,30 @@ const char *cli_store_time(int64_t ms, char out[32])
     if (!ms || !localtime_r(&t, &tm) || !strftime(out, 32, "%Y-%m-%d %H:%M", &tm))
         return "never";
     return out;
+}
+
+int cli_store_run(const struct command *c, const struct option *options, size_t n, int argc, char **argv, void *settings,
+                  const bool *help, cli_store_fn work)
+{
+    struct err e = {0};
+    struct arena *a = arena_create(1 << 20);
+    char **words = a ? arena_alloc(a, sizeof *words * ((size_t)argc + 1)) : NULL;
+    int status = 0;
+    if (!words || !option_parse(options, n, argc, argv, settings, words, &e)) {
+        command_fail(c->name, &e);
+        status = 2;
+    } else if (*help) {
+        printf("usage: sluice %s %s\n\n%s\n\n", c->name, c->usage, c->help);
+        option_help(options, n);
+    } else if (!work(settings, words, a, &e)) {
+        command_fail(c->name, &e);
+        status = e.code == ERR_INPUT ? 2 : 1;
+    }
+    arena_destroy(&a);
+    return status;
+}
+
+bool cli_store_usage(const struct command *c, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "usage: sluice %s %s", c->name, c->usage);
 }

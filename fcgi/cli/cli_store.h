@@ -9,6 +9,8 @@
 #include "sql/store_users.h"
 
 struct arena;
+struct command;
+struct option;
 struct store;
 
 #define CLI_STATE_HELP "the server's state folder (default ~/.local/state/sluice)"
@@ -22,3 +24,11 @@ bool cli_store_password(const char *file, char out[SECRET_PASSWORD_MAX + 1], str
 void cli_store_audit(struct store *s, const char *action, const char *kind, int64_t id);
 /* "2026-11-21 09:30"; "never" for 0. */
 const char *cli_store_time(int64_t ms, char out[32]);
+
+/* What these commands do alike: options into `settings`, --help (which sets *help), then `work` with the words that are no
+ * options, up to a NULL. Returns the exit status: 2 when it was used wrongly (ERR_INPUT), 1 when it failed. */
+typedef bool (*cli_store_fn)(void *settings, char **words, struct arena *a, struct err *e);
+int cli_store_run(const struct command *c, const struct option *options, size_t n, int argc, char **argv, void *settings,
+                  const bool *help, cli_store_fn work);
+/* ERR_INPUT with the command's usage. */
+bool cli_store_usage(const struct command *c, struct err *e);

@@ -77,7 +77,7 @@ test('an export is JSON; a backup is a database of its own', () => {
   const out = run(['export', 'ada']);
   assert.equal(out.code, 0, out.err);
   const value = JSON.parse(out.out);
-  assert.equal(value.format, 'sluice-export');
+  assert.equal(value.schema, 'sluice-export');
   assert.deepEqual(value.conversations, []);
   const file = path.join(dir, 'copy.db');
   assert.equal(run(['backup', file]).code, 0);

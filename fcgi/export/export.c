@@ -1,0 +1,244 @@
+/* export.h: reads conversation by conversation, and hands the rows to the format. */
+#include "fcgi/export/export.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fcgi/export/format.h"
+#include "fcgi/export/zip.h"
+
+#define FLUSH_BYTES (64 << 10)
+#define MAX_NAME 48 /* bytes of a title in a file's name */
+
+static const struct export_format *const formats[] = {&export_json, &export_jsonl, &export_markdown,
+                                                      &export_html, &export_text,  &export_zip};
+
+const struct export_format export_zip = {
+    .name = "zip", .media = "application/zip", .suffix = ".zip", .archive = true};
+
+struct export {
+    const struct export_params *p;
+    const struct export_format *format; /* of the document that is written; in an archive: JSON */
+    struct export_writer w;
+    struct export_tree tree;
+    struct zip *zip; /* or NULL */
+    uint32_t number; /* of the message that comes next */
+    struct err e;    /* of a callback */
+};
+
+const struct export_format *export_format_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+        if (!strcmp(formats[i]->name, name))
+            return formats[i];
+    return NULL;
+}
+
+const char *export_format_media(const struct export_format *f)
+{
+    return f->media;
+}
+
+const char *export_format_suffix(const struct export_format *f)
+{
+    return f->suffix;
+}
+
+bool export_format_plain(const struct export_format *f)
+{
+    return !f->archive;
+}
+
+/* What stands in the writer goes out once there is enough of it. */
+static bool send_on(struct export *x, bool all)
+{
+    struct buf *out = &x->w.out;
+    if (out->failed)
+        return err_set(&x->e, ERR_NOMEM, "no memory for the export");
+    if (!out->len || (!all && out->len < FLUSH_BYTES))
+        return true;
+    bool ok = x->zip ? zip_write(x->zip, out->data, out->len, &x->e)
+                     : x->p->sink.write(x->p->sink.context, out->data, out->len, &x->e);
+    if (out->cap > 16 * FLUSH_BYTES) /* one very long message does not keep its memory */
+        buf_fini(out);
+    else
+        buf_clear(out);
+    return ok;
+}
+
+static bool put_message(void *context, const struct store_export_message *m)
+{
+    struct export *x = context;
+    const uint32_t number = ++x->number;
+    if (number > x->tree.n || x->tree.places[number - 1].id != m->node.id)
+        return err_set(&x->e, ERR_INTERNAL, "a conversation changed within its snapshot");
+    if (x->format->shown_only && !x->tree.places[number - 1].shown)
+        return true;
+    x->w.n_messages++;
+    x->format->message(&x->w, &x->tree, number, m);
+    return send_on(x, false);
+}
+
+static bool put_document(struct export *x, const struct store_export_conversation *c)
+{
+    const struct export_params *p = x->p;
+    if (!export_tree_read(&x->tree, p->store, p->which.user_id, c, &x->e))
+        return false;
+    x->w.n_conversations++;
+    x->w.n_messages = 0;
+    x->number = 0;
+    x->format->open(&x->w, c, &x->tree);
+    if (!store_export_messages(p->store, p->which.user_id, c->id, put_message, x, &x->e) || x->e.code != ERR_NONE)
+        return false;
+    if (x->format->close)
+        x->format->close(&x->w);
+    return send_on(x, false);
+}
+
+static bool put_conversation(void *context, const struct store_export_conversation *c)
+{
+    return put_document(context, c);
+}
+
+/* Small letters, digits and single dashes; what is not ASCII stays out: old unzip programs garble it. */
+static void put_slug(struct buf *out, const char *title)
+{
+    const size_t begin = out->len;
+    bool dash = true;
+    for (; *title && out->len - begin < MAX_NAME; title++) {
+        const char c = *title >= 'A' && *title <= 'Z' ? (char)(*title + 32) : *title;
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+            buf_putc(out, c);
+        else if (!dash)
+            buf_putc(out, '-');
+        dash = out->len == begin || out->data[out->len - 1] == '-';
+    }
+    while (out->len > begin && out->data[out->len - 1] == '-')
+        out->data[--out->len] = '\0';
+}
+
+static void put_entry_name(struct buf *out, int64_t number, const char *title)
+{
+    const size_t begin = out->len;
+    buf_printf(out, "conversations/%06lld-", (long long)number);
+    put_slug(out, title);
+    if (out->len > begin && out->data[out->len - 1] == '-')
+        out->data[--out->len] = '\0';
+    buf_puts(out, ".json");
+}
+
+static void begin_document(struct export *x)
+{
+    x->w.n_conversations = 0;
+    if (x->format->begin)
+        x->format->begin(&x->w);
+}
+
+static bool end_document(struct export *x)
+{
+    if (x->format->end)
+        x->format->end(&x->w);
+    return send_on(x, true);
+}
+
+/* A whole document for each conversation, so that each can be read alone. */
+static bool put_file(void *context, const struct store_export_conversation *c)
+{
+    struct export *x = context;
+    struct buf name = {0};
+    const int64_t files = ++x->w.n_files;
+    put_entry_name(&name, files, c->title);
+    bool ok = !name.failed && zip_entry(x->zip, name.data, c->updated_at, false, &x->e);
+    buf_fini(&name);
+    if (!ok)
+        return false;
+    begin_document(x);
+    return put_document(x, c) && end_document(x);
+}
+
+static bool put_index_row(void *context, const struct store_export_conversation *c)
+{
+    struct export *x = context;
+    struct buf *out = &x->w.out;
+    const int64_t files = ++x->w.n_files;
+    buf_puts(out, files > 1 ? ",\n{\"key\":" : "\n{\"key\":");
+    buf_json_string(out, c->key, strlen(c->key));
+    buf_puts(out, ",\"title\":");
+    buf_json_string(out, c->title, strlen(c->title));
+    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"file\":\"", (long long)c->created_at, (long long)c->updated_at);
+    put_entry_name(out, files, c->title);
+    buf_puts(out, "\"}");
+    return send_on(x, false);
+}
+
+static bool put_index(struct export *x)
+{
+    if (!zip_entry(x->zip, "index.json", x->p->exported_at, false, &x->e))
+        return false;
+    x->w.n_files = 0;
+    buf_printf(&x->w.out, "{\"schema\":\"sluice-export-index\",\"version\":1,\"exported_at\":%lld,\"conversations\":[",
+               (long long)x->p->exported_at);
+    if (!store_export_each(x->p->store, &x->p->which, put_index_row, x, &x->e) || x->e.code != ERR_NONE)
+        return false;
+    buf_puts(&x->w.out, "]}\n");
+    return send_on(x, true);
+}
+
+static bool put_archive(struct export *x)
+{
+    x->format = &export_json;
+    x->zip = zip_create(x->p->sink, &x->e);
+    return x->zip && store_export_each(x->p->store, &x->p->which, put_file, x, &x->e) && x->e.code == ERR_NONE &&
+           put_index(x) && zip_finish(x->zip, &x->e);
+}
+
+static bool put_one_document(struct export *x)
+{
+    begin_document(x);
+    return store_export_each(x->p->store, &x->p->which, put_conversation, x, &x->e) && x->e.code == ERR_NONE &&
+           end_document(x);
+}
+
+bool export_run(const struct export_params *p, struct err *e)
+{
+    struct export x = {.p = p, .format = p->format, .w = {.exported_at = p->exported_at}};
+    bool ok = p->format->archive ? put_archive(&x) : put_one_document(&x);
+    zip_destroy(&x.zip);
+    export_tree_fini(&x.tree);
+    buf_fini(&x.w.out);
+    if (!ok && e)
+        *e = x.e;
+    return ok;
+}
+
+static bool count_bytes(void *context, const void *data, size_t len, struct err *e)
+{
+    *(uint64_t *)context += len;
+    return true;
+}
+
+bool export_measure(const struct export_params *p, uint64_t *bytes, struct err *e)
+{
+    struct export_params counted = *p;
+    *bytes = 0;
+    counted.sink = (struct export_sink){count_bytes, bytes};
+    return export_run(&counted, e);
+}
+
+/* Letters of any script stay. */
+static void put_title(struct buf *out, const char *title)
+{
+    const size_t begin = out->len;
+    for (; *title && (out->len - begin < MAX_NAME || ((unsigned char)*title & 0xc0) == 0x80); title++)
+        buf_putc(out, (unsigned char)*title < ' ' || *title == 0x7f || strchr("/\\:*?\"<>|", *title) ? '-' : *title);
+}
+
+void export_file_name(struct buf *out, const struct export_format *f, const char *title, int64_t exported_at)
+{
+    char time[EXPORT_TIME_SIZE];
+    if (title && *title && *title != '.')
+        put_title(out, title);
+    else
+        buf_printf(out, "sluice-%.10s", export_time(exported_at, time));
+    buf_puts(out, f->suffix);
+}

@@ -1,0 +1,39 @@
+-- What leaves the house: one user's conversations, whole, within one snapshot (begin_read). :ids is a JSON array of numbers
+-- or NULL; :archived and :trashed are 0, 1 or NULL for both.
+
+-- name: export_counts
+SELECT count(*), coalesce(sum((SELECT count(*) FROM messages m WHERE m.conversation_id = c.id)), 0)
+FROM conversations c
+WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+  AND (:ids IS NULL OR c.id IN (SELECT value FROM json_each(:ids)))
+  AND (:archived IS NULL OR c.archived = :archived)
+  AND (:trashed IS NULL OR (c.trashed_at IS NOT NULL) = :trashed);
+
+-- fork_of only when the original comes along: else it names nothing that the reader could know.
+-- name: export_conversations
+SELECT c.id, c.key, c.title, c.settings, c.leaf_id, c.pinned, c.archived, c.created_at, c.updated_at, c.trashed_at,
+       (SELECT o.key FROM conversations o
+        WHERE o.id = c.fork_of AND o.user_id = :user_id AND o.deleted_at IS NULL
+          AND (:ids IS NULL OR o.id IN (SELECT value FROM json_each(:ids)))
+          AND (:archived IS NULL OR o.archived = :archived)
+          AND (:trashed IS NULL OR (o.trashed_at IS NOT NULL) = :trashed)),
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+FROM conversations c
+WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+  AND (:ids IS NULL OR c.id IN (SELECT value FROM json_each(:ids)))
+  AND (:archived IS NULL OR c.archived = :archived)
+  AND (:trashed IS NULL OR (c.trashed_at IS NOT NULL) = :trashed)
+ORDER BY c.id;
+
+-- name: export_tree
+SELECT m.id, m.parent_id, m.role, m.status
+FROM conversations c JOIN messages m ON m.conversation_id = c.id
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
+ORDER BY m.id;
+
+-- name: export_messages
+SELECT m.id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls, m.tool_call_id, m.error, m.model,
+       m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at
+FROM conversations c JOIN messages m ON m.conversation_id = c.id
+WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
+ORDER BY m.id;
