@@ -1,4 +1,4 @@
-/* GET /api/export: the caller's conversations as one file. It is written as it is read, within one snapshot; nginx takes it
+/* GET /api/export: the caller's conversations as one file; GET /api/account/export: all that is theirs. It is written as it is read, within one snapshot; nginx takes it
  * off our hands at the disk's speed (its buffering is on for this path), so that a slow client holds no snapshot. */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "fcgi/conversation.h"
+#include "fcgi/export/account.h"
 #include "fcgi/export/export.h"
 #include "fcgi/reply.h"
 #include "fcgi/reply_stream.h"
@@ -178,23 +179,46 @@ static bool send_export(struct request *r, struct wish *w, struct err *e)
     return true;
 }
 
-static bool export_conversations(struct request *r, struct err *e)
+/* All that belongs to the account, from the same moment. */
+static bool add_account(struct request *r, struct wish *w, struct buf *account, struct err *e)
 {
-    struct wish w = {0};
-    if (!read_wish(r, &w, e))
-        return false;
+    w->p.account = account;
+    return export_account(account, r->store, r->arena, r->who.user_id, w->p.exported_at, e);
+}
+
+static bool serve(struct request *r, struct wish *w, bool whole_account, struct err *e)
+{
+    struct buf account = {0};
     int lock = lock_user(r, e);
     if (lock < 0)
         return false;
-    bool ok = store_export_begin(r->store, e) && send_export(r, &w, e);
+    bool ok = store_export_begin(r->store, e) && (!whole_account || add_account(r, w, &account, e)) && send_export(r, w, e);
     store_export_end(r->store);
+    buf_fini(&account);
     close(lock);
     return ok;
+}
+
+static bool export_conversations(struct request *r, struct err *e)
+{
+    struct wish w = {0};
+    return read_wish(r, &w, e) && serve(r, &w, false, e);
+}
+
+static bool export_own_account(struct request *r, struct err *e)
+{
+    struct wish w = {.p = {.store = r->store,
+                           .which = {.user_id = r->who.user_id},
+                           .format = export_format_find("zip"),
+                           .exported_at = clock_wall_ms()}};
+    return serve(r, &w, true, e);
 }
 
 const struct route api_export_routes[] = {
     {HTTP_GET, "/api/export", ROUTE_USER, POOL_STREAM, 0, export_conversations, SCOPE_HISTORY,
      {.summary = "The own conversations as one file", .query = "ExportQuery", .media = "application/octet-stream",
       .statuses = "200 429"}},
+    {HTTP_GET, "/api/account/export", ROUTE_USER, POOL_STREAM, 0, export_own_account, SCOPE_HISTORY | SCOPE_ADMIN,
+     {.summary = "All that belongs to the own account as one archive", .media = "application/zip", .statuses = "200 429"}},
     {0},
 };

@@ -54,4 +54,5 @@ EXTRA_DIST += $(OPENAPI_SCHEMAS) %D%/openapi/embed.awk
 # exports
 libsluice_fcgi_a_SOURCES += %D%/reply_stream.c %D%/reply_stream.h %D%/api_export.c \
 	%D%/export/export.c %D%/export/export.h %D%/export/format.h %D%/export/tree.c %D%/export/words.c %D%/export/json.c \
-	%D%/export/jsonl.c %D%/export/markdown.c %D%/export/html.c %D%/export/text.c %D%/export/zip.c %D%/export/zip.h
+	%D%/export/jsonl.c %D%/export/markdown.c %D%/export/html.c %D%/export/text.c %D%/export/zip.c %D%/export/zip.h \
+	%D%/export/run.h %D%/export/archive.c %D%/export/account.c %D%/export/account.h

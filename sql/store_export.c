@@ -134,7 +134,7 @@ bool store_export_tree(struct store *s, int64_t user_id, int64_t conversation_id
 
 enum column {
     C_CONTENT = 4, C_REASONING, C_CALLS, C_CALL_ID, C_ERROR, C_MODEL, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION,
-    C_CREATED, C_FINISHED
+    C_CREATED, C_FINISHED, C_ATTACHMENTS
 };
 
 bool store_export_messages(struct store *s, int64_t user_id, int64_t conversation_id, store_export_message_fn fn,
@@ -162,8 +162,26 @@ bool store_export_messages(struct store *s, int64_t user_id, int64_t conversatio
             .completion_tokens = sqlite3_column_int64(q, C_COMPLETION),
             .created_at = sqlite3_column_int64(q, C_CREATED),
             .finished_at = sqlite3_column_int64(q, C_FINISHED),
+            .attachments = column_text(q, C_ATTACHMENTS),
         };
         if (!fn(context, &m))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+bool store_export_files(struct store *s, const struct store_export *which, store_export_file_fn fn, void *context,
+                        struct err *e)
+{
+    sqlite3_stmt *q = select_by(s, QUERY_EXPORT_FILES, which, e);
+    if (!q)
+        return false;
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_export_file f = {.sha256 = column_text(q, 0), .type = column_text(q, 1),
+                                            .bytes = sqlite3_column_int64(q, 2), .created_at = sqlite3_column_int64(q, 3)};
+        if (!fn(context, &f))
             break;
     }
     query_end(q);

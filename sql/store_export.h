@@ -59,7 +59,17 @@ struct store_export_message {
     bool has_usage;
     int64_t prompt_tokens, cached_tokens, completion_tokens;
     int64_t created_at, finished_at; /* finished_at 0: it is running */
+    const char *attachments; /* JSON array of {"sha256","name","mime","size"} in their order */
 };
 typedef bool (*store_export_message_fn)(void *context, const struct store_export_message *m);
 bool store_export_messages(struct store *s, int64_t user_id, int64_t conversation_id, store_export_message_fn fn,
                            void *context, struct err *e);
+
+struct store_export_file { /* a content that messages have attached */
+    const char *sha256, *type;
+    int64_t bytes, created_at;
+};
+typedef bool (*store_export_file_fn)(void *context, const struct store_export_file *f);
+/* Each one once. Its bytes lie at store_attachment_path; they may have gone since the snapshot. */
+bool store_export_files(struct store *s, const struct store_export *which, store_export_file_fn fn, void *context,
+                        struct err *e);

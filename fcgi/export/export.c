@@ -5,26 +5,13 @@
 #include <string.h>
 
 #include "fcgi/export/format.h"
-#include "fcgi/export/zip.h"
+#include "fcgi/export/run.h"
 
 #define FLUSH_BYTES (64 << 10)
 #define MAX_NAME 48 /* bytes of a title in a file's name */
 
 static const struct export_format *const formats[] = {&export_json, &export_jsonl, &export_markdown,
                                                       &export_html, &export_text,  &export_zip};
-
-const struct export_format export_zip = {
-    .name = "zip", .media = "application/zip", .suffix = ".zip", .archive = true};
-
-struct export {
-    const struct export_params *p;
-    const struct export_format *format; /* of the document that is written; in an archive: JSON */
-    struct export_writer w;
-    struct export_tree tree;
-    struct zip *zip; /* or NULL */
-    uint32_t number; /* of the message that comes next */
-    struct err e;    /* of a callback */
-};
 
 const struct export_format *export_format_find(const char *name)
 {
@@ -50,7 +37,7 @@ bool export_format_plain(const struct export_format *f)
 }
 
 /* What stands in the writer goes out once there is enough of it. */
-static bool send_on(struct export *x, bool all)
+bool export_send(struct export *x, bool all)
 {
     struct buf *out = &x->w.out;
     if (out->failed)
@@ -76,10 +63,10 @@ static bool put_message(void *context, const struct store_export_message *m)
         return true;
     x->w.n_messages++;
     x->format->message(&x->w, &x->tree, number, m);
-    return send_on(x, false);
+    return export_send(x, false);
 }
 
-static bool put_document(struct export *x, const struct store_export_conversation *c)
+bool export_put(struct export *x, const struct store_export_conversation *c)
 {
     const struct export_params *p = x->p;
     if (!export_tree_read(&x->tree, p->store, p->which.user_id, c, &x->e))
@@ -92,120 +79,43 @@ static bool put_document(struct export *x, const struct store_export_conversatio
         return false;
     if (x->format->close)
         x->format->close(&x->w);
-    return send_on(x, false);
+    return export_send(x, false);
 }
 
 static bool put_conversation(void *context, const struct store_export_conversation *c)
 {
-    return put_document(context, c);
+    return export_put(context, c);
 }
 
-/* Small letters, digits and single dashes; what is not ASCII stays out: old unzip programs garble it. */
-static void put_slug(struct buf *out, const char *title)
-{
-    const size_t begin = out->len;
-    bool dash = true;
-    for (; *title && out->len - begin < MAX_NAME; title++) {
-        const char c = *title >= 'A' && *title <= 'Z' ? (char)(*title + 32) : *title;
-        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
-            buf_putc(out, c);
-        else if (!dash)
-            buf_putc(out, '-');
-        dash = out->len == begin || out->data[out->len - 1] == '-';
-    }
-    while (out->len > begin && out->data[out->len - 1] == '-')
-        out->data[--out->len] = '\0';
-}
-
-static void put_entry_name(struct buf *out, int64_t number, const char *title)
-{
-    const size_t begin = out->len;
-    buf_printf(out, "conversations/%06lld-", (long long)number);
-    put_slug(out, title);
-    if (out->len > begin && out->data[out->len - 1] == '-')
-        out->data[--out->len] = '\0';
-    buf_puts(out, ".json");
-}
-
-static void begin_document(struct export *x)
+void export_open(struct export *x)
 {
     x->w.n_conversations = 0;
     if (x->format->begin)
         x->format->begin(&x->w);
 }
 
-static bool end_document(struct export *x)
+bool export_close(struct export *x)
 {
     if (x->format->end)
         x->format->end(&x->w);
-    return send_on(x, true);
-}
-
-/* A whole document for each conversation, so that each can be read alone. */
-static bool put_file(void *context, const struct store_export_conversation *c)
-{
-    struct export *x = context;
-    struct buf name = {0};
-    const int64_t files = ++x->w.n_files;
-    put_entry_name(&name, files, c->title);
-    bool ok = !name.failed && zip_entry(x->zip, name.data, c->updated_at, false, &x->e);
-    buf_fini(&name);
-    if (!ok)
-        return false;
-    begin_document(x);
-    return put_document(x, c) && end_document(x);
-}
-
-static bool put_index_row(void *context, const struct store_export_conversation *c)
-{
-    struct export *x = context;
-    struct buf *out = &x->w.out;
-    const int64_t files = ++x->w.n_files;
-    buf_puts(out, files > 1 ? ",\n{\"key\":" : "\n{\"key\":");
-    buf_json_string(out, c->key, strlen(c->key));
-    buf_puts(out, ",\"title\":");
-    buf_json_string(out, c->title, strlen(c->title));
-    buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld,\"file\":\"", (long long)c->created_at, (long long)c->updated_at);
-    put_entry_name(out, files, c->title);
-    buf_puts(out, "\"}");
-    return send_on(x, false);
-}
-
-static bool put_index(struct export *x)
-{
-    if (!zip_entry(x->zip, "index.json", x->p->exported_at, false, &x->e))
-        return false;
-    x->w.n_files = 0;
-    buf_printf(&x->w.out, "{\"schema\":\"sluice-export-index\",\"version\":1,\"exported_at\":%lld,\"conversations\":[",
-               (long long)x->p->exported_at);
-    if (!store_export_each(x->p->store, &x->p->which, put_index_row, x, &x->e) || x->e.code != ERR_NONE)
-        return false;
-    buf_puts(&x->w.out, "]}\n");
-    return send_on(x, true);
-}
-
-static bool put_archive(struct export *x)
-{
-    x->format = &export_json;
-    x->zip = zip_create(x->p->sink, &x->e);
-    return x->zip && store_export_each(x->p->store, &x->p->which, put_file, x, &x->e) && x->e.code == ERR_NONE &&
-           put_index(x) && zip_finish(x->zip, &x->e);
+    return export_send(x, true);
 }
 
 static bool put_one_document(struct export *x)
 {
-    begin_document(x);
+    export_open(x);
     return store_export_each(x->p->store, &x->p->which, put_conversation, x, &x->e) && x->e.code == ERR_NONE &&
-           end_document(x);
+           export_close(x);
 }
 
 bool export_run(const struct export_params *p, struct err *e)
 {
     struct export x = {.p = p, .format = p->format, .w = {.exported_at = p->exported_at}};
-    bool ok = p->format->archive ? put_archive(&x) : put_one_document(&x);
+    bool ok = p->format->archive ? export_archive(&x) : put_one_document(&x);
     zip_destroy(&x.zip);
     export_tree_fini(&x.tree);
     buf_fini(&x.w.out);
+    buf_fini(&x.files);
     if (!ok && e)
         *e = x.e;
     return ok;

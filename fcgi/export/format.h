@@ -53,5 +53,7 @@ extern const struct export_format export_json, export_jsonl, export_markdown, ex
 const char *export_time(int64_t ms, char out[EXPORT_TIME_SIZE]); /* "2026-11-21 14:30 UTC" */
 const char *export_role(enum store_role r);                      /* "User" */
 void export_line(struct buf *out, const char *text); /* on one line: control characters become spaces */
+/* "a.txt, b.png" of a message's attachments; nothing when it has none. out is empty before. */
+void export_file_names(struct buf *out, const char *attachments);
 /* The system prompt of a conversation's settings; NULL: none. The caller frees it. */
 char *export_system(const char *settings);

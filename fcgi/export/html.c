@@ -133,7 +133,15 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
                         const struct store_export_message *m)
 {
     struct buf *out = &w->out;
+    struct buf names = {0};
     put_heading(out, m);
+    export_file_names(&names, m->attachments);
+    if (names.len) {
+        buf_puts(out, "<p class=\"note\" dir=\"auto\">Attached: ");
+        put_escaped(out, names.data, names.len);
+        buf_puts(out, "</p>\n");
+    }
+    buf_fini(&names);
     if (m->reasoning_len) {
         buf_puts(out, "<details><summary>Reasoning</summary>\n<div class=\"text\" dir=\"auto\">");
         put_escaped(out, m->reasoning, m->reasoning_len);

@@ -80,8 +80,10 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
     put_text(out, "model", m->model);
     put_usage(out, m);
     put_json(out, "timings", m->timings);
-    buf_printf(out, ",\"created_at\":%lld,\"finished_at\":%lld,\"attachments\":[]}", (long long)m->created_at,
+    buf_printf(out, ",\"created_at\":%lld,\"finished_at\":%lld", (long long)m->created_at,
                (long long)(running ? w->exported_at : m->finished_at));
+    put_json(out, "attachments", m->attachments);
+    buf_putc(out, '}');
 }
 
 static void close_conversation(struct export_writer *w)

@@ -62,6 +62,11 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
     if (m->node.status != MESSAGE_DONE)
         buf_printf(out, ", %s", store_status_name(m->node.status));
     buf_puts(out, "*\n\n");
+    struct buf names = {0};
+    export_file_names(&names, m->attachments);
+    if (names.len)
+        buf_printf(out, "*Attached: %s*\n\n", names.data);
+    buf_fini(&names);
     if (m->reasoning_len) {
         buf_puts(out, "> *Reasoning*\n>\n");
         put_quoted(out, m->reasoning, m->reasoning_len);

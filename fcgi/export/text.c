@@ -35,6 +35,11 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
     if (m->node.status != MESSAGE_DONE)
         buf_printf(out, ", %s", store_status_name(m->node.status));
     buf_puts(out, "]\n");
+    struct buf names = {0};
+    export_file_names(&names, m->attachments);
+    if (names.len)
+        buf_printf(out, "(attached) %s\n", names.data);
+    buf_fini(&names);
     if (m->reasoning_len) {
         buf_puts(out, "(reasoning)\n");
         buf_append(out, m->reasoning, m->reasoning_len);

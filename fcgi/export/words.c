@@ -36,3 +36,20 @@ char *export_system(const char *settings)
     cJSON_Delete(v);
     return copy;
 }
+
+void export_file_names(struct buf *out, const char *attachments)
+{
+    struct err why = {0};
+    const cJSON *file;
+    if (!strcmp(attachments, "[]"))
+        return;
+    cJSON *list = json_parse(attachments, strlen(attachments), NULL, &why);
+    cJSON_ArrayForEach(file, list)
+    {
+        const char *name = cJSON_GetStringValue(json_member(file, "name"));
+        if (out->len)
+            buf_puts(out, ", ");
+        export_line(out, name ? name : "");
+    }
+    cJSON_Delete(list);
+}

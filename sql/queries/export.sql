@@ -33,7 +33,23 @@ ORDER BY m.id;
 
 -- name: export_messages
 SELECT m.id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls, m.tool_call_id, m.error, m.model,
-       m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at
+       m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at,
+       (SELECT json_group_array(json_object('sha256', f.sha256, 'name', f.name, 'mime', f.type, 'size', f.bytes))
+        FROM (SELECT a.sha256, a.name, a.type, a.bytes
+              FROM message_attachments t JOIN attachments a ON a.id = t.attachment_id AND a.user_id = :user_id
+              WHERE t.message_id = m.id ORDER BY t.position) f)
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 ORDER BY m.id;
+
+-- Each content once, however many messages have it.
+-- name: export_files
+SELECT a.sha256, a.type, a.bytes, min(a.created_at)
+FROM conversations c JOIN messages m ON m.conversation_id = c.id
+     JOIN message_attachments t ON t.message_id = m.id
+     JOIN attachments a ON a.id = t.attachment_id AND a.user_id = :user_id
+WHERE c.user_id = :user_id AND c.deleted_at IS NULL
+  AND (:ids IS NULL OR c.id IN (SELECT value FROM json_each(:ids)))
+  AND (:archived IS NULL OR c.archived = :archived)
+  AND (:trashed IS NULL OR (c.trashed_at IS NOT NULL) = :trashed)
+GROUP BY a.sha256 ORDER BY a.sha256;

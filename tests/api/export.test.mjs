@@ -156,3 +156,19 @@ test("another user's conversations are not there, alone or in a list", async () 
   assert.equal((await as(`?conversation=${tree.id}`)).status, 404);
   assert.deepEqual((await (await as('')).json()).conversations, []);
 });
+
+test('an account goes out whole: conversations with the trash, defaults, presets, prompts, keys without their secret, usage', async () => {
+  await s.json('PATCH', '/api/defaults', { temperature: 0.25 });
+  await s.json('POST', '/api/prompts', { name: 'sum', text: 'Sum up {{text}}' });
+  const r = await fetch(`${s.url}/api/account/export`, { headers: { authorization: `Bearer ${s.key}` } });
+  assert.equal(r.headers.get('content-type'), 'application/zip');
+  const files = unzip(Buffer.from(await r.arrayBuffer()));
+  assert.equal(Object.keys(files).filter((f) => f.startsWith('conversations/')).length, 4);
+  const account = JSON.parse(files['account.json']);
+  assert.deepEqual([account.user.name, account.user.role], ['admin', 'admin']);
+  assert.deepEqual(account.defaults, { temperature: 0.25 });
+  assert.ok(account.keys.length && !files['account.json'].includes(s.key));
+  const used = (await s.json('GET', '/api/usage')).body.total;
+  assert.equal(account.usage.reduce((n, u) => n + u.completion_tokens, 0), used.completion_tokens);
+  assert.ok(used.completion_tokens > 0);
+});
