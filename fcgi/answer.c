@@ -174,5 +174,6 @@ void answer_message_json(struct buf *out, const struct store_message *m, bool bl
     else
         put_json(out, "usage", NULL);
     put_json(out, "timings", m->timings);
+    put_json(out, "attachments", m->attachments && *m->attachments ? m->attachments : "[]");
     buf_putc(out, '}');
 }

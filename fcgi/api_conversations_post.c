@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "fcgi/answer.h"
+#include "fcgi/attachment.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
 #include "fcgi/limits.h"
@@ -16,6 +17,7 @@
 #include "fcgi/title.h"
 #include "fcgi/worker.h"
 #include "sql/secret.h"
+#include "sql/store_attachments.h"
 #include "sql/store_conversations.h"
 
 struct posting {
@@ -23,6 +25,8 @@ struct posting {
     struct store_conversation conversation;
     const char *content; /* NULL: another answer, results, or one that is gone on with */
     int64_t parent_id;
+    int64_t attachments[STORE_MESSAGE_ATTACHMENTS];
+    int n_attachments;
     struct store_result results[STORE_RESULTS_MAX];
     int n_results;
     struct store_message again; /* id 0: a new answer; else this one is gone on with */
@@ -35,7 +39,7 @@ struct posting {
 
 static const struct field_row fields[] = {
     {"content", FIELD_READ}, {"parent_id", FIELD_READ}, {"regenerate", FIELD_READ}, {"continue", FIELD_READ}, {"tool_results", FIELD_READ},
-    {"settings", FIELD_READ}, {0}};
+    {"settings", FIELD_READ}, {"attachments", FIELD_READ}, {0}};
 
 /* Another answer to the same question; to a user's message itself when it has none yet. */
 static bool read_regenerate(struct request *r, struct posting *p, const char *text, struct err *e)
@@ -83,11 +87,14 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
         !store_conversation_get(r->store, r->arena, r->who.user_id, p->conversation_id, &p->conversation, e) ||
         !json_get_string(body, "content", &p->content, e) || !json_get_string(body, "regenerate", &regenerate, e) ||
         !json_get_string(body, "continue", &again, e) || !json_get_array(body, "tool_results", &results, e) ||
-        !json_get_object(body, "settings", &settings, e))
+        !json_get_object(body, "settings", &settings, e) ||
+        !attachments_read(r, body, p->attachments, &p->n_attachments, e))
         return false;
     if (!!p->content + !!regenerate + !!again + !!results != 1)
         return err_field(e, ERR_INPUT, "content", "send one of content, regenerate, continue and tool_results");
-    if (p->content && strspn(p->content, " \t\r\n") == strlen(p->content))
+    if (p->n_attachments && !p->content)
+        return err_field(e, ERR_INPUT, "attachments", "go along with content");
+    if (p->content && !p->n_attachments && strspn(p->content, " \t\r\n") == strlen(p->content))
         return err_field(e, ERR_INPUT, "content", "is empty");
     if (p->content && strlen(p->content) > STORE_CONTENT_BYTES)
         return err_field(e, ERR_LIMIT, "content", "is longer than %d bytes", STORE_CONTENT_BYTES);
@@ -109,6 +116,7 @@ static bool make_prompt(struct request *r, struct posting *p, struct err *e)
 {
     const struct conversation_ask ask = {.conversation_id = p->conversation_id, .leaf = p->parent_id, .content = p->content,
                                          .results = p->results, .n_results = p->n_results,
+                                         .attachments = p->attachments, .n_attachments = p->n_attachments,
                                          .settings = p->settings, .kwargs = p->kwargs};
     if (!conversation_prompt(r, &ask, &p->prompt, e))
         return false;
@@ -127,6 +135,16 @@ static bool keep_settings(struct request *r, const struct posting *p, struct err
     }
     buf_fini(&text);
     return ok;
+}
+
+/* A message without words is called by its first file. */
+static bool title_of_file(struct request *r, const struct posting *p, char title[TITLE_SIZE], struct err *e)
+{
+    struct store_attachment a;
+    if (!store_attachment_get(r->store, r->arena, r->who.user_id, p->attachments[0], &a, e))
+        return false;
+    title_make(a.name, title);
+    return true;
 }
 
 static bool write_rows(struct request *r, const struct posting *p, const char *key, const char *parser,
@@ -148,11 +166,15 @@ static bool write_rows(struct request *r, const struct posting *p, const char *k
     }
     if (p->content)
         title_make(p->content, title);
+    if (!title[0] && p->n_attachments && !title_of_file(r, p, title, e))
+        return false;
     return store_message_post(r->store,
                               &(struct store_post){.user_id = r->who.user_id,
                                                    .conversation_id = p->conversation_id,
                                                    .parent_id = p->parent_id,
                                                    .content = p->content,
+                                                   .attachments = p->attachments,
+                                                   .n_attachments = p->n_attachments,
                                                    .results = p->results,
                                                    .n_results = p->n_results,
                                                    .title = title[0] ? title : NULL,

@@ -2,8 +2,10 @@
 #include "engine/base/json.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
+#include "fcgi/recorder.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
+#include "fcgi/worker.h"
 #include "sql/store_tree.h"
 
 static const struct field_row fork_fields[] = {{"from_message_id", FIELD_READ}, {"title", FIELD_READ}, {0}};
@@ -26,6 +28,8 @@ bool conversation_fork(struct request *r, struct err *e)
 bool conversation_cut(struct request *r, struct err *e)
 {
     int64_t id;
-    return conversation_path_id(r, &id, e) && store_message_remove(r->store, r->who.user_id, id, e) &&
-           reply_empty(r, 204);
+    if (!conversation_path_id(r, &id, e) || !store_message_remove(r->store, r->who.user_id, id, e))
+        return false;
+    recorder_notify(r->worker->run_dir, id); /* its files may belong to nothing now */
+    return reply_empty(r, 204);
 }

@@ -62,6 +62,8 @@ struct conversation_ask {
     const char *content;                /* NULL: the leaf, or the results, are the question */
     const struct store_result *results; /* [n_results] of the leaf's calls */
     int n_results;
+    const int64_t *attachments;         /* [n_attachments] that go along with content */
+    int n_attachments;
     const cJSON *settings, *kwargs;
 };
 /* Whatever its length. */

@@ -23,6 +23,8 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
 	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c %D%/conversation_settings.c %D%/conversation_continue.c %D%/conversation_results.c %D%/conversation_title.c %D%/api_library.c %D%/api_changes.c \
 	%D%/api_conversations.c %D%/api_conversations_list.c %D%/api_conversations_tree.c %D%/api_conversations_defaults.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
+libsluice_fcgi_a_SOURCES += %D%/file_name.c %D%/file_name.h %D%/file_reading.c %D%/file_reading.h %D%/attachment.c %D%/attachment.h \
+	%D%/upload.c %D%/upload.h %D%/api_attachments.c
 libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cors.c %D%/cors.h %D%/api_usage.c \
 	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c
 libsluice_fcgi_a_SOURCES += %D%/server_settings.c %D%/server_settings.h %D%/server_defaults.c %D%/api_settings.c
@@ -35,7 +37,7 @@ libsluice_fcgi_a_SOURCES += %D%/throttle.c %D%/throttle.h %D%/credentials.c %D%/
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
 OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/library.json %D%/openapi/models.json \
 	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \
-	%D%/openapi/account.json %D%/openapi/conversations.json \
+	%D%/openapi/account.json %D%/openapi/conversations.json %D%/openapi/attachments.json \
 	%D%/openapi/admin.json %D%/openapi/shares.json
 OPENAPI_SCHEMAS += %D%/openapi/people.json
 OPENAPI_SCHEMAS += %D%/openapi/export.json

@@ -48,6 +48,7 @@
     X(library)                                                                                                         \
     X(changes)                                                                                                         \
     X(conversations)                                                                                                   \
+    X(attachments)                                                                                                     \
     X(shares)                                                                                                          \
     X(export)
 

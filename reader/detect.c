@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/text/utf8.h"
 #include "reader/content.h"
 #include "reader/reader.h"
 
@@ -74,9 +75,17 @@ static bool ask(magic_t m, int flags, const unsigned char *data, size_t len, cha
     return said != NULL;
 }
 
-static bool decide(struct content *c)
+/* libmagic takes no stand on a file of a few letters. */
+static bool is_plain(const unsigned char *data, size_t len)
 {
-    const bool binary = !strcmp(c->charset, "binary");
+    for (size_t i = 0; i < len; i++)
+        if ((data[i] < ' ' && !strchr("\t\n\r\f", data[i])) || !data[i] || data[i] == 0x7f)
+            return false;
+    return utf8_valid(data, len) == len;
+}
+
+static bool decide(const unsigned char *data, size_t len, struct content *c)
+{
     const struct type_row *row = row_of(c->own_type);
     if (row && row->refusal)
         return content_refuse(c, "type", "is %s", row->refusal);
@@ -86,6 +95,7 @@ static bool decide(struct content *c)
         return true;
     }
     const bool unknown = !is_type(c->own_type) || !strcmp(c->own_type, "application/octet-stream");
+    const bool binary = !strcmp(c->charset, "binary") && !(unknown && is_plain(data, len));
     if (binary && unknown)
         return content_refuse(c, "type", "is binary data of an unknown kind; " TAKEN);
     if (binary)
@@ -108,5 +118,5 @@ bool content_detect(const unsigned char *data, size_t len, struct content *c)
               ask(m, flags | MAGIC_MIME_ENCODING, data, len, c->charset, sizeof c->charset);
     if (m)
         magic_close(m);
-    return ok ? decide(c) : content_refuse(c, "damaged", "can't be recognised");
+    return ok ? decide(data, len, c) : content_refuse(c, "damaged", "can't be recognised");
 }

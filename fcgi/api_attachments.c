@@ -1,0 +1,155 @@
+/* /api/attachments: files that go along with messages. docs/API-pages.md is the contract. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+#include "fcgi/attachment.h"
+#include "fcgi/conversation.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/server_settings.h"
+#include "fcgi/upload.h"
+#include "fcgi/worker.h"
+#include "sql/store_attachments.h"
+
+static void put_text(struct buf *out, const char *name, const char *text)
+{
+    buf_printf(out, ",\"%s\":", name);
+    if (text)
+        buf_json_string(out, text, strlen(text));
+    else
+        buf_puts(out, "null");
+}
+
+static bool send_row(struct request *r, int status, int64_t id, struct err *e)
+{
+    struct store_attachment a;
+    struct buf out = {0};
+    if (!store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e))
+        return false;
+    buf_printf(&out, "{\"id\":\"%lld\"", (long long)a.id);
+    put_text(&out, "name", a.name);
+    put_text(&out, "type", a.type);
+    buf_printf(&out, ",\"bytes\":%lld", (long long)a.bytes);
+    put_text(&out, "sha256", a.sha256);
+    if (a.tokens >= 0)
+        buf_printf(&out, ",\"tokens\":%lld", (long long)a.tokens);
+    else
+        buf_puts(&out, ",\"tokens\":null");
+    put_text(&out, "model", a.model);
+    put_text(&out, "note", a.note);
+    buf_printf(&out, ",\"created_at\":%lld}", (long long)a.created_at);
+    reply_json_buf(r, status, &out);
+    buf_fini(&out);
+    return true;
+}
+
+static bool add(struct request *r, struct err *e)
+{
+    struct store_upload u = {.fd = -1};
+    char name[FILE_NAME_SIZE];
+    int64_t id, limit = setting_int(r, SETTING_ATTACHMENT_BYTES);
+    if (limit <= 0)
+        return err_set(e, ERR_FORBIDDEN, "this server takes no attachments");
+    const struct attachment_source from = {.user_id = r->who.user_id, .name = name, .text = r->worker->text,
+                                           .model_id = r->worker->model_id};
+    bool ok = upload_take(r, (size_t)limit, &u, name, e) && attachment_take(r, r->store, &from, &u, &id, e) &&
+              send_row(r, 201, id, e);
+    store_upload_drop(&u);
+    return ok;
+}
+
+static bool describe(struct request *r, struct err *e)
+{
+    int64_t id;
+    return conversation_path_id(r, &id, e) && send_row(r, 200, id, e);
+}
+
+/* Pictures are shown by the page; nothing else that a user uploaded is ever more than a download. */
+static bool is_picture(const char *type)
+{
+    return !strcmp(type, "image/png") || !strcmp(type, "image/jpeg") || !strcmp(type, "image/webp") || !strcmp(type, "image/gif");
+}
+
+/* Foreign bytes from our own origin: no script, no guess at the type, no use by other sites. nginx says nosniff. */
+static void guard_headers(struct request *r, const char *etag)
+{
+    reply_header(r, "Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'");
+    reply_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    reply_header(r, "Cache-Control", "private, no-cache");
+    reply_header(r, "ETag", etag);
+}
+
+static bool is_known(const struct request *r, const char *etag)
+{
+    const char *has = request_header(r, "If-None-Match");
+    return has && strstr(has, etag);
+}
+
+static bool send_content(struct request *r, struct err *e)
+{
+    int64_t id;
+    struct store_attachment a;
+    struct file_map m = {0};
+    char path[STORE_PATH_SIZE], etag[DIGEST_TEXT_SIZE + 2], disposition[FILE_DISPOSITION_SIZE];
+    if (!conversation_path_id(r, &id, e) || !store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e) ||
+        !store_attachment_path(r->store, a.sha256, path, e))
+        return false;
+    snprintf(etag, sizeof etag, "\"%s\"", a.sha256);
+    guard_headers(r, etag);
+    if (is_known(r, etag))
+        return reply_empty(r, 304);
+    if (!file_map(path, &m, e))
+        return err_set(e, ERR_IO, "the attachment's file is missing");
+    file_name_disposition(is_picture(a.type) ? "inline" : "attachment", a.name, disposition);
+    reply_header(r, "Content-Disposition", disposition);
+    reply_bytes(r, 200, is_picture(a.type) ? a.type : "application/octet-stream", (const char *)m.data, m.size);
+    file_unmap(&m);
+    return true;
+}
+
+static bool reply_text(void *context, const char *name, const char *text)
+{
+    struct request *r = context;
+    char disposition[FILE_DISPOSITION_SIZE];
+    if (!text)
+        return false;
+    file_name_disposition("inline", name, disposition);
+    reply_header(r, "Content-Disposition", disposition);
+    reply_header(r, "Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'");
+    reply_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    reply_header(r, "Cache-Control", "no-store");
+    return reply_bytes(r, 200, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+static bool send_text(struct request *r, struct err *e)
+{
+    int64_t id;
+    if (!conversation_path_id(r, &id, e) || !store_attachment_text(r->store, r->who.user_id, id, reply_text, r, e))
+        return false;
+    return r->replied || err_set(e, ERR_NOTFOUND, "an image has no text");
+}
+
+static bool remove_one(struct request *r, struct err *e)
+{
+    int64_t id;
+    return conversation_path_id(r, &id, e) && store_attachment_remove(r->store, r->who.user_id, id, e) && reply_empty(r, 204);
+}
+
+#define UPLOAD_BODY ((size_t)32 << 20) /* as nginx; the setting says less */
+
+const struct route api_attachments_routes[] = {
+    {HTTP_POST, "/api/attachments", ROUTE_USER, POOL_SHORT, UPLOAD_BODY, add, SCOPE_HISTORY,
+     {.summary = "Upload a file to go along with a message", .upload = "application/octet-stream", .query = "AttachmentQuery",
+      .reply = "Attachment", .statuses = "201 403 413 415"}},
+    {HTTP_GET, "/api/attachments/{id}", ROUTE_USER, POOL_SHORT, 0, describe, SCOPE_HISTORY,
+     {.summary = "What an own attachment is", .reply = "Attachment", .statuses = "200"}},
+    {HTTP_DELETE, "/api/attachments/{id}", ROUTE_USER, POOL_SHORT, 0, remove_one, SCOPE_HISTORY,
+     {.summary = "Delete an attachment that is in no message", .statuses = "204 409"}},
+    {HTTP_GET, "/api/attachments/{id}/content", ROUTE_USER, POOL_SHORT, 0, send_content, SCOPE_HISTORY,
+     {.summary = "The file as it was uploaded", .media = "application/octet-stream", .statuses = "200 304"}},
+    {HTTP_GET, "/api/attachments/{id}/text", ROUTE_USER, POOL_SHORT, 0, send_text, SCOPE_HISTORY,
+     {.summary = "The text that the model reads of it", .media = "text/plain", .statuses = "200"}},
+    {0},
+};

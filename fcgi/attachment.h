@@ -1,0 +1,42 @@
+/* Attached files between the request and the store: an upload becomes a row, rows become part of a prompt.
+ *
+ * What the user wrote stays as it was typed; the prompt shows the files before it, each with its name and its text between
+ * fences that are longer than any in it. It is made from the rows alone, so it is the same bytes in every turn and the
+ * prompt cache goes on fitting. Thread: the request's. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+
+struct request;
+struct store;
+struct store_upload;
+struct text_model;
+
+#define ATTACHMENT_PROMPT_BYTES ((size_t)8 << 20) /* text of all files of one message */
+
+/* A file as the prompt shows it. */
+bool attachment_frame(struct buf *out, const char *name, const char *text);
+/* Tokens of that; -1: *e. */
+int64_t attachment_tokens(const struct text_model *m, const char *name, const char *text, struct err *e);
+
+/* Reads and keeps what was uploaded (taken over, whatever happens); name is a clean one. r may be NULL: the errors then have no
+ * HTTP status of their own. */
+struct attachment_source {
+    int64_t user_id;
+    const char *name;
+    const struct text_model *text;
+    const char *model_id;
+};
+bool attachment_take(struct request *r, struct store *s, const struct attachment_source *from, struct store_upload *u,
+                     int64_t *id, struct err *e);
+
+/* The member `attachments` of a body: ids of own files, in order. *n 0: none. */
+bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n, struct err *e);
+/* Puts the files before `content`. ERR_UNSUPPORTED: one is an image. Nothing is appended when there are no files. */
+bool attachments_prompt(struct request *r, const int64_t *ids, int n, const char *content, struct buf *out, struct err *e);
+/* The same for a message that is kept. */
+bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content, struct buf *out, struct err *e);
