@@ -6,6 +6,7 @@
 #include "engine/base/json.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
+#include "fcgi/facts.h"
 #include "fcgi/inference.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
@@ -16,6 +17,7 @@
 
 #define EXCERPT_BYTES 1500 /* of each message: what a talk is about stands at its beginning */
 #define TITLE_TOKENS 32
+#define SMALL_MODEL 300000000u /* parameters: such a model writes worse titles than the first line is */
 #define THINKING_TOKENS 512 /* more where thinking can't be turned off */
 
 static const char wish[] = "Give this conversation a short title of at most six words, in its own language. Reply with the title alone.";
@@ -47,7 +49,9 @@ static bool wanted(const struct request *r, const char *settings)
     cJSON *o = json_parse(settings, strlen(settings), NULL, NULL);
     json_get_bool(o, "titles", &titles, NULL);
     cJSON_Delete(o);
-    return titles && setting_bool(r, SETTING_MODEL_TITLES);
+    struct status_page page;
+    bool able = facts_read(r, &page) && (!page.parameters || page.parameters >= SMALL_MODEL);
+    return titles && able && setting_bool(r, SETTING_MODEL_TITLES);
 }
 
 static bool make_prompt(struct request *r, struct chat_request *c, const struct beginning *b, struct prompt *out, struct err *e)

@@ -43,6 +43,7 @@ function handle(event, data, context) {
       if (data.content) m.content = (m.content || "") + data.content;
       m.tokens = data.n ?? m.tokens;
       m.rate = data.tokens_per_second ?? m.rate;
+      m.reasoning_ms = data.reasoning_ms ?? m.reasoning_ms;
       emit("answer-delta", { message: m, data });
       break;
     }
@@ -58,8 +59,17 @@ function handle(event, data, context) {
   }
 }
 
+/** Of several results only the last comes with the stream. */
+async function fetchBefore(message) {
+  const conversation = state.current;
+  if (conversation?.id !== message.conversation_id || conversation.messages.has(message.parent_id)) return;
+  const whole = await call("GET", `/api/conversations/${conversation.id}`);
+  for (const m of whole.messages) if (m.role === "tool") put(m);
+}
+
 async function follow(context, method, path, body) {
   for await (const { event, data } of stream(method, path, body, context.control.signal)) {
+    if (event === "start" && data.user_message?.role === "tool") await fetchBefore(data.user_message);
     handle(event, data, context);
     if (context.finished) return;
   }
@@ -101,6 +111,11 @@ export function ask(conversation, body) {
     context.started = resolve;
     run(context, "POST", `/api/conversations/${conversation.id}/messages`, body).catch(reject);
   });
+}
+
+/** Is this answer being read here? */
+export function isFollowed(id) {
+  return running.has(id);
 }
 
 /** Takes up an answer that runs already (reload, second tab). */

@@ -7,6 +7,7 @@ import { helpDialog, keysDialog, passwordDialog, settingsDialog } from "./dialog
 import { copyText, el, $, openMenu, toast } from "./dom.js";
 import { rate } from "./format.js";
 import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
+import { forgetTag, startLive } from "./live.js";
 import { loadMarkdown } from "./markdown.js";
 import { drawList, loadConversations, touchConversation } from "./sidebar.js";
 import { branch, isRunning, leafUnder, on, state } from "./state.js";
@@ -66,6 +67,7 @@ async function openConversation(id) {
     conversation.settings ||= {};
     if (location.hash !== `#/c/${id}`) return;
     state.current = conversation;
+    forgetTag();
     takeDraft(id);
     drawAll();
     scrollToEnd();
@@ -141,6 +143,34 @@ on("stop", async () => {
   }
 });
 on("title", drawTitle);
+on("titled", (conversation) => {
+  touchConversation(conversation, false);
+  if (state.current?.id === conversation.id) drawTitle();
+});
+on("thread-changed", () => { drawThread(); drawComposer(); });
+on("tool-results", ({ message, results }) => post({ tool_results: results, parent_id: message.id }));
+on("conversation-made", () => loadConversations());
+on("list-changed", () => loadConversations());
+on("conversation-gone", (id) => { if (state.current?.id === id) { toast(t("page.gone")); location.hash = "#/"; } });
+/** What is shown is read anew and drawn in place: something was taken away, or changed under us. */
+on("reload-conversation", async () => {
+  const conversation = state.current;
+  if (!conversation) return;
+  try {
+    const now = await call("GET", `/api/conversations/${conversation.id}`);
+    if (state.current !== conversation || isRunning(conversation)) return;
+    const old = conversation.messages;
+    conversation.messages = new Map(now.messages.map((m) => [m.id, m]));
+    Object.assign(conversation, { leaf_id: now.leaf_id, title: now.title, settings: now.settings || {}, updated_at: now.updated_at });
+    const same = (a, b) => b && a.content === b.content && a.reasoning === b.reasoning && a.status === b.status;
+    if ([...old.values()].some((m) => !same(m, conversation.messages.get(m.id)))) forgetViews();
+    forgetTag();
+    drawTitle();
+    drawThread();
+    drawComposer();
+    for (const m of conversation.messages.values()) if (m.status === "running") resume(m);
+  } catch (error) { toast(error.message); }
+});
 
 async function saveSettings(settings) {
   if (!state.current) { state.draftSettings = settings; drawComposer(); return; }
@@ -222,7 +252,7 @@ function showApp(session) {
   try { side = localStorage.getItem("sidebar") || "1"; } catch { /* private mode */ }
   showSidebar(!narrow.matches && side === "1");
   loadConversations();
-  if (!started) pollStatus();
+  if (!started) { pollStatus(); startLive(); }
   started = true;
   route();
 }

@@ -1,11 +1,13 @@
 // The open conversation: its messages in order, drawn once and then updated in place.
 
 import { BlockWindow } from "./block_window.js";
+import { createResult, drawCalls } from "./calls.js";
 import { handleCodeClick } from "./code.js";
 import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
 import { rate, seconds } from "./format.js";
 import { t } from "./i18n.js";
 import { MarkdownView } from "./markdown.js";
+import { addActions, drawActions } from "./message_menu.js";
 import { branch, emit, on, siblings, state } from "./state.js";
 
 const views = new Map(); // message id -> {root, answer, reasoning, pending, ...}
@@ -101,24 +103,12 @@ function createAssistant(message) {
     root,
     answer: new MarkdownView(root.querySelector(".answer")),
     reasoning: new MarkdownView(root.querySelector(".reasoning .prose")),
-    newAnswer: "", newReasoning: "", frame: 0, thinkingSince: 0,
+    newAnswer: "", newReasoning: "", frame: 0,
   };
   root.querySelector(".act-copy").addEventListener("click", () => copyText(message.content));
   root.querySelector(".act-again").addEventListener("click", () => emit("regenerate", message));
   root.querySelector(".act-retry").addEventListener("click", () => emit("regenerate", message));
   return view;
-}
-
-function drawCalls(view, message) {
-  let calls = message.tool_calls || [];
-  if (typeof calls === "string") { try { calls = JSON.parse(calls); } catch { calls = []; } }
-  view.root.querySelector(".calls").replaceChildren(...calls.map((c) => {
-    const fn = c.function || c;
-    let args = fn.arguments ?? "";
-    if (typeof args === "string") { try { args = JSON.stringify(JSON.parse(args), null, 2); } catch { /* shown as it is */ } }
-    else args = JSON.stringify(args, null, 2);
-    return el("div", { class: "call" }, el("div", { class: "call-name" }, fn.name || t("thread.call")), el("pre", { tabIndex: 0 }, args));
-  }));
 }
 
 function drawStats(view, message) {
@@ -129,7 +119,7 @@ function drawStats(view, message) {
     if (message.tokens) parts.push(t("thread.tokens", { n: message.tokens }), rate(message.rate));
     if (message.first_ms) parts.push(t("thread.first", { time: seconds(message.first_ms) }));
   } else {
-    if (usage.completion_tokens) parts.push(t("thread.tokens", { n: usage.completion_tokens }));
+    if (usage.completion_tokens) parts.push(t("thread.tokens", { n: usage.completion_tokens + (timings.earlier_tokens || 0) }));
     parts.push(rate(timings.decode_tokens_per_s));
     if (timings.ttft_ms > 0) parts.push(t("thread.first", { time: seconds(timings.ttft_ms) }));
     if (usage.cached_tokens > 0) parts.push(t("thread.cached", { cached: usage.cached_tokens, prompt: usage.prompt_tokens }));
@@ -147,10 +137,9 @@ function drawReasoning(view, message, live) {
   const thinking = live && message.reasoning && !message.content;
   box.hidden = !message.reasoning?.trim();
   view.root.toggleAttribute("data-thinking", Boolean(thinking));
-  if (thinking && !view.thinkingSince) view.thinkingSince = performance.now();
-  if (!thinking && view.thinkingSince && !view.thoughtMs) view.thoughtMs = performance.now() - view.thinkingSince;
+  const spent = message.timings?.reasoning_ms ?? message.reasoning_ms; // by the engine's clock, the same after a reload
   box.querySelector(".reasoning-label").textContent = thinking ? t("thread.thinking")
-    : view.thoughtMs ? t("thread.thoughtFor", { time: seconds(view.thoughtMs) }) : t("thread.reasoning");
+    : spent > 0 ? t("thread.thoughtFor", { time: seconds(spent) }) : t("thread.reasoning");
 }
 
 function drawWaiting(view, message) {
@@ -191,16 +180,18 @@ function drawWhole(view, message) {
     drawReasoning(view, message, message.status === "running");
     drawWaiting(view, message);
     drawProblem(view, message);
-    drawCalls(view, message);
+    drawCalls(view.root.querySelector(".calls"), message);
     drawStats(view, message);
   }
   drawVersions(view.root, message);
+  drawActions(view.root, message);
 }
 
 function viewOf(message) {
   let view = views.get(message.id);
   if (!view) {
-    view = message.role === "user" ? createUser(message) : createAssistant(message);
+    view = message.role === "tool" ? { root: createResult(message) } : message.role === "user" ? createUser(message) : createAssistant(message);
+    if (message.role !== "tool") addActions(view.root, message);
     views.set(message.id, view);
     drawWhole(view, message);
   }
@@ -211,7 +202,12 @@ function viewOf(message) {
 export function drawThread() {
   const path = state.current ? branch(state.current) : [];
   blocks.set(path, views.size ? "keep" : "end");
-  for (const { item } of blocks.drawn.values()) drawVersions(viewOf(item).root, item);
+  for (const { item } of blocks.drawn.values()) {
+    const { root } = viewOf(item);
+    drawVersions(root, item);
+    drawActions(root, item);
+    if (item.tool_calls) drawCalls(root.querySelector(".calls"), item);
+  }
   $("welcome").hidden = path.length > 0;
   keepEnd();
 }

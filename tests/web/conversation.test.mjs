@@ -1,0 +1,123 @@
+// The conversation in the page: going on, forking, deleting from here, versions by keyboard, calls, and two devices at once.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+const order = (o) => `fake:${JSON.stringify(o)}`;
+let house, page;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  page = await house.page();
+});
+after(async () => { await house?.close(); });
+
+const fresh = async () => { await page.goto(`${house.server.url}/#/`); await page.waitForSelector('#welcome:not([hidden])'); };
+const count = (selector, n) => until(page, `document.querySelectorAll(${JSON.stringify(selector)}).length === ${n}`);
+const conversation = async (p = page) => (await house.server.json('GET', `/api/conversations/${/#\/c\/(\w+)/.exec(p.url())[1]}`)).body;
+
+test('an answer that was stopped goes on in its place', opts, async () => {
+  await fresh();
+  const words = Array.from({ length: 60 }, (_, i) => `word${i}`).join(' ');
+  await say(page, order({ text: words, token_ms: 20 }));
+  await until(page, () => document.querySelector('.message.assistant .answer')?.textContent.includes('word3'));
+  await page.click('#stop');
+  const stopped = await answered(page);
+  assert.equal(stopped.status, 'stopped');
+  await page.reload();
+  await page.click('.act-continue:visible');
+  await until(page, () => document.querySelector('.message.assistant').dataset.status === 'done');
+  const now = await answered(page);
+  assert.ok(now.text.startsWith(stopped.text.trim().slice(0, 20)) && now.text.includes('word59'), now.text.slice(0, 200));
+  assert.equal(await page.locator('.message.assistant').count(), 1);
+  assert.equal(await page.locator('.act-continue:visible').count(), 0);
+  const { messages } = await conversation();
+  assert.equal(messages.length, 2);
+  assert.match(await lastAnswer(page).locator('.stats').textContent(), new RegExp(`^${messages[1].usage.completion_tokens + messages[1].timings.earlier_tokens} tokens`));
+});
+
+test('a chat is forked from a message, and cut from a message', opts, async () => {
+  await fresh();
+  await say(page, order({ text: 'One.' }));
+  await answered(page);
+  await say(page, order({ text: 'Two.' }));
+  await answered(page);
+  const from = page.url();
+  await page.locator('.message.assistant').first().locator('.act-more').click();
+  await page.click('.menu .i-fork');
+  await until(page, `location.href !== ${JSON.stringify(from)}`);
+  await count('.message', 2);
+  assert.equal(await page.locator('.answer').innerText(), 'One.');
+  await page.goto(from);
+  await count('.message', 4);
+  await page.locator('.message.user').nth(1).hover();
+  await page.locator('.message.user').nth(1).locator('.act-more').click();
+  await page.click('.menu .bad');
+  assert.match(await page.textContent('#confirm-text'), /2/);
+  await page.click('#confirm-dialog .danger');
+  await count('.message', 2);
+  assert.equal((await conversation()).messages.length, 2);
+});
+
+test('versions are walked by keyboard', opts, async () => {
+  await fresh();
+  await say(page, order({ text: 'A version.' }));
+  await answered(page);
+  await lastAnswer(page).locator('.act-again').click();
+  await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '2/2');
+  await answered(page);
+  await page.locator('#scroller').focus();
+  await page.keyboard.press('[');
+  await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '1/2');
+  await page.keyboard.press(']');
+  await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '2/2');
+});
+
+test('calls are cards; a pasted result answers them', opts, async () => {
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
+  const { body } = await house.server.json('POST', '/api/conversations', { settings: { tools, thinking: false } });
+  await page.goto(`${house.server.url}/#/c/${body.id}`);
+  await until(page, `location.hash.endsWith('${body.id}')`);
+  await say(page, order({ text: '<tool_call>\n{"name": "weather", "arguments": {"city": "<b>Rome</b>"}}\n</tool_call>' }));
+  await answered(page);
+  assert.match(await page.textContent('.call pre'), /"city": "<b>Rome<\/b>"/);
+  await page.fill('.call-form textarea', order({ text: 'It is warm.' }));
+  await page.click('.call-form .primary');
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 2);
+  assert.equal((await answered(page)).text.trim(), 'It is warm.');
+  assert.equal(await page.locator('.call-form').count(), 0);
+  assert.match(await page.locator('.call pre').nth(1).textContent(), /It is warm/);
+  await page.reload();
+  await count('.message.assistant', 2);
+  assert.deepEqual((await conversation()).messages.map((m) => m.role), ['user', 'assistant', 'tool', 'assistant']);
+});
+
+test('another device: a message appears and its answer grows; what is deleted goes', opts, async () => {
+  await fresh();
+  await say(page, order({ text: 'Here.' }));
+  await answered(page);
+  const there = await house.page(); // its own cookies: another device
+  await there.goto(page.url());
+  await there.waitForSelector('.message.assistant');
+  await say(page, order({ text: 'Seen from afar.', token_ms: 100 }));
+  await until(there, () => document.querySelectorAll('.message.assistant').length === 2, 5000);
+  assert.deepEqual(await answered(there), await answered(page));
+  const { messages } = await conversation();
+  await house.server.json('DELETE', `/api/messages/${messages[2].id}`);
+  await until(there, () => document.querySelectorAll('.message.assistant').length === 1, 6000);
+  await there.context().close();
+});
+
+test('the reasoning\'s time is the same after a reload', opts, async () => {
+  await fresh();
+  await say(page, order({ text: '<think>\nA thought of some length.\n</think>\n\nDone.', token_ms: 15 }));
+  await answered(page);
+  const label = await lastAnswer(page).locator('.reasoning-label').textContent();
+  assert.match(label, /\d/);
+  await page.reload();
+  await page.waitForSelector('.message.assistant');
+  assert.equal(await lastAnswer(page).locator('.reasoning-label').textContent(), label);
+});
+
+test('nothing failed in the page meanwhile', opts, () => { assert.deepEqual(house.problems, []); });
