@@ -94,6 +94,7 @@ struct wish {
     struct export_params p;
     int n_ids; /* 0: all */
     struct store_export_counts counts;
+    int64_t n_files;   /* of an archive */
     const char *title; /* of the only one; or NULL */
 };
 
@@ -118,6 +119,19 @@ static bool read_wish(struct request *r, struct wish *w, struct err *e)
     return read_ids(r, ids, &w->p.which.ids, &w->n_ids, e);
 }
 
+static bool count_file(void *context, const struct store_export_file *f)
+{
+    ++*(int64_t *)context;
+    return true;
+}
+
+/* Conversations, attachments, the index, the account: so that whoever receives the archive knows how far it is. */
+static bool count_files(struct wish *w, struct err *e)
+{
+    w->n_files = w->counts.conversations + (w->p.account ? 2 : 1);
+    return store_export_files(w->p.store, &w->p.which, count_file, &w->n_files, e);
+}
+
 static bool find(struct request *r, struct wish *w, struct err *e)
 {
     struct store_conversation c;
@@ -125,6 +139,8 @@ static bool find(struct request *r, struct wish *w, struct err *e)
         return false;
     if (w->n_ids && w->counts.conversations != w->n_ids)
         return err_field(e, ERR_NOTFOUND, "conversation", "there is no such conversation");
+    if (!export_format_plain(w->p.format) && !count_files(w, e))
+        return false;
     if (w->n_ids != 1)
         return true;
     if (!store_conversation_get(r->store, r->arena, r->who.user_id, strtoll(w->p.which.ids + 1, NULL, 10), &c, e))
@@ -148,6 +164,9 @@ static void put_head(struct request *r, const struct wish *w, uint64_t bytes)
     if (export_format_plain(w->p.format)) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)bytes);
         reply_header(r, "Content-Length", number);
+    } else {
+        snprintf(number, sizeof number, "%lld", (long long)w->n_files);
+        reply_header(r, "X-Export-Files", number);
     }
     reply_header(r, "Cache-Control", "no-store, no-transform");
     reply_header(r, "Content-Security-Policy", "sandbox; default-src 'none'");

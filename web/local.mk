@@ -29,6 +29,11 @@ dist_web_DATA += %D%/share.html
 dist_webjs_DATA += %D%/js/block_window.js %D%/js/share_page.js
 dist_webcss_DATA += %D%/css/share.css
 
+# the export dialog
+dist_webjs_DATA += %D%/js/export.js
+dist_webcss_DATA += %D%/css/export.css
+dist_webicons_DATA += %D%/icons/export.svg
+
 webvendordir = $(webdir)/vendor
 web_vendor = %D%/vendor/markdown-it.min.js %D%/vendor/purify.min.js %D%/vendor/highlight.min.js
 nodist_webvendor_DATA = $(web_vendor)

@@ -122,6 +122,7 @@ test('JSONL is what fine-tuning takes: the system prompt, then turns up to an an
 test('ZIP: one JSON file for each conversation, each to the schema, and an index', async () => {
   const r = await get('?format=zip');
   assert.equal(r.headers.get('content-type'), 'application/zip');
+  assert.equal(r.headers.get('x-export-files'), '4');
   const files = unzip(Buffer.from(await r.arrayBuffer()));
   assert.deepEqual(Object.keys(files), ['conversations/000001-gr-e-x.json', 'conversations/000002-plain.json', 'conversations/000003-empty.json', 'index.json']);
   const all = JSON.parse(await text(''));

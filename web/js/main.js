@@ -198,6 +198,8 @@ $("sidebar-close").addEventListener("click", () => showSidebar(false));
 $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); });
 $("account").addEventListener("click", () => openMenu($("account"), [
+  { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
+  { label: t("export.account"), icon: "export", run: () => withExport((m) => m.exportAccount()) },
   { label: t("account.keys"), icon: "key", run: keysDialog },
   { label: t("account.password"), icon: "lock", run: passwordDialog },
   { label: t("account.help"), icon: "keyboard", run: helpDialog },
@@ -205,6 +207,9 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   ...(state.user?.role === "admin" ? [{ label: t("admin.title"), icon: "tune", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
+async function withExport(use) {
+  try { use(await import("./export.js")); } catch { toast(t("errors.unreachable")); }
+}
 function languageMenu() {
   openMenu($("account"), [["system", t("language.system")], ...languages()].map(([code, label]) => ({
     label, icon: code === chosen ? "check" : "none", checked: code === chosen, run: () => { if (code !== chosen) chooseLanguage(code); },

@@ -1,0 +1,106 @@
+// The export dialog: what is chosen arrives as a file, the bar tells the truth, cancel stops it; the page that is exported
+// can do nothing.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { unzip } from '../api/unzip.mjs';
+import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+let house, page;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  page = await house.page({ acceptDownloads: true });
+  await say(page, `fake:${JSON.stringify({ text: 'A <script>document.title = "owned"</script> ![x](http://127.0.0.1:9/x.png)' })}`);
+  await answered(page);
+  await house.server.json('POST', '/api/conversations', { title: 'another' });
+});
+after(async () => { await house?.close(); });
+
+async function open() {
+  await page.click('#account');
+  await page.click('.menu >> text=Export chats');
+  await page.waitForSelector('#export-dialog[open]');
+}
+
+async function take(format, what) {
+  await open();
+  await page.check(`#export-dialog [name=format][value=${format}]`);
+  if (what === 'all') await page.check('#export-dialog [name=what][value=all]');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('#export-dialog .export-start')]);
+  await page.waitForSelector('#export-dialog', { state: 'detached' });
+  return { name: download.suggestedFilename(), path: await download.path() };
+}
+
+test('this chat, or all, as a file with a name', opts, async () => {
+  const one = await take('json');
+  const id = /#\/c\/(\w+)/.exec(page.url())[1];
+  const title = (await house.server.json('GET', `/api/conversations/${id}`)).body.title;
+  const { conversations } = JSON.parse(readFileSync(one.path, 'utf8'));
+  assert.deepEqual(conversations.map((c) => c.title), [title]);
+  assert.ok(one.name.endsWith('.json') && one.name.length > 6, one.name);
+  const all = await take('zip', 'all');
+  assert.match(all.name, /^sluice-\d{4}-\d\d-\d\d\.zip$/);
+  assert.equal(Object.keys(unzip(readFileSync(all.path))).length, 3);
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'account', 'the focus is back');
+});
+
+test('the exported page runs nothing and loads nothing', opts, async () => {
+  const html = await take('html');
+  const reader = await (await house.browser.newContext()).newPage();
+  const asked = [];
+  reader.on('request', (r) => asked.push(r.url()));
+  await reader.goto(`file://${html.path}`).catch(() => {});
+  await reader.setContent(readFileSync(html.path, 'utf8'));
+  assert.equal(await reader.title(), 'Sluice');
+  assert.equal(await reader.locator('script, img, a, iframe, form').count(), 0);
+  assert.match(await reader.innerText('section.assistant .text'), /<script>document/);
+  assert.deepEqual(asked.filter((u) => !u.startsWith('file:')), []);
+  await reader.context().close();
+});
+
+test('the bar follows the bytes; cancel stops the transfer and the dialog stays', opts, async () => {
+  let release;
+  const held = new Promise((done) => { release = done; });
+  await page.route('**/api/export?*', async (route) => { await held; await route.continue().catch(() => {}); });
+  await open();
+  await page.click('#export-dialog .export-start');
+  await page.waitForSelector('#export-dialog[data-busy] progress');
+  assert.equal(await page.innerText('.export-state'), 'Preparing');
+  await page.click('.export-stop');
+  await until(page, () => !document.querySelector('#export-dialog').hasAttribute('data-busy'));
+  release();
+  await page.unroute('**/api/export?*');
+  assert.ok(await page.isVisible('#export-dialog .export-start'));
+  await page.evaluate(() => {
+    window.parts = [];
+    const bar = document.querySelector('#export-dialog progress');
+    new MutationObserver(() => window.parts.push(bar.value)).observe(bar, { attributes: true });
+  });
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('#export-dialog .export-start')]);
+  await download.path();
+  const parts = await page.evaluate(() => window.parts);
+  assert.equal(parts.at(-1), 1);
+  assert.ok(parts.every((p, i) => p >= 0 && p <= 1 && (!i || p >= parts[i - 1])), String(parts));
+});
+
+test('a failure is said in the dialog', opts, async () => {
+  await page.route('**/api/export?*', (route) => route.fulfill({ status: 429, contentType: 'application/json', body: '{"error":{"message":"another export of yours is being made"}}' }));
+  await open();
+  await page.click('#export-dialog .export-start');
+  await page.waitForSelector('#export-dialog .form-error:not([hidden])');
+  assert.match(await page.innerText('#export-dialog .form-error'), /another export/);
+  if (process.env.SHOT) await page.screenshot({ path: `${process.env.SHOT}/export.png` });
+  await page.keyboard.press('Escape');
+  await page.unroute('**/api/export?*');
+});
+
+test('one click saves the whole account', opts, async () => {
+  await page.click('#account');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('.menu >> text=Download all my data')]);
+  const files = unzip(readFileSync(await download.path()));
+  assert.equal(JSON.parse(files['account.json']).user.name, 'admin');
+});
+
+test('nothing failed in the page meanwhile', opts, () => assert.deepEqual(house.problems, []));
