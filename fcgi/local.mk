@@ -34,13 +34,20 @@ libsluice_fcgi_a_SOURCES += %D%/api_log.c
 libsluice_fcgi_a_SOURCES += %D%/history.c %D%/history.h %D%/history_sample.c %D%/history_sample.h %D%/api_history.c
 libsluice_fcgi_a_SOURCES += %D%/throttle.c %D%/throttle.h %D%/credentials.c %D%/credentials.h %D%/qr.c %D%/qr.h \
 	%D%/user_jobs.c %D%/user_jobs.h %D%/api_sign_up.c %D%/api_sessions.c %D%/api_factor.c %D%/api_account.c %D%/api_audit.c
+libsluice_fcgi_a_SOURCES += \
+	%D%/api_import.c %D%/multipart.c %D%/multipart.h \
+	%D%/import/import.c %D%/import/import.h %D%/import/import_report.c %D%/import/run.h %D%/import/split.c %D%/import/split.h \
+	%D%/import/repair.c %D%/import/repair.h %D%/import/zip_read.c %D%/import/zip_survey.c %D%/import/zip_survey.h \
+	%D%/import/draft.c %D%/import/draft.h %D%/import/draft_tree.c %D%/import/draft_tree.h %D%/import/formats.c %D%/import/formats.h \
+	%D%/import/format_sluice.c %D%/import/format_chatgpt.c %D%/import/format_claude.c %D%/import/format_openwebui.c \
+	%D%/import/format_llamacpp.c %D%/import/format_openai.c
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
 OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/completions.json %D%/openapi/library.json %D%/openapi/models.json \
 	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \
 	%D%/openapi/account.json %D%/openapi/conversations.json %D%/openapi/attachments.json \
 	%D%/openapi/admin.json %D%/openapi/shares.json
 OPENAPI_SCHEMAS += %D%/openapi/people.json
-OPENAPI_SCHEMAS += %D%/openapi/export.json
+OPENAPI_SCHEMAS += %D%/openapi/export.json %D%/openapi/import.json
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker

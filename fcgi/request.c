@@ -143,21 +143,6 @@ size_t request_body_read(struct request *r, void *to, size_t size)
     return got > 0 ? (size_t)got : 0;
 }
 
-size_t request_json_values(const char *s, size_t len)
-{
-    size_t n = 1;
-    bool quoted = false;
-    for (size_t i = 0; i < len; i++) {
-        if (quoted && s[i] == '\\')
-            i++;
-        else if (s[i] == '"')
-            quoted = !quoted;
-        else if (!quoted && (s[i] == ',' || s[i] == '[' || s[i] == '{'))
-            n++;
-    }
-    return n;
-}
-
 static bool is_json_type(const char *type)
 {
     size_t n = strcspn(type, "; \t");
@@ -180,7 +165,7 @@ cJSON *request_json(struct request *r, struct err *e)
         err_set(e, ERR_INPUT, "Content-Type must be application/json");
         return NULL;
     }
-    if (request_json_values(r->body, r->body_len) > REQUEST_MAX_JSON_VALUES) {
+    if (json_count_values(r->body, r->body_len) > REQUEST_MAX_JSON_VALUES) {
         r->hint.status = 413;
         r->hint.code = "request_too_large";
         err_set(e, ERR_LIMIT, "the JSON body holds more than %zu values", REQUEST_MAX_JSON_VALUES);

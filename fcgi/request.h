@@ -80,9 +80,6 @@ size_t request_body_read(struct request *r, void *to, size_t size);
 /* The body as a JSON object: content type checked (415), parsed once, owned by the request. NULL: *e. */
 cJSON *request_json(struct request *r, struct err *e);
 
-/* An upper bound of the values in a JSON text, before memory is spent on them: a value costs 64 bytes in the tree, however
- * short its text. */
-size_t request_json_values(const char *text, size_t len);
 #define REQUEST_MAX_JSON_VALUES ((size_t)1 << 20)
 
 /* NULL when absent. Values live as long as the request. */

@@ -46,7 +46,7 @@ static bool count_row(struct request *r, const struct store_response *row, size_
 {
     size_t input = strlen(row->input), response = strlen(row->response);
     *bytes += input + response;
-    *values += request_json_values(row->input, input) + request_json_values(row->response, response);
+    *values += json_count_values(row->input, input) + json_count_values(row->response, response);
     if (*bytes <= ROUTE_CHAT_BODY && *values <= REQUEST_MAX_JSON_VALUES)
         return true;
     r->hint.status = 413;

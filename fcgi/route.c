@@ -47,6 +47,7 @@
     X(settings)                                                                                                        \
     X(library)                                                                                                         \
     X(changes)                                                                                                         \
+    X(import)                                                                                                          \
     X(conversations)                                                                                                   \
     X(attachments)                                                                                                     \
     X(shares)                                                                                                          \

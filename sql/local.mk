@@ -7,6 +7,7 @@ SQL_MIGRATIONS = %D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql
 SQL_QUERIES += %D%/queries/shares.sql %D%/queries/sorting.sql
 SQL_MIGRATIONS += %D%/migrations/0007_shares.sql
 SQL_QUERIES += %D%/queries/library.sql
+SQL_QUERIES += %D%/queries/import.sql
 SQL_MIGRATIONS += %D%/migrations/0008_library.sql
 SQL_QUERIES += %D%/queries/people.sql
 SQL_MIGRATIONS += %D%/migrations/0009_people.sql
@@ -24,6 +25,7 @@ libsluice_sql_a_SOURCES += %D%/store_changes.c %D%/store_continue.c %D%/continue
 libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h
 libsluice_sql_a_SOURCES += %D%/otp.c %D%/otp.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \
 	%D%/store_limits.c %D%/store_limits.h %D%/store_people.c %D%/store_people.h
+libsluice_sql_a_SOURCES += %D%/store_import.c %D%/store_import.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH_LIBS) $(CJSON_LIBS)
 

@@ -35,6 +35,21 @@ cJSON *json_parse(const char *text, size_t len, const struct json_limits *limits
     return v;
 }
 
+size_t json_count_values(const char *s, size_t len)
+{
+    size_t n = 1;
+    bool quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        if (quoted && s[i] == '\\')
+            i++;
+        else if (s[i] == '"')
+            quoted = !quoted;
+        else if (!quoted && (s[i] == ',' || s[i] == '[' || s[i] == '{'))
+            n++;
+    }
+    return n;
+}
+
 cJSON *json_parse_file(const char *path, size_t max_bytes, struct err *e)
 {
     struct buf b = {0};

@@ -1,0 +1,200 @@
+/* /api/import: conversations from a file into the caller's history.
+ *
+ * The upload is written to a file without a name in the state folder, so nothing of it outlives this process; one import
+ * of a user runs at a time, which a lock on a file named by the user's id sees to. Then it is read as import.h says,
+ * and, when the client asks for events, told how far it is. */
+#define LOG_MODULE "import"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "fcgi/import/import.h"
+#include "fcgi/multipart.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/server_settings.h"
+#include "fcgi/sse.h"
+#include "fcgi/state.h"
+#include "fcgi/users.h"
+#include "fcgi/worker.h"
+
+#define EVENT_NS ((uint64_t)100000000)
+#define MULTIPART_ROOM 65536 /* a multipart body's heads, beside the file */
+#define UPLOAD_PATH 4096
+
+struct upload {
+    char folder[UPLOAD_PATH];
+    int lock, file;
+};
+
+static bool stored_failed(struct err *e)
+{
+    return errno == ENOSPC || errno == EDQUOT ? err_set(e, ERR_UNAVAILABLE, "the server's disk is full") : err_errno(e, "storing the upload");
+}
+
+static int unnamed_file(const struct upload *u, struct err *e)
+{
+    int fd = open(u->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        stored_failed(e);
+    return fd;
+}
+
+static bool lock_user(struct request *r, struct upload *u, struct err *e)
+{
+    char path[UPLOAD_PATH], name[32];
+    snprintf(name, sizeof name, "%lld.lock", (long long)r->who.user_id);
+    if (!file_join(u->folder, sizeof u->folder, r->worker->state_dir, STATE_IMPORTS, e) ||
+        !file_mkdirs(u->folder, 0700, e) || !file_join(path, sizeof path, u->folder, name, e))
+        return false;
+    u->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (u->lock < 0)
+        return stored_failed(e);
+    return flock(u->lock, LOCK_EX | LOCK_NB) == 0 || err_set(e, ERR_CONFLICT, "another import of yours is still running");
+}
+
+static bool write_all(int fd, const char *data, size_t len, struct err *e)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno != EINTR)
+            return stored_failed(e);
+        data += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool store_body(struct request *r, struct upload *u, struct err *e)
+{
+    const int64_t limit = setting_int(r, SETTING_IMPORT_BYTES);
+    const char *type = request_header(r, "CONTENT_TYPE");
+    const bool parts = multipart_is(type);
+    char data[65536];
+    size_t len, n, got = 0;
+    if (limit <= 0)
+        return err_set(e, ERR_FORBIDDEN, "this server takes no imports");
+    if (!request_body_begin(r, (size_t)limit + (parts ? MULTIPART_ROOM : 0), &len, e) || !lock_user(r, u, e) ||
+        (u->file = unnamed_file(u, e)) < 0)
+        return false;
+    while (got < len && (n = request_body_read(r, data, len - got < sizeof data ? len - got : sizeof data)) > 0) {
+        if (!write_all(u->file, data, n, e))
+            return false;
+        got += n;
+    }
+    if (got < len)
+        return err_set(e, ERR_INPUT, "the body ended after %zu of %zu bytes", got, len);
+    if (!parts)
+        return true;
+    const int body = u->file;
+    u->file = unnamed_file(u, e);
+    bool ok = u->file >= 0 && multipart_file(body, type, u->file, e);
+    close(body);
+    return ok;
+}
+
+struct progress {
+    struct sse sse;
+    struct request *r;
+    struct buf text;
+    uint64_t told_ns;
+    bool events;
+};
+
+static bool on_progress(void *context, const struct import_progress *p)
+{
+    struct progress *g = context;
+    const uint64_t now = clock_ns();
+    if (now - g->told_ns < EVENT_NS)
+        return true;
+    g->told_ns = now;
+    if (!g->events)
+        return !request_client_gone(g->r);
+    buf_clear(&g->text);
+    buf_printf(&g->text, "{\"bytes\":%lld,\"total_bytes\":%lld,\"conversations\":%lld,\"imported\":%lld,\"duplicates\":%lld,\"failed\":%lld}",
+               (long long)p->bytes, (long long)p->total_bytes, (long long)p->report->conversations, (long long)p->report->imported,
+               (long long)p->report->duplicates, (long long)p->report->failed);
+    sse_event(&g->sse, "progress", g->text.data, g->text.len);
+    return sse_flush(&g->sse);
+}
+
+/* The end of a stream is a report, or an error where nothing could be read at all. */
+static void end_events(struct progress *g, const struct import_report *report, bool dry_run, const struct err *why)
+{
+    const bool refused = why && !report->conversations;
+    buf_clear(&g->text);
+    if (refused)
+        reply_error_object(&g->text, g->r, why);
+    else
+        import_report_json(&g->text, report, dry_run, why);
+    sse_event(&g->sse, refused ? "error" : "done", g->text.data, g->text.len);
+    sse_end(&g->sse);
+}
+
+static bool query_flag(struct request *r, const char *name, bool *out, struct err *e)
+{
+    int64_t v = 0;
+    if (!request_query_int(r, name, 0, 1, &v, e))
+        return false;
+    *out = v != 0;
+    return true;
+}
+
+static bool run_import(struct request *r, const struct upload *u, bool dry_run, struct progress *g, struct import_report *report, struct err *e)
+{
+    struct err why = {0};
+    if (g->events && !sse_start(&g->sse, r))
+        return true;
+    const uint64_t began = clock_ns();
+    bool ok = import_run(&(struct import_params){.store = r->store, .user_id = r->who.user_id, .fd = u->file, .dry_run = dry_run,
+                                                 .progress = on_progress, .context = g}, report, &why);
+    log_info("user=%lld dry_run=%d format=%s conversations=%lld imported=%lld duplicates=%lld failed=%lld ms=%.0f%s%s",
+             (long long)r->who.user_id, dry_run, report->format ? report->format : "-", (long long)report->conversations,
+             (long long)report->imported, (long long)report->duplicates, (long long)report->failed,
+             (double)(clock_ns() - began) / 1e6, ok ? "" : " ended=", ok ? "" : err_code_name(why.code));
+    if (!dry_run && report->imported) {
+        char target[64];
+        snprintf(target, sizeof target, "%lld conversations", (long long)report->imported);
+        users_audit(r, r->who.user_id, r->who.name, "history.import", target);
+    }
+    if (g->events) {
+        end_events(g, report, dry_run, ok ? NULL : &why);
+        return true;
+    }
+    if (!ok && !report->conversations) /* refused as a whole */
+        return err_field(e, why.code, why.field, "%s", why.text);
+    import_report_json(&g->text, report, dry_run, ok ? NULL : &why);
+    return reply_json_buf(r, 200, &g->text);
+}
+
+static bool import(struct request *r, struct err *e)
+{
+    struct upload u = {.lock = -1, .file = -1};
+    struct progress g = {.r = r, .told_ns = clock_ns()};
+    bool dry_run;
+    struct import_report *report = calloc(1, sizeof *report);
+    bool ok = report || err_set(e, ERR_NOMEM, "memory ran out");
+    ok = ok && query_flag(r, "dry_run", &dry_run, e) && query_flag(r, "events", &g.events, e) && store_body(r, &u, e) &&
+         run_import(r, &u, dry_run, &g, report, e);
+    if (u.file >= 0)
+        close(u.file);
+    if (u.lock >= 0)
+        close(u.lock);
+    buf_fini(&g.text);
+    free(report);
+    return ok;
+}
+
+const struct route api_import_routes[] = {
+    {HTTP_POST, "/api/import", ROUTE_USER, POOL_STREAM, (size_t)1 << 30, import, SCOPE_HISTORY,
+     {.summary = "Read conversations from a file of this or another program", .upload = "application/octet-stream", .query = "ImportQuery",
+      .reply = "ImportReport", .statuses = "200 409", .streams = true}},
+    {0},
+};

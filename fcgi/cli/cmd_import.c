@@ -1,0 +1,136 @@
+/* sluice import: conversations from a file into a user's history; the server may run meanwhile. */
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/buf.h"
+#include "engine/base/clock.h"
+#include "engine/base/option.h"
+#include "fcgi/cli/cli_store.h"
+#include "fcgi/cli/command.h"
+#include "fcgi/import/import.h"
+#include "sql/store.h"
+
+#define PROGRESS_MS 200
+
+struct settings {
+    const char *state, *user;
+    bool dry_run, json, help;
+};
+
+static const struct option options[] = {
+    {"user", OPTION_STRING, offsetof(struct settings, user), NULL, 0, 0, NULL, "NAME", "whose history it comes into"},
+    {"dry-run", OPTION_BOOL, offsetof(struct settings, dry_run), NULL, 0, 0, NULL, NULL, "write nothing, say what would be"},
+    {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL, "the report as JSON"},
+    {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
+    {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
+};
+enum { N_OPTIONS = sizeof options / sizeof options[0], MAX_WORDS = 12 };
+
+extern const struct command cmd_import;
+
+/* On a terminal, one line that is written over. */
+static bool show_progress(void *context, const struct import_progress *p)
+{
+    double *last = context;
+    if (clock_ms() - *last < PROGRESS_MS)
+        return true;
+    *last = clock_ms();
+    fprintf(stderr, "\r%lld conversations, %.0f%%", (long long)p->report->conversations,
+            p->total_bytes ? 100.0 * (double)p->bytes / (double)p->total_bytes : 100.0);
+    return true;
+}
+
+static void print_report(const struct import_report *r, bool dry_run)
+{
+    const int64_t named = r->n_problems < IMPORT_PROBLEMS ? r->n_problems : IMPORT_PROBLEMS;
+    for (int64_t i = 0; i < named; i++) {
+        const struct import_problem *p = &r->problems[i];
+        fprintf(stderr, "%s%s%s: %s\n", p->item, *p->path ? " " : "", p->path, p->reason);
+    }
+    if (r->n_problems > named)
+        fprintf(stderr, "and %lld more\n", (long long)(r->n_problems - named));
+    printf("%s: %lld conversations, %lld %s (%lld messages), %lld there already, %lld failed\n", r->format ? r->format : "unknown",
+           (long long)r->conversations, (long long)r->imported, dry_run ? "would be imported" : "imported", (long long)r->messages,
+           (long long)r->duplicates, (long long)r->failed);
+    if (r->attachments_missing)
+        printf("%lld attached files are not imported\n", (long long)r->attachments_missing);
+    if (r->replaced)
+        printf("%lld characters that no text can hold were replaced\n", (long long)r->replaced);
+}
+
+static bool print_json(const struct import_report *r, bool dry_run, const struct err *e)
+{
+    struct buf out = {0};
+    import_report_json(&out, r, dry_run, e);
+    bool ok = !out.failed && puts(out.data) >= 0;
+    buf_fini(&out);
+    return ok;
+}
+
+static bool import_into(const struct settings *o, struct store *s, int64_t user_id, int fd, struct err *e)
+{
+    double last = clock_ms();
+    struct import_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return err_set(e, ERR_NOMEM, "memory ran out");
+    const bool shown = isatty(2);
+    bool ok = import_run(&(struct import_params){.store = s, .user_id = user_id, .fd = fd, .dry_run = o->dry_run,
+                                                 .progress = shown ? show_progress : NULL, .context = &last}, report, e);
+    if (shown)
+        fputs("\r", stderr);
+    if (o->json)
+        print_json(report, o->dry_run, ok ? NULL : e);
+    else if (ok || report->conversations)
+        print_report(report, o->dry_run);
+    if (ok && report->failed)
+        ok = err_set(e, ERR_INPUT, "%lld conversations could not be imported", (long long)report->failed);
+    free(report);
+    return ok;
+}
+
+static bool import_file(const struct settings *o, const char *path, struct err *e)
+{
+    struct store_user u;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(e, "%s", path);
+    struct arena *a = arena_create(1 << 20);
+    struct store *s = cli_store_open(o->state, false, e);
+    bool ok = a && s && cli_store_user(s, a, o->user, &u, e) && import_into(o, s, u.id, fd, e);
+    if (ok && !o->dry_run)
+        cli_store_audit(s, "history.import", "user", u.id);
+    store_close(&s);
+    arena_destroy(&a);
+    close(fd);
+    return ok;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings o = {0};
+    struct err e = {0};
+    char *rest[MAX_WORDS + 1] = {0};
+    if (argc > MAX_WORDS || !option_parse(options, N_OPTIONS, argc, argv, &o, rest, &e)) {
+        if (argc > MAX_WORDS)
+            err_set(&e, ERR_INPUT, "too many words");
+        command_fail("import", &e);
+        return 2;
+    }
+    if (o.help || !rest[0] || rest[1] || !o.user) {
+        printf("usage: sluice import %s\n\n%s\n\n", cmd_import.usage, cmd_import.help);
+        option_help(options, N_OPTIONS);
+        return o.help ? 0 : 2;
+    }
+    return import_file(&o, rest[0], &e) ? 0 : command_fail("import", &e);
+}
+
+const struct command cmd_import = {
+    .name = "import",
+    .usage = "FILE --user NAME [--dry-run] [--json] [--state DIR]",
+    .help = "read conversations of Sluice, ChatGPT, Claude, Open WebUI or llama.cpp into a user's history",
+    .run = run,
+};

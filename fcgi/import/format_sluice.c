@@ -1,0 +1,237 @@
+/* Our own export, docs/export.schema.json: read strictly, kept byte for byte, so that it goes out again as it came. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/json.h"
+#include "fcgi/import/formats.h"
+#include "fcgi/import/import.h"
+
+#define SCHEMA "sluice-export"
+#define VERSION 1
+
+static const char *const conversation_members[] = {"key", "title", "created_at", "updated_at", "pinned", "archived", "trashed_at",
+                                                   "fork_of", "tags", "settings", "leaf", "messages", NULL};
+static const char *const message_members[] = {"id", "parent", "role", "status", "content", "reasoning", "tool_calls", "tool_call_id",
+                                              "error", "model", "usage", "timings", "created_at", "finished_at", "attachments", NULL};
+
+bool import_envelope_check(const cJSON *head, struct err *e)
+{
+    const cJSON *schema = json_member(head, "schema"), *version = json_member(head, "version");
+    if (!schema) /* another program's list of conversations: each one is looked at by itself */
+        return true;
+    if (!cJSON_IsString(schema) || strcmp(schema->valuestring, SCHEMA) != 0)
+        return err_field(e, ERR_UNSUPPORTED, "schema", "must be \"" SCHEMA "\"");
+    if (!cJSON_IsNumber(version) || version->valuedouble != VERSION)
+        return err_field(e, ERR_INPUT, "version", "this server reads version %d of its exports", VERSION);
+    return true;
+}
+
+static bool is(const cJSON *item)
+{
+    return cJSON_IsString(json_member(item, "key")) && cJSON_IsArray(json_member(item, "messages")) &&
+           json_member(item, "settings");
+}
+
+/* All that are named are there, and no others. */
+static bool check_members(const cJSON *o, const char *const *names, struct err *e)
+{
+    const cJSON *m;
+    int n = 0;
+    for (; names[n]; n++)
+        if (!cJSON_GetObjectItemCaseSensitive(o, names[n]))
+            return err_field(e, ERR_INPUT, names[n], "is missing");
+    cJSON_ArrayForEach(m, o)
+    {
+        int i = 0;
+        while (names[i] && strcmp(names[i], m->string) != 0)
+            i++;
+        if (!names[i])
+            return err_field(e, ERR_INPUT, m->string, "is not known to version %d", VERSION);
+    }
+    return true;
+}
+
+static bool must(const char *name, bool ok, const char *what, struct err *e)
+{
+    return ok || err_field(e, ERR_INPUT, name, "must be %s", what);
+}
+
+static bool get_text(const cJSON *o, const char *name, bool nullable, const char **out, struct err *e)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+    *out = cJSON_IsString(v) ? v->valuestring : NULL;
+    return must(name, *out || (nullable && cJSON_IsNull(v)), nullable ? "a string or null" : "a string", e);
+}
+
+static bool get_flag(const cJSON *o, const char *name, bool *out, struct err *e)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+    *out = cJSON_IsTrue(v);
+    return must(name, cJSON_IsBool(v), "true or false", e);
+}
+
+/* A whole number from min; null: `missing`, where that is not below 0. */
+static bool get_count(const cJSON *o, const char *name, int64_t min, int64_t missing, int64_t *out, struct err *e)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+    *out = missing;
+    if (cJSON_IsNull(v) && missing >= 0)
+        return true;
+    return must(name, cJSON_IsNumber(v), "a whole number", e) && json_get_int(o, name, min, INT64_C(1) << 52, out, e);
+}
+
+static bool read_key(const cJSON *o, const char *name, bool nullable, const char **out, struct err *e)
+{
+    if (!get_text(o, name, nullable, out, e))
+        return false;
+    if (!*out)
+        return true;
+    size_t n = strspn(*out, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-");
+    return must(name, n > 0 && n <= STORE_KEY_BYTES && !(*out)[n], "1 to 64 letters, digits and . _ : -", e);
+}
+
+static bool read_tags(struct draft *d, const cJSON *item, struct err *e)
+{
+    const cJSON *tags = json_member(item, "tags"), *tag;
+    if (!must("tags", cJSON_IsArray(tags), "an array of strings", e))
+        return false;
+    cJSON_ArrayForEach(tag, tags)
+    {
+        const int before = d->out.n_tags;
+        if (cJSON_IsString(tag))
+            draft_tag(d, tag->valuestring);
+        if (d->out.n_tags == before)
+            return err_field(e, ERR_INPUT, "tags", "must be at most %d texts of 1 to %d bytes without control characters",
+                             STORE_TAGS_MAX, STORE_TAG_BYTES);
+    }
+    d->out.tags = d->tags;
+    return true;
+}
+
+static const char *keep(struct draft *d, struct json_slice s, struct err *e)
+{
+    char *copy = arena_copy(d->arena, s.text ? s.text : "", s.len);
+    if (!copy)
+        draft_no_memory(e);
+    return copy;
+}
+
+/* As written, when it is of that type; NULL for null. */
+static bool read_json(struct draft *d, struct json_slice o, const char *name, char bracket, bool nullable, size_t max, const char **out,
+                      struct err *e)
+{
+    struct json_slice s = json_slice_member(o, name);
+    *out = NULL;
+    if (nullable && s.len == 4 && s.text[0] == 'n')
+        return true;
+    if (!s.text || s.text[0] != bracket)
+        return must(name, false, bracket == '{' ? "an object" : "an array", e);
+    if (s.len > max)
+        return err_field(e, ERR_INPUT, name, "is longer than %zu bytes", max);
+    return (*out = keep(d, s, e)) != NULL;
+}
+
+static bool read_usage(const cJSON *o, struct store_import_message *m, struct err *e)
+{
+    static const char *const members[] = {"prompt_tokens", "cached_tokens", "completion_tokens", NULL};
+    const cJSON *usage = cJSON_GetObjectItemCaseSensitive(o, "usage");
+    m->has_usage = cJSON_IsObject(usage);
+    if (!m->has_usage)
+        return must("usage", cJSON_IsNull(usage), "an object or null", e);
+    return check_members(usage, members, e) && get_count(usage, "prompt_tokens", 0, -1, &m->prompt_tokens, e) &&
+           get_count(usage, "cached_tokens", 0, -1, &m->cached_tokens, e) &&
+           get_count(usage, "completion_tokens", 0, -1, &m->completion_tokens, e);
+}
+
+static bool read_place(const cJSON *o, int index, struct store_import_message *m, struct err *e)
+{
+    int64_t id, parent;
+    if (!get_count(o, "id", 1, -1, &id, e) || !get_count(o, "parent", 1, 0, &parent, e))
+        return false;
+    m->parent = (int)parent - 1;
+    return must("id", id == index + 1, "the message's place in the list, from 1", e) &&
+           must("parent", parent <= index, "the id of an earlier message, or null", e);
+}
+
+static bool read_words(const cJSON *o, struct store_import_message *m, struct err *e)
+{
+    const char *role, *status;
+    int i = 0;
+    if (!get_text(o, "role", false, &role, e) || !get_text(o, "status", false, &status, e))
+        return false;
+    while (i < ROLE__N && strcmp(role, store_role_name((enum store_role)i)) != 0)
+        i++;
+    m->role = (enum store_role)i;
+    if (!must("role", i < ROLE__N, "system, user, assistant or tool", e))
+        return false;
+    for (i = 0; i < MESSAGE__N && strcmp(status, store_status_name((enum store_status)i)) != 0;)
+        i++;
+    m->status = (enum store_status)i;
+    return must("status", i < MESSAGE__N && i != MESSAGE_RUNNING, "done, stopped, length or error", e);
+}
+
+static bool read_message(struct draft *d, const cJSON *o, struct json_slice text, int index, struct store_import_message *m,
+                         struct err *e)
+{
+    const cJSON *attachments = json_member(o, "attachments");
+    if (!must("", cJSON_IsObject(o), "an object", e) || !check_members(o, message_members, e) || !read_place(o, index, m, e) ||
+        !read_words(o, m, e) || !get_text(o, "content", false, &m->content, e) ||
+        !get_text(o, "reasoning", false, &m->reasoning, e) || !get_text(o, "tool_call_id", true, &m->tool_call_id, e) ||
+        !get_text(o, "error", true, &m->error, e) || !get_text(o, "model", true, &m->model, e) || !read_usage(o, m, e) ||
+        !read_json(d, text, "tool_calls", '[', true, IMPORT_TEXT_BYTES, &m->tool_calls, e) ||
+        !read_json(d, text, "timings", '{', true, IMPORT_TEXT_BYTES, &m->timings, e) ||
+        !get_count(o, "created_at", 0, -1, &m->created_at, e) || !get_count(o, "finished_at", 0, -1, &m->finished_at, e) ||
+        !must("attachments", cJSON_IsArray(attachments), "an array", e))
+        return false;
+    d->n_missing += cJSON_GetArraySize(attachments);
+    return true;
+}
+
+static bool in_message(struct err *e, int index)
+{
+    char at[64];
+    snprintf(at, sizeof at, "messages[%d]%s%.40s", index, e->field[0] ? "." : "", e->field);
+    memcpy(e->field, at, sizeof at);
+    return false;
+}
+
+static bool read_messages(struct draft *d, const cJSON *item, struct json_slice text, struct err *e)
+{
+    const cJSON *list = json_member(item, "messages"), *o;
+    const int n = cJSON_GetArraySize(list);
+    struct json_slice array = json_slice_member(text, "messages"), at = {0};
+    struct store_import_message *messages = arena_alloc(d->arena, ((size_t)n + 1) * sizeof *messages);
+    if (!messages)
+        return draft_no_memory(e);
+    int i = 0;
+    cJSON_ArrayForEach(o, list)
+    {
+        at = json_slice_next(array, at);
+        if (!read_message(d, o, at, i, &messages[i], e))
+            return in_message(e, i);
+        i++;
+    }
+    d->out.messages = messages;
+    d->out.n_messages = n;
+    return true;
+}
+
+static bool read(struct draft *d, const cJSON *item, struct json_slice text, struct err *e)
+{
+    struct store_import *c = &d->out;
+    int64_t leaf;
+    if (!check_members(item, conversation_members, e) || !read_key(item, "key", false, &c->key, e) ||
+        !get_text(item, "title", false, &c->title, e) || !get_count(item, "created_at", 0, -1, &c->created_at, e) ||
+        !get_count(item, "updated_at", 0, -1, &c->updated_at, e) || !get_flag(item, "pinned", &c->pinned, e) ||
+        !get_flag(item, "archived", &c->archived, e) || !get_count(item, "trashed_at", 0, 0, &c->trashed_at, e) ||
+        !read_key(item, "fork_of", true, &c->fork_of, e) || !read_tags(d, item, e) ||
+        !read_json(d, text, "settings", '{', false, STORE_SETTINGS_BYTES, &c->settings, e) ||
+        !get_count(item, "leaf", 1, 0, &leaf, e) || !read_messages(d, item, text, e))
+        return false;
+    c->leaf = (int)leaf - 1;
+    return must("title", strlen(c->title) <= STORE_TITLE_BYTES, "at most 512 bytes long", e) &&
+           must("leaf", leaf <= c->n_messages, "the id of a message, or null", e);
+}
+
+const struct import_format format_sluice = {.name = "sluice", .is = is, .read = read, .whole = true};

@@ -1,0 +1,289 @@
+/* import.h: streams, and the conversations in them. */
+#include "fcgi/import/import.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/hash.h"
+#include "engine/base/json.h"
+#include "fcgi/import/formats.h"
+#include "fcgi/import/repair.h"
+#include "fcgi/import/run.h"
+#include "sql/store_import.h"
+
+#define ARENA_BYTES ((size_t)192 << 20)
+#define BUSY_TRIES 6 /* of 5 s each: others write long */
+
+struct file {
+    struct import_run *run;
+    int fd;
+};
+
+static int64_t read_file(void *context, void *to, size_t size, struct err *e)
+{
+    struct file *f = context;
+    ssize_t n;
+    while ((n = pread(f->fd, to, size, (off_t)f->run->bytes)) < 0 && errno == EINTR)
+        ;
+    if (n < 0)
+        return err_errno(e, "reading the file") - 1;
+    f->run->bytes += n;
+    return n;
+}
+
+/* In a dry run nothing is written that could tell a second one: false, and remembered, when the key is new. */
+static bool seen_before(struct import_run *x, const char *key)
+{
+    const uint64_t hash = hash64(key, strlen(key), 0) | 1;
+    if (x->n_seen * 2 >= x->cap_seen) {
+        const size_t cap = x->cap_seen ? x->cap_seen * 2 : 1024;
+        uint64_t *more = calloc(cap, sizeof *more);
+        if (!more)
+            return false;
+        for (size_t i = 0; i < x->cap_seen; i++)
+            if (x->seen[i]) {
+                size_t at = (x->seen[i] >> 1) & (cap - 1);
+                while (more[at])
+                    at = (at + 1) & (cap - 1);
+                more[at] = x->seen[i];
+            }
+        free(x->seen);
+        x->seen = more;
+        x->cap_seen = cap;
+    }
+    size_t at = (hash >> 1) & (x->cap_seen - 1);
+    for (; x->seen[at]; at = (at + 1) & (x->cap_seen - 1))
+        if (x->seen[at] == hash)
+            return true;
+    x->seen[at] = hash;
+    x->n_seen++;
+    return false;
+}
+
+/* *known: it is there already. */
+static bool write_or_look(struct import_run *x, const struct store_import *c, bool *known, struct err *e)
+{
+    const struct import_params *p = x->params;
+    struct err why = {0};
+    int64_t id;
+    if (p->dry_run) {
+        if (!store_import_known(p->store, p->user_id, c->key, known, e))
+            return false;
+        *known |= seen_before(x, c->key);
+        return true;
+    }
+    for (int i = 0; i < BUSY_TRIES; i++) {
+        why.code = ERR_NONE;
+        if (store_import_add(p->store, c, &id, &why) || why.code != ERR_BUSY)
+            break;
+    }
+    *known = why.code == ERR_CONFLICT;
+    return why.code == ERR_NONE || *known || err_set(e, why.code, "%s", why.text);
+}
+
+static void note_format(struct import_report *r, const char *name)
+{
+    r->format = !r->format || !strcmp(r->format, name) ? name : "mixed";
+}
+
+/* A parsed conversation. True: done, or *why says what is wrong with it alone. */
+static bool take_tree(struct import_run *x, const struct import_format *f, const cJSON *item, const struct split *s, struct err *why,
+                      struct err *e)
+{
+    struct draft d;
+    bool known = false;
+    draft_begin(&d, x->arena);
+    bool good = f->read(&d, item, json_slice_of(s->item.data, s->item.len), why) && (f->whole || draft_finish(&d, f->name, why));
+    d.out.user_id = x->params->user_id;
+    bool ok = !good || write_or_look(x, &d.out, &known, e);
+    if (good && ok) {
+        note_format(x->report, f->name);
+        x->report->duplicates += known;
+        x->report->imported += !known;
+        x->report->messages += known ? 0 : d.out.n_messages;
+        x->report->attachments_missing += known ? 0 : d.n_missing;
+    }
+    draft_end(&d);
+    return ok;
+}
+
+static cJSON *parse(struct import_run *x, struct split *s, struct err *why)
+{
+    if (s->too_large)
+        err_set(why, ERR_LIMIT, "one conversation may have %zu MB of JSON, this has more", IMPORT_ITEM_BYTES >> 20);
+    else if (s->too_deep)
+        err_set(why, ERR_LIMIT, "it is nested deeper than %d levels", IMPORT_DEPTH);
+    else if (json_count_values(s->item.data, s->item.len) > IMPORT_ITEM_VALUES)
+        err_set(why, ERR_LIMIT, "one conversation may hold %zu JSON values, this has more", IMPORT_ITEM_VALUES);
+    else {
+        x->report->replaced += import_repair(s->item.data, s->item.len);
+        return json_parse(s->item.data, s->item.len, &(struct json_limits){.max_depth = IMPORT_DEPTH}, why);
+    }
+    return NULL;
+}
+
+void import_problem(struct import_run *x, const char *item, const struct err *why)
+{
+    struct import_report *r = x->report;
+    if (r->n_problems++ >= IMPORT_PROBLEMS)
+        return;
+    struct import_problem *p = &r->problems[r->n_problems - 1];
+    snprintf(p->item, sizeof p->item, "%s", item);
+    snprintf(p->path, sizeof p->path, "%s", why->field);
+    snprintf(p->reason, sizeof p->reason, "%.*s", (int)sizeof p->reason - 1, why->text);
+    char *const texts[] = {p->item, p->path, p->reason};
+    for (int i = 0; i < 3; i++)
+        for (char *c = texts[i]; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7F)
+                *c = '?';
+}
+
+static void name_item(const struct split *s, const char *entry, char *out, size_t size)
+{
+    const long long i = (long long)s->n_items - 1;
+    const char *name = entry ? entry : "";
+    if (s->place == SPLIT_TOP)
+        snprintf(out, size, i > 0 || !entry ? "%.120s%svalue %lld" : "%.120s", name, entry ? ": " : "", i + 1);
+    else
+        snprintf(out, size, "%.120s%s[%lld]", name, s->place == SPLIT_ENVELOPE ? (entry ? ": conversations" : "conversations") : "", i);
+}
+
+/* *skip: an archive's entry that is no list of conversations at all. */
+static bool take_item(struct import_run *x, struct split *s, const char *entry, bool *skip, struct err *e)
+{
+    struct err why = {0};
+    char name[160];
+    bool ok = true;
+    cJSON *item = parse(x, s, &why);
+    const struct import_format *f = item ? import_format_of(item) : NULL;
+    *skip = entry && item && !f && s->n_items == 1;
+    if (!*skip) {
+        x->report->conversations++;
+        if (f)
+            ok = take_tree(x, f, item, s, &why, e);
+        else if (item)
+            err_set(&why, ERR_INPUT, "this is not a conversation in a form that is known here");
+        if (why.code != ERR_NONE) {
+            x->report->failed++;
+            name_item(s, entry, name, sizeof name);
+            import_problem(x, name, &why);
+        }
+    }
+    cJSON_Delete(item);
+    arena_reset(x->arena);
+    return ok;
+}
+
+/* The envelope up to its list, closed, and after the list as a whole. */
+static bool check_envelope(struct import_run *x, struct split *s, struct err *e)
+{
+    struct buf head = {0};
+    const struct buf *text = &s->item;
+    if (!s->in_envelope) {
+        buf_append(&head, s->envelope.data, s->envelope.len);
+        buf_puts(&head, "]}");
+        text = &head;
+    }
+    cJSON *o = head.failed ? NULL : json_parse(text->data, text->len, &(struct json_limits){.max_depth = IMPORT_DEPTH}, e);
+    bool ok = o && import_envelope_check(o, e);
+    x->found |= ok;
+    cJSON_Delete(o);
+    buf_fini(&head);
+    return ok;
+}
+
+static bool tell(struct import_run *x, struct err *e)
+{
+    const struct import_params *p = x->params;
+    const struct import_progress now = {.bytes = x->bytes, .total_bytes = x->total_bytes, .report = x->report};
+    return !p->progress || p->progress(p->context, &now) || err_set(e, ERR_CANCELLED, "the import was stopped");
+}
+
+/* False with why->code: this stream can't be read on. False with e->code: the import ends. */
+static bool take_stream(struct import_run *x, struct split *s, const char *entry, struct err *why, struct err *e)
+{
+    bool more, skip = false;
+    for (int n_envelopes = 0; split_next(s, &more, why);) {
+        if ((s->n_envelopes != n_envelopes || s->in_envelope) && !check_envelope(x, s, why))
+            return false;
+        n_envelopes = s->n_envelopes;
+        if (!more) {
+            x->found |= s->n_items == 0 && !skip;
+            return true;
+        }
+        if (s->in_envelope)
+            continue;
+        if (!take_item(x, s, entry, &skip, e) || !tell(x, e))
+            return false;
+        x->found |= !skip;
+        if (skip) {
+            x->report->skipped_files++;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool import_stream(struct import_run *x, split_read_fn read, void *context, const char *entry, struct err *e)
+{
+    struct err why = {0};
+    struct split *s = malloc(sizeof *s);
+    if (!s)
+        return err_set(e, ERR_NOMEM, "memory ran out");
+    split_begin(s, read, context);
+    const int first = split_peek(s, &why);
+    bool ok = true;
+    if (first == '{' || first == '[')
+        ok = take_stream(x, s, entry, &why, e);
+    else if (first >= 0 && entry)
+        x->report->skipped_files++;
+    else if (first >= 0)
+        err_set(&why, ERR_INPUT, first ? "this is neither JSON nor a ZIP archive" : "the file is empty");
+    split_fini(s);
+    free(s);
+    if (why.code == ERR_NONE)
+        return ok;
+    if (entry && why.code == ERR_UNSUPPORTED) { /* our own archive's index, say */
+        x->report->skipped_files++;
+        return true;
+    }
+    if (!entry || (why.code != ERR_INPUT && why.code != ERR_FORMAT))
+        return err_field(e, why.code, why.field, "%s", why.text);
+    x->report->failed++;
+    x->report->conversations++;
+    import_problem(x, entry, &why);
+    return e->code == ERR_NONE;
+}
+
+static bool run(struct import_run *x, struct err *e)
+{
+    char head[4] = "";
+    struct stat st;
+    struct file f = {.run = x, .fd = x->params->fd};
+    if (fstat(f.fd, &st) != 0 || !S_ISREG(st.st_mode) || pread(f.fd, head, sizeof head, 0) < 0)
+        return err_set(e, ERR_INPUT, "this is not a file that can be read");
+    x->total_bytes = st.st_size;
+    if (!memcmp(head, "PK\3\4", 4) || !memcmp(head, "PK\5\6", 4))
+        return import_archive(x, e);
+    return import_stream(x, read_file, &f, NULL, e);
+}
+
+bool import_run(const struct import_params *p, struct import_report *report, struct err *e)
+{
+    struct err none = {0};
+    struct import_run x = {.params = p, .report = report, .arena = arena_create(ARENA_BYTES)};
+    memset(report, 0, sizeof *report);
+    e = e ? e : &none;
+    e->code = ERR_NONE;
+    bool ok = x.arena ? run(&x, e) : err_set(e, ERR_NOMEM, "memory ran out");
+    if (ok && !x.found)
+        ok = err_set(e, ERR_INPUT, "there are no conversations in this file");
+    free(x.seen);
+    arena_destroy(&x.arena);
+    return ok;
+}

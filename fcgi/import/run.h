@@ -1,0 +1,26 @@
+/* An import under way: for import.c and zip_read.c. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fcgi/import/import.h"
+#include "fcgi/import/split.h"
+
+struct arena;
+
+struct import_run {
+    const struct import_params *params;
+    struct import_report *report;
+    struct arena *arena; /* of one conversation */
+    int64_t total_bytes;
+    int64_t bytes;       /* of the file, so far */
+    bool found;          /* something that is a list of conversations, even an empty one */
+    uint64_t *seen;      /* hashes of the keys of a dry run: 0 is a free place */
+    size_t n_seen, cap_seen;
+};
+
+/* Reads one stream of JSON. entry: its name in an archive; NULL: the file itself. False: the import ends here. */
+bool import_stream(struct import_run *x, split_read_fn read, void *context, const char *entry, struct err *e);
+/* The file is a ZIP archive: all its entries. */
+bool import_archive(struct import_run *x, struct err *e);
+void import_problem(struct import_run *x, const char *item, const struct err *why);

@@ -1,0 +1,126 @@
+/* store_import.h */
+#include "sql/store_import.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql/search_row.h"
+#include "sql/statement.h"
+
+bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e)
+{
+    int64_t n = 0;
+    sqlite3_stmt *q = query(s, QUERY_IMPORT_KNOWN, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_text(q, ":key", key);
+    if (!query_int(s, q, &n, e))
+        return false;
+    *known = n != 0;
+    return true;
+}
+
+static bool add_conversation(struct store *s, const struct store_import *c, int64_t *id, struct err *e)
+{
+    struct err why = {0};
+    sqlite3_stmt *q = query(s, QUERY_IMPORT_CONVERSATION, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", c->user_id);
+    bind_text(q, ":key", c->key);
+    bind_text(q, ":title", c->title);
+    bind_text(q, ":settings", c->settings);
+    bind_int(q, ":pinned", c->pinned);
+    bind_int(q, ":archived", c->archived);
+    bind_text(q, ":fork_of", c->fork_of);
+    bind_int(q, ":created_at", c->created_at);
+    bind_int(q, ":updated_at", c->updated_at);
+    bind_id(q, ":trashed_at", c->trashed_at);
+    if (query_int(s, q, id, &why))
+        return true;
+    return why.code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no such user") : err_set(e, why.code, "%s", why.text);
+}
+
+static bool add_tags(struct store *s, const struct store_import *c, int64_t id, struct err *e)
+{
+    for (int i = 0; i < c->n_tags; i++) {
+        sqlite3_stmt *q = query(s, QUERY_TAG_ADD, e);
+        if (!q)
+            return false;
+        bind_int(q, ":user_id", c->user_id);
+        bind_int(q, ":id", id);
+        bind_text(q, ":tag", c->tags[i]);
+        if (!query_run(s, q, NULL, e))
+            return false;
+    }
+    return true;
+}
+
+static bool add_message(struct store *s, const struct store_import *c, int64_t conversation_id, const struct store_import_message *m,
+                        const int64_t *ids, int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_IMPORT_MESSAGE, e);
+    if (!q)
+        return false;
+    assert(m->status != MESSAGE_RUNNING);
+    bind_int(q, ":user_id", c->user_id);
+    bind_int(q, ":conversation_id", conversation_id);
+    bind_id(q, ":parent_id", m->parent >= 0 ? ids[m->parent] : 0);
+    bind_text(q, ":role", store_role_name(m->role));
+    bind_text(q, ":status", store_status_name(m->status));
+    bind_text(q, ":content", m->content ? m->content : "");
+    bind_text(q, ":reasoning", m->reasoning ? m->reasoning : "");
+    bind_text(q, ":tool_calls", m->tool_calls);
+    bind_text(q, ":tool_call_id", m->tool_call_id);
+    bind_text(q, ":error", m->error);
+    bind_text(q, ":model", m->model);
+    bind_text(q, ":timings", m->timings);
+    if (m->has_usage) {
+        bind_int(q, ":prompt_tokens", m->prompt_tokens);
+        bind_int(q, ":cached_tokens", m->cached_tokens);
+        bind_int(q, ":completion_tokens", m->completion_tokens);
+    }
+    bind_int(q, ":created_at", m->created_at);
+    bind_int(q, ":finished_at", m->finished_at);
+    return query_int(s, q, id, e) && search_add(s, *id, e);
+}
+
+static bool set_leaf(struct store *s, const struct store_import *c, int64_t id, int64_t leaf_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_CONVERSATION_CHANGE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", c->user_id);
+    bind_int(q, ":id", id);
+    bind_int(q, ":leaf_id", leaf_id);
+    return query_run(s, q, NULL, e);
+}
+
+static bool add_all(struct store *s, const struct store_import *c, int64_t *ids, int64_t *id, struct err *e)
+{
+    bool known;
+    if (!store_import_known(s, c->user_id, c->key, &known, e))
+        return false;
+    if (known)
+        return err_set(e, ERR_CONFLICT, "this conversation is there already");
+    if (!add_conversation(s, c, id, e) || !add_tags(s, c, *id, e))
+        return false;
+    for (int i = 0; i < c->n_messages; i++) {
+        assert(c->messages[i].parent < i);
+        if (!add_message(s, c, *id, &c->messages[i], ids, &ids[i], e))
+            return false;
+    }
+    return c->leaf < 0 || set_leaf(s, c, *id, ids[c->leaf], e);
+}
+
+bool store_import_add(struct store *s, const struct store_import *c, int64_t *id, struct err *e)
+{
+    int64_t *ids = calloc((size_t)c->n_messages + 1, sizeof *ids);
+    if (!ids)
+        return err_set(e, ERR_NOMEM, "memory ran out");
+    bool ok = write_begin(s, e) && write_end(s, add_all(s, c, ids, id, e), e);
+    free(ids);
+    return ok;
+}
