@@ -28,6 +28,11 @@ dist_webicons_DATA += %D%/icons/fork.svg %D%/icons/tool.svg
 dist_web_DATA += %D%/share.html
 dist_webjs_DATA += %D%/js/block_window.js %D%/js/share_page.js
 dist_webcss_DATA += %D%/css/share.css
+# accounts: signing in and up, one's own, users and the audit log for admins
+dist_webjs_DATA += %D%/js/login.js %D%/js/security.js
+dist_webadmin_DATA += %D%/js/admin/users.js %D%/js/admin/person.js %D%/js/admin/audit.js
+dist_webcss_DATA += %D%/css/account.css
+dist_webicons_DATA += %D%/icons/shield.svg
 
 # the export dialog
 dist_webjs_DATA += %D%/js/export.js

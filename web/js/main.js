@@ -8,6 +8,7 @@ import { copyText, el, $, openMenu, toast } from "./dom.js";
 import { rate } from "./format.js";
 import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
+import { initLogin, invitation, showLogin, showSignUp } from "./login.js";
 import { loadMarkdown } from "./markdown.js";
 import { drawList, loadConversations, touchConversation } from "./sidebar.js";
 import { branch, isRunning, leafUnder, on, state } from "./state.js";
@@ -202,6 +203,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("export.account"), icon: "export", run: () => withExport((m) => m.exportAccount()) },
   { label: t("account.keys"), icon: "key", run: keysDialog },
   { label: t("account.password"), icon: "lock", run: passwordDialog },
+  { label: t("account.security"), icon: "shield", run: async () => (await import("./security.js")).securityDialog() },
   { label: t("account.help"), icon: "keyboard", run: helpDialog },
   { label: t("account.language"), icon: "language", run: languageMenu },
   ...(state.user?.role === "admin" ? [{ label: t("admin.title"), icon: "tune", run: () => location.assign("/admin") }] : []),
@@ -238,11 +240,10 @@ document.addEventListener("keydown", (event) => {
 
 // --- who -----------------------------------------------------------------------------------------------------------
 
-function showLogin() {
+function signedOut() {
   leaveAll();
   app.hidden = true;
-  $("login").hidden = false;
-  $("login-name").focus();
+  showLogin();
 }
 
 let started = false;
@@ -268,27 +269,18 @@ async function signOut() {
   location.reload();
 }
 
-$("login-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const problem = $("login-error");
-  try {
-    const session = await call("POST", "/api/login", { name: $("login-name").value, password: $("login-password").value });
-    $("login-password").value = "";
-    problem.hidden = true;
-    showApp(session);
-  } catch (error) {
-    problem.textContent = error.message;
-    problem.hidden = false;
-    $("login-password").select();
-  }
-});
-
 async function start() {
   translatePage();
   initTheme();
-  setSignedOutHandler(showLogin);
+  setSignedOutHandler(signedOut);
+  initLogin(showApp);
   loadMarkdown();
-  try { showApp(await call("GET", "/api/session")); } catch { showLogin(); }
-  addEventListener("hashchange", route);
+  if (invitation()) showSignUp();
+  else try { showApp(await call("GET", "/api/session")); } catch { signedOut(); }
+  addEventListener("hashchange", () => {
+    if (!invitation()) { route(); return; }
+    app.hidden = true;
+    showSignUp();
+  });
 }
 start();

@@ -7,15 +7,17 @@
 import { call, setCsrf, setSignedOutHandler } from "../api.js";
 import { el, $ } from "../dom.js";
 import { initTheme } from "../theme.js";
+import { auditSection } from "./audit.js";
 import { checksSection } from "./checks.js";
 import { jobsSection } from "./jobs.js";
 import { loadSection } from "./load.js";
 import { logsSection } from "./logs.js";
 import { settingsSection } from "./settings.js";
 import { statusSection } from "./status.js";
+import { usersSection } from "./users.js";
 import { t, translatePage } from "../i18n.js";
 
-const SECTIONS = [statusSection, loadSection, jobsSection, settingsSection, logsSection, checksSection];
+const SECTIONS = [statusSection, loadSection, jobsSection, usersSection, auditSection, settingsSection, logsSection, checksSection];
 let leave = null;
 
 function show() {

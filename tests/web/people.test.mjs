@@ -1,0 +1,169 @@
+// Accounts on the page: an invitation accepted, the second factor set up and asked for, sessions ended, the account deleted;
+// users, invitations and the audit log for admins.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { noBrowser, openHouse, until } from './page.mjs';
+
+let house, admin, link;
+const skip = noBrowser;
+
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  await house.server.json('PATCH', '/api/admin/settings', { sign_up: 'invite' });
+  admin = await house.page();
+});
+after(() => house?.close());
+
+/** RFC 6238, written down once more: the app's side. */
+function appCode(base32, step = Math.floor(Date.now() / 30000)) {
+  const bits = [...base32.replaceAll(' ', '')].map((c) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('');
+  const key = Buffer.from(bits.match(/.{8}/g).map((b) => parseInt(b, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(step));
+  const mac = createHmac('sha1', key).update(counter).digest();
+  return String((mac.readUInt32BE(mac[19] & 15) & 0x7fffffff) % 1e6).padStart(6, '0');
+}
+
+/** A page of its own browser, at an address, not signed in. */
+async function stranger(where = '/') {
+  const context = await house.browser.newContext({ viewport: { width: 1000, height: 900 } });
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: house.server.url });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15000);
+  page.on('pageerror', (e) => house.problems.push(`script: ${e.message}`));
+  page.on('console', (m) => { if (/Content Security Policy|Refused to/.test(m.text())) house.problems.push(m.text()); });
+  await page.goto(house.server.url + where);
+  return page;
+}
+
+async function openSecurity(page) {
+  await page.click('#account');
+  await page.click('.menu button:has(.i-shield)');
+  await page.waitForSelector('.security .keys li');
+}
+
+test('an admin makes an invitation, and somebody comes in by it', { skip }, async () => {
+  await admin.goto(`${house.server.url}/admin#/users`);
+  await admin.fill('.admin-row input[maxlength="64"]:not([required])', 'for Dora');
+  await admin.click('.admin-row .primary');
+  link = await admin.locator('.invite-link').innerText();
+  assert.match(link, /\/#\/invite\/[\w-]{43}$/);
+  const page = await stranger(`/${link.slice(link.indexOf('#'))}`);
+  await page.waitForSelector('#sign-up-form:not([hidden])');
+  await page.locator('#sign-up-text', { hasText: 'invited' }).waitFor();
+  await page.fill('#sign-up-name', 'dora');
+  await page.fill('#sign-up-password', 'doras password');
+  await page.fill('#sign-up-again', 'doras passwort');
+  await page.click('#sign-up-form .primary');
+  await page.waitForSelector('#sign-up-error:not([hidden])');
+  await page.fill('#sign-up-again', 'doras password');
+  await page.click('#sign-up-form .primary');
+  await page.waitForSelector('#app:not([hidden])');
+  assert.equal(await page.locator('#account-name').innerText(), 'dora');
+  assert.ok(!page.url().includes('invite'), 'the token leaves the address bar');
+  await page.context().close();
+});
+
+test('the used link says so', { skip }, async () => {
+  const page = await stranger(`/${link.slice(link.indexOf('#'))}`);
+  await page.waitForSelector('#sign-up-error:not([hidden])');
+  assert.match(await page.locator('#sign-up-error').innerText(), /not valid/);
+  await page.click('#sign-up-back');
+  await page.waitForSelector('#login-form:not([hidden])');
+  await page.context().close();
+});
+
+async function signIn(page, code) {
+  await page.fill('#login-name', 'dora');
+  await page.fill('#login-password', 'doras password');
+  await page.click('#login-form .primary');
+  if (!code) return;
+  await page.waitForSelector('#login-code-row:not([hidden])');
+  await page.fill('#login-code', code);
+  await page.click('#login-form .primary');
+}
+
+test('a second factor is set up by its code, asked for, and a recovery code helps', { skip }, async () => {
+  const page = await stranger();
+  await signIn(page);
+  await page.waitForSelector('#app:not([hidden])');
+  await openSecurity(page);
+  await page.locator('.security-part').nth(2).getByRole('button').click();
+  await page.fill('.security .proof input', 'doras password');
+  await page.click('.security .proof .primary');
+  const secret = await page.locator('.secret').innerText();
+  assert.ok((await page.locator('.qr path').getAttribute('d')).length > 500);
+  await page.fill('.security .proof input', appCode(secret));
+  await page.click('.security .proof .primary');
+  const codes = (await page.locator('.codes').innerText()).split('\n');
+  assert.equal(codes.length, 10);
+  const other = await stranger();
+  await signIn(other, appCode(secret, Math.floor(Date.now() / 30000) + 1));
+  await other.waitForSelector('#app:not([hidden])');
+  const third = await stranger();
+  await signIn(third, codes[0].toUpperCase());
+  await third.waitForSelector('#app:not([hidden])');
+  // the first ends the two others
+  await page.locator('.security .codes + .dialog-row .primary').click();
+  await page.keyboard.press('Escape');
+  await openSecurity(page);
+  await until(page, () => document.querySelectorAll('.security .keys li').length === 3);
+  await page.locator('.security-part').nth(1).locator('> div > .small').click();
+  await until(page, () => document.querySelectorAll('.security .keys li').length === 1);
+  await third.reload();
+  await third.waitForSelector('#login-form:not([hidden])');
+  for (const p of [page, other, third]) await p.context().close();
+});
+
+test('an admin sees the user, sets limits, resets the second factor, ends the sessions', { skip }, async () => {
+  await admin.reload();
+  await admin.locator('.name-button', { hasText: 'dora' }).click();
+  const dialog = admin.locator('.person');
+  await dialog.locator('.limits input').first().fill('1234');
+  await dialog.locator('.limits .primary').click();
+  await until(admin, () => document.querySelector('.person .limits input')?.value === '1234');
+  const drop = dialog.locator('.person-actions button').nth(2);
+  await drop.click();
+  await drop.click();
+  await until(admin, () => document.querySelectorAll('.person-actions button').length === 3);
+  await admin.keyboard.press('Escape');
+  const users = (await house.server.json('GET', '/api/users')).body.items;
+  const dora = users.find((u) => u.name === 'dora');
+  assert.equal(dora.second_factor, false);
+  assert.equal(dora.limits.tokens_per_day, 1234);
+});
+
+test('the audit log shows what was done, filtered, and is saved whole', { skip }, async () => {
+  await admin.goto(`${house.server.url}/admin#/audit`);
+  await admin.waitForSelector('.admin-table tbody tr');
+  await admin.fill('.audit-filter input[name="action"]', 'second_factor');
+  await admin.click('.audit-filter .primary');
+  await until(admin, () => [...document.querySelectorAll('.admin-table tbody code')].every((c) => c.textContent.startsWith('second_factor.')));
+  assert.equal(await admin.locator('.admin-table tbody tr').count(), 2);
+  const [download] = await Promise.all([admin.waitForEvent('download'), admin.click('.audit-filter .quiet')]);
+  const stream = await download.createReadStream();
+  let text = '';
+  for await (const part of stream) text += part;
+  assert.deepEqual(text.trim().split('\n').map((l) => JSON.parse(l).action), ['second_factor.reset', 'second_factor.on']);
+});
+
+test('the account is deleted by its owner, with the password', { skip }, async () => {
+  const page = await stranger();
+  await signIn(page);
+  await page.waitForSelector('#app:not([hidden])');
+  await openSecurity(page);
+  const last = page.locator('.security-part').nth(3);
+  await last.getByRole('button').click();
+  await last.locator('input').fill('not the password');
+  await last.locator('.danger').click();
+  await last.locator('.form-error:not([hidden])').waitFor();
+  await last.locator('input').fill('doras password');
+  await last.locator('.danger').click();
+  await page.waitForSelector('#login-form:not([hidden])');
+  await signIn(page);
+  await page.waitForSelector('#login-error:not([hidden])');
+  await page.context().close();
+  assert.deepEqual(house.problems, []);
+});

@@ -1,0 +1,102 @@
+// Users: who there is, what each used today, invitations. A name opens one user's dialog (person.js).
+
+import { call } from "../api.js";
+import { personDialog } from "./person.js";
+import { copyText, el, toast } from "../dom.js";
+import { date, t } from "../i18n.js";
+import { block, bytes, count, dateTime, problem, table } from "./view.js";
+
+const PAGE = 500; // the server's most
+
+async function allUsers() {
+  const all = [];
+  for (;;) {
+    const { items } = await call("GET", `/api/users?limit=${PAGE}${all.length ? `&after=${all.at(-1).id}` : ""}`);
+    all.push(...items);
+    if (items.length < PAGE) return all;
+  }
+}
+
+function stateOf(user) {
+  const words = [t(`users.role_${user.role}`)];
+  if (user.disabled) words.push(t("users.disabled"));
+  if (user.second_factor) words.push(t("users.factor"));
+  return words.join(", ");
+}
+
+function usersTable(users, open) {
+  return table(t("users.title"), [t("users.name"), t("users.state"), t("users.seen"), t("users.tokensToday"), t("users.stored"), t("users.access")],
+    users.map((u) => [el("button", { type: "button", class: "name-button", on: { click: () => open(u.id) } }, u.name), stateOf(u),
+      u.last_seen_at ? dateTime(u.last_seen_at) : t("admin.never"), count(u.used.tokens_today), bytes(u.used.storage_bytes),
+      `${t("users.sessionsOf", { n: u.sessions })}, ${t("users.keysOf", { n: u.keys })}`]));
+}
+
+function inviteLink(made) {
+  const link = `${location.origin}/#/invite/${made.invite}`;
+  return el("div", { class: "note" }, el("p", {}, t("users.linkOnce", { date: date(made.expires_at) })),
+    el("code", { class: "invite-link" }, link), " ",
+    el("button", { type: "button", class: "quiet small", on: { click: () => copyText(link) } }, t("users.copyLink")));
+}
+
+function inviteForm(done) {
+  const role = el("select", { name: "role", ariaLabel: t("users.role") }, el("option", { value: "user" }, t("users.role_user")),
+    el("option", { value: "admin" }, t("users.role_admin")));
+  const note = el("input", { maxLength: 64, placeholder: t("users.note"), ariaLabel: t("users.note") });
+  return el("form", { class: "admin-row", on: { submit: async (event) => {
+    event.preventDefault();
+    try {
+      const made = await call("POST", "/api/invites", { role: role.value, note: note.value.trim() });
+      note.value = "";
+      done(made);
+    } catch (error) { toast(error.message); }
+  } } }, note, role, el("button", { class: "primary" }, t("users.invite")));
+}
+
+function inviteTable(items, redraw) {
+  return table(t("users.invites"), [t("users.note"), t("users.role"), t("users.state"), t("users.by"), t("users.until"), ""],
+    items.map((i) => [i.note || "–", t(`users.role_${i.role}`), i.used_by ? t("users.usedBy", { name: i.used_by }) : t(`users.invite_${i.state}`),
+      i.made_by || "–", date(i.expires_at), i.state !== "open" ? "" : el("button", { type: "button", class: "quiet small", on: { click: async () => {
+        try { await call("DELETE", `/api/invites/${i.id}`); } catch (error) { toast(error.message); }
+        redraw();
+      } } }, t("users.revoke"))]));
+}
+
+function newUserForm(done) {
+  const name = el("input", { maxLength: 64, required: true, autocomplete: "off", placeholder: t("users.name"), ariaLabel: t("users.name") });
+  const password = el("input", { type: "password", required: true, minLength: 8, autocomplete: "new-password", placeholder: t("login.password"), ariaLabel: t("login.password") });
+  return el("form", { class: "admin-row", on: { submit: async (event) => {
+    event.preventDefault();
+    try {
+      await call("POST", "/api/users", { name: name.value.trim(), password: password.value, role: "user" });
+      event.target.reset();
+      done();
+    } catch (error) { toast(error.message); }
+  } } }, name, password, el("button", { class: "quiet" }, t("users.add")));
+}
+
+async function open(view, signal) {
+  const people = el("div", {});
+  const invites = el("div", {});
+  const link = el("div", {});
+  const drawPeople = async () => {
+    try {
+      const users = await allUsers();
+      if (signal.aborted) return;
+      people.replaceChildren(usersTable(users, (id) => personDialog(id, drawPeople)), newUserForm(drawPeople));
+    } catch (error) { people.replaceChildren(problem(error)); }
+  };
+  const drawInvites = async () => {
+    try {
+      const [{ policy }, { items }] = await Promise.all([call("GET", "/api/sign-up"), call("GET", "/api/invites")]);
+      if (signal.aborted) return;
+      invites.replaceChildren(...(policy === "closed" ? [el("p", { class: "note" }, t("users.closed"), " ",
+        el("a", { href: "#/settings" }, t("users.toSettings")))] : []),
+      inviteForm((made) => { link.replaceChildren(inviteLink(made)); drawInvites(); }), link,
+      items.length ? inviteTable(items, drawInvites) : el("p", { class: "muted" }, t("users.noInvites")));
+    } catch (error) { invites.replaceChildren(problem(error)); }
+  };
+  view.append(el("div", { class: "blocks" }, block(t("users.all"), people), block(t("users.invites"), invites)));
+  await Promise.all([drawPeople(), drawInvites()]);
+}
+
+export const usersSection = { id: "users", title: t("users.title"), open };

@@ -1,0 +1,108 @@
+// Signing in: name and password, the code of a second factor, and accounts that people make themselves.
+
+import { call } from "./api.js";
+import { $ } from "./dom.js";
+import { date, t } from "./i18n.js";
+
+let signedIn = () => {};
+
+/** The token of an invitation's link; it stands behind the #, so that no server's log ever has it. */
+export const invitation = () => /^#\/invite\/([\w-]+)$/.exec(location.hash)?.[1] || "";
+
+function show(form) {
+  $("login").hidden = false;
+  for (const id of ["login-form", "sign-up-form"]) $(id).hidden = id !== form;
+}
+
+function fail(node, error) {
+  node.textContent = error.message;
+  node.hidden = false;
+}
+
+function askForCode(ask) {
+  $("login-code-row").hidden = !ask;
+  $("login-code").required = ask;
+  if (!ask) $("login-code").value = "";
+}
+
+export async function showLogin() {
+  askForCode(false);
+  $("login-password").value = "";
+  show("login-form");
+  $("login-name").focus();
+  try {
+    const { policy } = await call("GET", "/api/sign-up");
+    $("sign-up-open").hidden = policy !== "open";
+  } catch { $("sign-up-open").hidden = true; }
+}
+
+/** The form for a new account. With an invitation it says first whether that is still good. */
+export async function showSignUp() {
+  const token = invitation();
+  const problem = $("sign-up-error");
+  $("sign-up-form").reset();
+  problem.hidden = true;
+  $("sign-up-text").textContent = t("login.newText");
+  show("sign-up-form");
+  $("sign-up-name").focus();
+  if (!token) return;
+  try {
+    const { role, expires_at } = await call("POST", "/api/sign-up/invite", { invite: token });
+    $("sign-up-text").textContent = t(role === "admin" ? "login.invitedAdmin" : "login.invited", { date: date(expires_at) });
+  } catch (error) { fail(problem, error); }
+}
+
+async function signIn(event) {
+  event.preventDefault();
+  const problem = $("login-error");
+  const body = { name: $("login-name").value, password: $("login-password").value };
+  if ($("login-code").value) body.code = $("login-code").value.trim();
+  problem.hidden = true;
+  try {
+    const session = await call("POST", "/api/login", body);
+    askForCode(false);
+    $("login-password").value = "";
+    $("login").hidden = true;
+    signedIn(session);
+  } catch (error) {
+    if (error.code === "second_factor_needed") {
+      askForCode(true);
+      $("login-code").focus();
+      return;
+    }
+    fail(problem, error);
+    $(error.param === "code" ? "login-code" : "login-password").select();
+  }
+}
+
+async function signUp(event) {
+  event.preventDefault();
+  const problem = $("sign-up-error");
+  const body = { name: $("sign-up-name").value.trim(), password: $("sign-up-password").value };
+  if (invitation()) body.invite = invitation();
+  problem.hidden = true;
+  if (body.password !== $("sign-up-again").value) {
+    fail(problem, { message: t("login.differ") });
+    $("sign-up-again").select();
+    return;
+  }
+  try {
+    const session = await call("POST", "/api/sign-up", body);
+    $("sign-up-form").reset();
+    history.replaceState(null, "", "#/"); // the link is used up
+    $("login").hidden = true;
+    signedIn(session);
+  } catch (error) { fail(problem, error); }
+}
+
+/** done: gets the session {user, csrf} of whoever has come in. */
+export function initLogin(done) {
+  signedIn = done;
+  $("login-form").addEventListener("submit", signIn);
+  $("sign-up-form").addEventListener("submit", signUp);
+  $("sign-up-open").addEventListener("click", showSignUp);
+  $("sign-up-back").addEventListener("click", () => {
+    history.replaceState(null, "", "#/");
+    location.reload(); // whoever is signed in stays so
+  });
+}

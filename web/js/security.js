@@ -1,0 +1,174 @@
+// One's own account: what it may use, where it is signed in, its second factor, its end. Loaded when it is asked for.
+
+import { bytes } from "./admin/view.js";
+import { call } from "./api.js";
+import { copyText, el, toast } from "./dom.js";
+import { date, number, t } from "./i18n.js";
+
+const when = (ms) => date(ms, { dateStyle: "medium", timeStyle: "short" });
+
+/** A form that asks for the password before something is done. */
+function proof(button, danger, run) {
+  const problem = el("p", { class: "form-error", role: "alert", hidden: true });
+  const password = el("input", { type: "password", autocomplete: "current-password", required: true });
+  return el("form", { class: "proof", on: { submit: async (event) => {
+    event.preventDefault();
+    problem.hidden = true;
+    try { await run(password.value); } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+      password.select();
+    }
+  } } }, el("label", {}, el("span", {}, t("login.password")), password), problem,
+  el("div", { class: "dialog-row" }, el("button", { class: danger ? "danger" : "primary" }, button)));
+}
+
+function action(label, run, kind = "quiet") {
+  return el("button", { type: "button", class: `${kind} small`, on: { click: run } }, label);
+}
+
+/** A part of the dialog: draw fills `body`, and may be called again. */
+function part(title, draw) {
+  const body = el("div", {});
+  const redraw = async () => {
+    try { body.replaceChildren(...[await draw(redraw, (...nodes) => body.replaceChildren(...nodes))].flat()); } catch (error) {
+      body.replaceChildren(el("p", { class: "form-error", role: "alert" }, error.message));
+    }
+  };
+  redraw();
+  return el("section", { class: "security-part" }, el("h3", {}, title), body);
+}
+
+// --- what may be used -----------------------------------------------------------------------------------------------
+
+function quota(label, used, limit, text) {
+  const bar = limit ? el("progress", { max: limit, value: Math.min(used, limit), ariaLabel: label }) : null;
+  return el("div", { class: "quota" }, el("span", {}, label),
+    el("span", { class: "muted" }, limit ? t("security.usedOf", { used: text(used), limit: text(limit) }) : text(used)), bar);
+}
+
+async function drawLimits() {
+  const { limits, used, day_ends_at } = await call("GET", "/api/account/limits");
+  const rows = [quota(t("security.tokensToday"), used.tokens_today, limits.tokens_per_day, number),
+    quota(t("security.stored"), used.storage_bytes, limits.storage_bytes, bytes)];
+  if (limits.tokens_per_day) rows.push(el("p", { class: "muted" }, t("security.dayEnds", { time: when(day_ends_at) })));
+  const more = [["requests_per_minute", "security.requests"], ["tokens_per_minute", "security.tokens"], ["max_jobs", "security.jobs"]]
+    .filter(([name]) => limits[name]).map(([name, key]) => t(key, { n: limits[name] }));
+  if (more.length) rows.push(el("p", { class: "muted" }, more.join(" · ")));
+  return rows;
+}
+
+// --- where one is signed in -----------------------------------------------------------------------------------------
+
+// The first that stands in the line of a user agent counts: later ones are named there by imitators.
+const BROWSERS = [/Edg/, /OPR/, /Firefox/, /Chrome/, /Safari/, /curl/, /python/, /node/];
+const SYSTEMS = [/Android/, /iPhone/, /iPad/, /Windows/, /Mac OS X/, /CrOS/, /Linux/];
+const KNOWN_AS = { Edg: "Edge", OPR: "Opera", "Mac OS X": "macOS", CrOS: "ChromeOS" };
+
+/** "Firefox, Linux": of a user agent's line what people know; else its beginning. */
+export function deviceName(agent) {
+  const find = (words) => words.find((word) => word.test(agent))?.source;
+  const names = [find(BROWSERS), find(SYSTEMS)].filter(Boolean).map((word) => KNOWN_AS[word] || word);
+  return names.join(", ") || agent.slice(0, 40) || t("security.unknownDevice");
+}
+
+/** The list of sessions at `path`, each with a button that ends it. */
+export function sessionList(items, path, redraw) {
+  return el("ul", { class: "keys" }, ...items.map((s) => el("li", {},
+    el("span", { class: "grow" }, el("b", { title: s.agent }, deviceName(s.agent)),
+      el("span", { class: "muted" }, ` ${s.address}`), el("br"),
+      el("span", { class: "muted" }, t("security.seen", { from: when(s.created_at), last: when(s.last_used_at) }))),
+    s.current ? el("span", { class: "badge" }, t("security.here"))
+      : action(t("security.end"), async () => {
+        try { await call("DELETE", `${path}/${s.id}`); } catch (error) { toast(error.message); }
+        redraw();
+      }))));
+}
+
+async function drawSessions(redraw) {
+  const { items } = await call("GET", "/api/sessions");
+  const others = items.some((s) => !s.current);
+  return [sessionList(items, "/api/sessions", redraw), others ? action(t("security.endOthers"), async () => {
+    try { await call("DELETE", "/api/sessions"); toast(t("security.ended")); } catch (error) { toast(error.message); }
+    redraw();
+  }) : ""];
+}
+
+// --- the second factor ----------------------------------------------------------------------------------------------
+
+function qrCode({ size, path }) {
+  const make = (tag, attributes) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    return node;
+  };
+  const svg = make("svg", { class: "qr", viewBox: `-4 -4 ${size + 8} ${size + 8}`, role: "img", "aria-label": t("security.qr") });
+  svg.append(make("rect", { x: -4, y: -4, width: size + 8, height: size + 8, fill: "#fff" }), make("path", { d: path, fill: "#000" }));
+  return svg;
+}
+
+function recoveryCodes(codes, done) {
+  return [el("p", {}, t("security.codesText")), el("pre", { class: "codes" }, codes.join("\n")),
+    el("div", { class: "dialog-row" }, action(t("security.copyCodes"), () => copyText(codes.join("\n"))), action(t("security.codesKept"), done, "primary"))];
+}
+
+function confirmForm(secret, redraw, put) {
+  const problem = el("p", { class: "form-error", role: "alert", hidden: true });
+  const code = el("input", { inputMode: "numeric", autocomplete: "one-time-code", required: true, pattern: "[0-9 ]{6,7}" });
+  return el("form", { class: "proof", on: { submit: async (event) => {
+    event.preventDefault();
+    problem.hidden = true;
+    try {
+      const { recovery_codes: codes } = await call("POST", "/api/second-factor/confirm", { code: code.value.replaceAll(" ", "") });
+      put(...recoveryCodes(codes, redraw));
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+      code.select();
+    }
+  } } }, el("p", {}, t("security.scan")), qrCode(secret.qr),
+  el("p", { class: "muted" }, t("security.byHand"), " ", el("code", { class: "secret" }, secret.secret.match(/.{4}/g).join(" "))),
+  el("label", {}, el("span", {}, t("login.code")), code), problem,
+  el("div", { class: "dialog-row" }, el("button", { class: "primary" }, t("security.turnOn"))));
+}
+
+async function drawFactor(redraw, put) {
+  const factor = await call("GET", "/api/second-factor");
+  if (!factor.on) {
+    return [el("p", { class: "muted" }, t("security.factorText")), action(t("security.setUp"), () => put(proof(t("security.next"), false, async (password) => {
+      put(confirmForm(await call("POST", "/api/second-factor", { password }), redraw, put));
+    })))];
+  }
+  return [el("p", {}, t("security.factorOn", { date: date(factor.confirmed_at) }), " ", t("security.codesLeft", { n: factor.recovery_codes })),
+    el("div", { class: "row" },
+      action(t("security.newCodes"), () => put(proof(t("security.newCodes"), false, async (password) => {
+        put(...recoveryCodes((await call("POST", "/api/second-factor/recovery-codes", { password })).recovery_codes, redraw));
+      }))),
+      action(t("security.turnOff"), () => put(proof(t("security.turnOff"), true, async (password) => {
+        await call("POST", "/api/second-factor/remove", { password });
+        redraw();
+      }))))];
+}
+
+// --- the end --------------------------------------------------------------------------------------------------------
+
+function drawRemoval(redraw, put) {
+  return [el("p", { class: "muted" }, t("security.deleteText")), action(t("security.delete"), () => {
+    put(el("p", {}, t("security.deleteSure")), proof(t("security.delete"), true, async (password) => {
+      await call("POST", "/api/account/delete", { password });
+      location.hash = "#/";
+      location.reload();
+    }));
+  })];
+}
+
+export function securityDialog() {
+  const dialog = el("dialog", { class: "dialog security", ariaLabel: t("account.security") },
+    el("h2", {}, t("account.security")),
+    part(t("security.use"), drawLimits), part(t("security.sessions"), drawSessions),
+    part(t("security.factor"), drawFactor), part(t("security.deleteTitle"), drawRemoval),
+    el("form", { method: "dialog", class: "dialog-row" }, el("button", { class: "quiet" }, t("common.close"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
