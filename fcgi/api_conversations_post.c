@@ -11,6 +11,7 @@
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
 #include "fcgi/limits.h"
+#include "fcgi/model_gate.h"
 #include "fcgi/recorder.h"
 #include "fcgi/request.h"
 #include "fcgi/settings.h"
@@ -222,7 +223,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     scope_name(job.scope, sizeof job.scope, r, "");
     snprintf(job.key, sizeof job.key, "%s", key);
     snprintf(job.request_id, sizeof job.request_id, "%s", r->id);
-    return engine_submit(r->worker->engine_socket, &job, e);
+    return model_submit(r, &job, e);
 }
 
 static bool post(struct request *r, struct posting *p, struct err *e)

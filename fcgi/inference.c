@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "fcgi/limits.h"
+#include "fcgi/model_gate.h"
 #include "fcgi/request.h"
 #include "fcgi/shared.h"
 #include "fcgi/usage.h"
@@ -43,7 +44,7 @@ static bool submit(struct inference *x, const struct inference_params *p, int i,
     if (!generation_init(&x->generations[i], &gp, e))
         return false;
     uint64_t began = clock_ns();
-    x->jobs[i] = engine_submit(x->r->worker->engine_socket, &job, e);
+    x->jobs[i] = model_submit(x->r, &job, e);
     x->r->engine_ns += clock_ns() - began;
     if (!x->jobs[i])
         return false;

@@ -41,6 +41,7 @@
     X(usage)                                                                                                           \
     X(admin)                                                                                                           \
     X(admin_jobs)                                                                                                      \
+    X(admin_models)                                                                                                    \
     X(log)                                                                                                             \
     X(history)                                                                                                         \
     X(admin_checks)                                                                                                    \

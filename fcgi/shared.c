@@ -12,7 +12,7 @@
 #include "engine/base/clock.h"
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 6
+#define SHARED_VERSION 7
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 #define THROTTLE_MAX_MS ((int64_t)60 * 1000)

@@ -75,6 +75,7 @@ struct shared {
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
     _Atomic uint64_t limited[5]; /* refused: enum limit_kind */
     _Atomic uint64_t next_ticket;
+    _Atomic int32_t model_gate; /* enum model_gate: whether jobs may be submitted */
     _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
     struct shared_pool pool[POOL__N];
     struct shared_throttle throttle[SHARED_THROTTLES];

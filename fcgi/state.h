@@ -7,6 +7,9 @@
 #define STATE_CACHE "cache"            /* folder: vocabularies, pipelines */
 #define STATE_SHARED "workers"          /* fcgi/shared.h: counters and scoreboards of the worker processes */
 #define STATE_LOG "log"                   /* engine/base/log_ring.h: the newest log lines */
+#define STATE_MODELS "models.json"       /* fcgi/local_models.h */
+#define STATE_MODELS_REQUEST "models.request"
+#define STATE_MODEL "model"               /* path of the model that `sluice up` runs; workers read it at SIGHUP */
 #define STATE_HISTORY "history"           /* fcgi/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
 #define STATE_EXPORT_LOCK "export.lock" /* a byte locked per user whose history is being exported */

@@ -99,13 +99,36 @@ static bool open_text(struct worker *w, struct err *e)
     return true;
 }
 
+/* `sluice up` may have switched to another model since. Under systemd there is no such file, and the unit's stays. */
+static bool follow_model(struct worker *w)
+{
+    static char paths[2][4096]; /* one worker a process; the one in use and the next */
+    char *current = paths[w->model_path == paths[0]], path[4096];
+    struct buf text = {0};
+    struct err e = {0};
+    bool other = file_join(path, sizeof path, w->run_dir, STATE_MODEL, &e) && file_exists(path) &&
+                 file_read(path, sizeof paths[0] - 1, &text, &e) && text.len && strcmp(text.data, w->model_path) != 0;
+    if (other) {
+        snprintf(current, sizeof paths[0], "%s", text.data);
+        w->model_path = current;
+    }
+    buf_fini(&text);
+    return other;
+}
+
 static bool reload(struct worker *w)
 {
     struct err e = {0};
-    bool ok = open_text(w, &e);
-    if (!ok)
+    const char *before = w->model_path;
+    const bool other = follow_model(w);
+    if (!open_text(w, &e)) {
         log_error("model: %s", e.text);
-    return ok;
+        w->model_path = before; /* whose text stays in use; model_gate.h keeps it away from another model's engine */
+        return false;
+    }
+    if (other)
+        name_model(w, NULL);
+    return true;
 }
 
 static bool prepare(struct worker *w, const struct options *o, struct arena *a, struct err *e)

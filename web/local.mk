@@ -11,7 +11,7 @@ webstringsdir = $(webdir)/strings
 dist_webstrings_DATA = %D%/strings/en.json %D%/strings/de.json
 webadmindir = $(webdir)/js/admin
 dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/status.js %D%/js/admin/jobs.js \
-	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js
+	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js
 webcssdir = $(webdir)/css
 dist_webcss_DATA = %D%/css/theme.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css %D%/css/admin.css
 webiconsdir = $(webdir)/icons

@@ -1,6 +1,7 @@
 /* sluice up: nginx, workers and engine in the foreground, from one state folder. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/arena.h"
+#include "engine/base/buf.h"
 #include "engine/base/file.h"
 #define LOG_MODULE "up"
 #include "engine/base/log_ring.h"
@@ -18,6 +20,7 @@
 #include "engine/memory/memory_options.h"
 #include "engine/wire/status.h"
 #include "fcgi/cli/command.h"
+#include "fcgi/cli/model_switch.h"
 #include "fcgi/cli/nginx_conf.h"
 #include "fcgi/cli/supervisor.h"
 #include "fcgi/state.h"
@@ -30,7 +33,7 @@
 
 struct up {
     /* options */
-    const char *state, *model, *backend, *host, *env_file, *bin_dir, *share_dir, *cors, *log_level;
+    const char *state, *model, *models, *backend, *host, *env_file, *bin_dir, *share_dir, *cors, *log_level;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact;
@@ -40,6 +43,7 @@ struct up {
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
     double waiting_since;
+    struct model_switch model_switch;
 };
 
 extern const struct command cmd_up;
@@ -49,7 +53,9 @@ static const struct option options[] = {
     {"state", OPTION_STRING, FIELD(state), NULL, 0, 0, NULL, "DIR",
      "where everything is kept (default ~/.local/state/sluice)"},
     {"model", OPTION_STRING, FIELD(model), NULL, 0, 0, NULL, "PATH",
-     "model folder or GGUF file (default: the demo model)"},
+     "model folder or GGUF file (default: the one that ran last here, else the demo model)"},
+    {"models", OPTION_STRING, FIELD(models), NULL, 0, 0, NULL, "DIR",
+     "folder of further models, for the admin's page to switch to (default: models in the state folder)"},
     {"backend", OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
      "where the model runs"},
     {"host", OPTION_STRING, FIELD(host), "127.0.0.1", 0, 0, NULL, "ADDRESS",
@@ -115,6 +121,17 @@ static bool find_programs(struct up *u, struct err *e)
     return true;
 }
 
+/* What the admin chose on the page stays chosen. */
+static const char *last_model(struct up *u)
+{
+    struct buf text = {0};
+    const char *last = NULL;
+    if (file_read(in_dir(u, u->state, STATE_MODEL), PATH_MAX, &text, NULL) && text.len && access(text.data, R_OK) == 0)
+        last = arena_strdup(u->arena, text.data);
+    buf_fini(&text);
+    return last ? last : in_dir(u, u->share_dir, "demo-model");
+}
+
 static bool work_out_paths(struct up *u, struct err *e)
 {
     char real[4096];
@@ -142,8 +159,10 @@ static bool work_out_paths(struct up *u, struct err *e)
     u->nginx_run = in_dir(u, u->state, "nginx");
     u->web = in_dir(u, u->share_dir, "web");
     u->url = arena_printf(u->arena, "http://%s:%lld", u->host, (long long)u->port);
+    if (!u->models)
+        u->models = in_dir(u, u->state, "models");
     if (!u->model)
-        u->model = in_dir(u, u->share_dir, "demo-model");
+        u->model = last_model(u);
     if (!realpath(u->model, real))
         return err_errno(e, "model %s", u->model);
     u->model = arena_strdup(u->arena, real);
@@ -267,9 +286,8 @@ static bool add_nginx(struct up *u, struct supervisor *s, struct err *e)
     return true;
 }
 
-static void announce(void *context)
+static void announce(struct up *u)
 {
-    struct up *u = context;
     static struct status_page page; /* some 20 KiB, read five times a second at most until ready */
     if (u->announced || !status_read(u->status, &page, NULL) || page.state != ENGINE_READY)
         return;
@@ -279,9 +297,29 @@ static void announce(void *context)
     fflush(stdout);
 }
 
+static void tick(void *context)
+{
+    struct up *u = context;
+    announce(u);
+    model_switch_tick(&u->model_switch);
+}
+
+/* Where models are looked for: --models, beside the one that runs, and where the demo model is. */
+static bool begin_model_switch(struct up *u, struct supervisor *s, struct err *e)
+{
+    char *beside = arena_strdup(u->arena, u->model);
+    *strrchr(beside, '/') = '\0';
+    u->model_switch = (struct model_switch){.supervisor = s, .state_dir = u->state, .status_path = u->status, .cache_dir = u->cache};
+    const char *const folders[] = {u->models, beside, u->share_dir};
+    for (int i = 0, n = 0; i < 3; i++)
+        if (folders[i][0] && strcmp(folders[i], "/"))
+            u->model_switch.folders[n++] = folders[i];
+    return model_switch_begin(&u->model_switch, u->model, e);
+}
+
 static bool up(struct up *u, struct err *e)
 {
-    struct supervisor s = {.stop_ms = STOP_MS, .on_tick = announce, .context = u};
+    struct supervisor s = {.stop_ms = STOP_MS, .on_tick = tick, .context = u};
     u->arena = arena_create(1 << 20);
     bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
     ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && log_ring_join(u->log_ring, "up", e) && prepare_store(u, e);
@@ -292,7 +330,11 @@ static bool up(struct up *u, struct err *e)
         add_pool(u, &s, "record", "recorder", NULL);
         add_pool(u, &s, "short", "workers-short", u->short_socket);
         add_pool(u, &s, "stream", "workers-stream", u->stream_socket);
-        ok = add_nginx(u, &s, e) && supervisor_run(&s, e);
+        ok = add_nginx(u, &s, e) && begin_model_switch(u, &s, e);
+        if (ok) {
+            ok = supervisor_run(&s, e);
+            model_switch_end(&u->model_switch);
+        }
     }
     arena_destroy(&u->arena);
     return ok;

@@ -113,6 +113,11 @@ static int reap(struct supervisor *s, bool stopping)
             log_info("stopped %s", c->name);
             continue;
         }
+        if (c->held) { /* it was told to end */
+            log_info("stopped %s", c->name);
+            c->backoff_ms = c->next_start_ms = 0;
+            continue;
+        }
         describe_exit(c->name, pid, status);
         double now = clock_ms();
         bool healthy = now - c->started_ms >= HEALTHY_MS || c->backoff_ms == 0;
@@ -132,7 +137,7 @@ static bool start_due(struct supervisor *s, const sigset_t *old)
     for (size_t i = 0; i < s->n_children; i++) {
         struct child *c = &s->children[i];
         struct err e = {0};
-        if (c->pid || c->next_start_ms > now)
+        if (c->pid || c->held || c->next_start_ms > now)
             continue;
         started = start_child(c, old, &e) || started;
         if (!c->pid) {
@@ -182,6 +187,14 @@ static bool start_first(struct supervisor *s, const sigset_t *old, struct err *e
             return false;
     write_report(s);
     return true;
+}
+
+struct child *supervisor_child(struct supervisor *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_children; i++)
+        if (!strcmp(s->children[i].name, name))
+            return &s->children[i];
+    return NULL;
 }
 
 bool supervisor_run(struct supervisor *s, struct err *e)

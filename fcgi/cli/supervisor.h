@@ -18,6 +18,7 @@ struct child {
     /* run state */
     pid_t pid; /* 0: not running */
     int restarts;
+    bool held; /* not started again until the caller takes this back */
     double started_ms, next_start_ms, backoff_ms;
 };
 
@@ -31,5 +32,7 @@ struct supervisor {
     const char *report_path; /* JSON file of pids and restarts for the admin page; NULL: none */
 };
 
+/* The child of that name; NULL: none. For on_tick, which may hold a child, change its arguments and send it signals. */
+struct child *supervisor_child(struct supervisor *s, const char *name);
 /* Runs until a signal ends it; false when a child could not even be executed at the first start. */
 bool supervisor_run(struct supervisor *s, struct err *e);

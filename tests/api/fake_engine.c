@@ -2,7 +2,7 @@
  * and answers as the last user message orders: the text after "fake:" in the prompt is a JSON object
  *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error code's name,
  *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks}.
- * Without an order it says "ok". One process per connection; detached jobs: fake_detached.h. */
+ * Without an order it says "ok". A model folder with a file fake-refuses is not loaded. One process per connection; detached jobs: fake_detached.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -281,7 +281,7 @@ static int open_socket(const char *path)
     return fd;
 }
 
-static void publish(struct status_writer *w, const struct text_model *m, int running)
+static void publish(struct status_writer *w, const struct text_model *m, const char *path, int running)
 {
     struct status_page *p = status_begin(w);
     p->pid = getpid();
@@ -290,6 +290,7 @@ static void publish(struct status_writer *w, const struct text_model *m, int run
     p->n_ctx = 4096;
     p->n_slots = 256;
     p->jobs_running = running;
+    snprintf(p->model_path, sizeof p->model_path, "%s", path);
     snprintf(p->model_name, sizeof p->model_name, "%.127s", m->name);
     snprintf(p->backend, sizeof p->backend, "fake");
     snprintf(p->device, sizeof p->device, "none");
@@ -300,8 +301,8 @@ int main(int argc, char **argv)
 {
     struct err e = {0};
     static struct text_model text;
-    const char *path = argument(argc, argv, "--socket");
-    if (!text_model_open(&text, argument(argc, argv, "--model"), argument(argc, argv, "--cache-dir"), &e)) {
+    const char *path = argument(argc, argv, "--socket"), *model = argument(argc, argv, "--model");
+    if (!text_model_open(&text, model, argument(argc, argv, "--cache-dir"), &e)) {
         fprintf(stderr, "fake_engine: %s\n", e.text);
         return 1;
     }
@@ -310,12 +311,20 @@ int main(int argc, char **argv)
         fprintf(stderr, "fake_engine: %s\n", e.text);
         return 1;
     }
+    char refuses[4096];
+    snprintf(refuses, sizeof refuses, "%s/fake-refuses", model);
+    if (access(refuses, F_OK) == 0) { /* a model whose files are fine and that can't be loaded all the same */
+        snprintf(status_begin(w)->error, 64, "it does not fit, as ordered");
+        status_end(w);
+        status_close(&w);
+        return 1;
+    }
     char *folder = strdup(path);
     if (folder && strrchr(folder, '/'))
         *strrchr(folder, '/') = '\0';
     int listening = open_socket(path), running = 0;
     for (uint64_t id = 1;;) {
-        publish(w, &text, running);
+        publish(w, &text, model, running);
         struct pollfd p = {.fd = listening, .events = POLLIN};
         int n = poll(&p, 1, 200);
         while (waitpid(-1, NULL, WNOHANG) > 0)

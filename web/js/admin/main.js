@@ -12,12 +12,13 @@ import { checksSection } from "./checks.js";
 import { jobsSection } from "./jobs.js";
 import { loadSection } from "./load.js";
 import { logsSection } from "./logs.js";
+import { modelsSection } from "./models.js";
 import { settingsSection } from "./settings.js";
 import { statusSection } from "./status.js";
 import { usersSection } from "./users.js";
 import { t, translatePage } from "../i18n.js";
 
-const SECTIONS = [statusSection, loadSection, jobsSection, usersSection, auditSection, settingsSection, logsSection, checksSection];
+const SECTIONS = [statusSection, loadSection, jobsSection, modelsSection, usersSection, settingsSection, logsSection, checksSection];
 let leave = null;
 
 function show() {

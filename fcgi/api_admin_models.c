@@ -1,0 +1,123 @@
+/* /api/admin/models: the models on this machine, and which one is loaded. `sluice up` does it (fcgi/cli/model_switch.c);
+ * under systemd the unit's configuration names the model, and this only tells. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "fcgi/facts.h"
+#include "fcgi/local_models.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/users.h"
+#include "fcgi/worker.h"
+
+#define GRACE_DEFAULT_S 30
+#define GRACE_MAX_S 3600
+
+static cJSON *scan(const struct request *r, const cJSON *state, const struct status_page *page)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *folder;
+    if (page->model_path[0])
+        local_models_add(page->model_path, list);
+    local_models_add(r->worker->model_path, list);
+    cJSON_ArrayForEach(folder, cJSON_GetObjectItem(state, "folders")) if (cJSON_IsString(folder))
+        local_models_scan(folder->valuestring, list);
+    return list;
+}
+
+static bool list_models(struct request *r, struct err *e)
+{
+    static const char *const told[] = {"phase", "current", "wanted", "error", "since", "pull", "folders"};
+    struct status_page page;
+    struct err why = {0};
+    facts_read(r, &page);
+    const bool asked = local_models_pending(r->worker->state_dir); /* before: it is taken away after the state is told */
+    cJSON *state = local_models_state(r->worker->state_dir, &why), *o = cJSON_CreateObject();
+    if (state && asked)
+        cJSON_ReplaceItemInObject(state, "phase", cJSON_CreateString("asked"));
+    cJSON_AddItemToObject(o, "items", scan(r, state, &page));
+    cJSON_AddBoolToObject(o, "can_switch", state != NULL);
+    for (size_t i = 0; state && i < sizeof told / sizeof told[0]; i++)
+        cJSON_AddItemToObject(o, told[i], cJSON_Duplicate(cJSON_GetObjectItem(state, told[i]), true));
+    if (!state)
+        cJSON_AddStringToObject(o, "reason", why.text);
+    reply_json(r, 200, o);
+    cJSON_Delete(o);
+    cJSON_Delete(state);
+    return true;
+}
+
+/* Only what is listed can be loaded: an admin of the page is not one of the machine. */
+static bool is_listed(const struct request *r, const cJSON *state, const char *path, struct err *e)
+{
+    struct status_page page;
+    const cJSON *item;
+    bool found = false;
+    facts_read(r, &page);
+    cJSON *list = scan(r, state, &page);
+    cJSON_ArrayForEach(item, list) found |= !strcmp(cJSON_GetObjectItem(item, "path")->valuestring, path);
+    cJSON_Delete(list);
+    return found || err_field(e, ERR_NOTFOUND, "path", "no model of this machine's list has this path");
+}
+
+static bool busy(const cJSON *state, struct err *e)
+{
+    const char *phase = "";
+    json_get_string(state, "phase", &phase, NULL);
+    return strcmp(phase, "ready") && strcmp(phase, "unloaded") && strcmp(phase, "failed") &&
+           !err_set(e, ERR_CONFLICT, "the model is being changed now (%s)", phase);
+}
+
+static bool ask(struct request *r, const char *action, const char *path, int64_t grace_s, struct err *e)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "action", action);
+    if (path)
+        cJSON_AddStringToObject(o, "path", path);
+    cJSON_AddNumberToObject(o, "grace_s", (double)grace_s);
+    bool ok = local_models_ask(r->worker->state_dir, o, e);
+    cJSON_Delete(o);
+    if (!ok)
+        return false;
+    char what[32];
+    snprintf(what, sizeof what, "model.%s", action);
+    users_audit(r, r->who.user_id, r->who.name, what, path && strrchr(path, '/') ? strrchr(path, '/') + 1 : "");
+    return reply_empty(r, 202);
+}
+
+static bool change(struct request *r, const char *action, struct err *e)
+{
+    int64_t grace_s = GRACE_DEFAULT_S;
+    const char *path = NULL;
+    const bool load = !strcmp(action, "load");
+    const cJSON *body = request_json(r, e);
+    if (!body || !json_get_int(body, "grace_s", 0, GRACE_MAX_S, &grace_s, e) || (load && !json_get_string(body, "path", &path, e)))
+        return false;
+    if (load && !path)
+        return err_field(e, ERR_INPUT, "path", "is needed");
+    cJSON *state = local_models_state(r->worker->state_dir, e);
+    bool ok = state && !busy(state, e) && (!load || is_listed(r, state, path, e)) && ask(r, action, path, grace_s, e);
+    cJSON_Delete(state);
+    return ok;
+}
+
+static bool load_model(struct request *r, struct err *e)
+{
+    return change(r, "load", e);
+}
+
+static bool unload_model(struct request *r, struct err *e)
+{
+    return change(r, "unload", e);
+}
+
+const struct route api_admin_models_routes[] = {
+    {HTTP_GET, "/api/admin/models", ROUTE_ADMIN, POOL_SHORT, 0, list_models, SCOPE_ADMIN,
+     {.summary = "The models on this machine, and which one is loaded", .reply = "LocalModels", .statuses = "200"}},
+    {HTTP_POST, "/api/admin/models/load", ROUTE_ADMIN, POOL_SHORT, ROUTE_JSON_BODY, load_model, SCOPE_ADMIN,
+     {.summary = "Load another model, once the running answers have ended", .body = "ModelLoad", .statuses = "202 404 409 501"}},
+    {HTTP_POST, "/api/admin/models/unload", ROUTE_ADMIN, POOL_SHORT, ROUTE_JSON_BODY, unload_model, SCOPE_ADMIN,
+     {.summary = "Give the model's memory back, once the running answers have ended", .body = "ModelUnload", .statuses = "202 409 501"}},
+    {0},
+};

@@ -1,0 +1,46 @@
+/* The model that `sluice up` runs, changed while it runs: asked for by the API in a file (fcgi/local_models.h), done in
+ * steps from the supervisor's tick, each told in models.json:
+ *
+ *   checking   a process of its own opens the new model's text and headers: most that can be wrong is found before
+ *              anything is stopped
+ *   draining   new jobs get 503 with Retry-After, running ones end, for grace_s at most
+ *   stopping   the engine ends (what still runs is cancelled) and gives its memory back
+ *   loading    the engine starts with the new model; when it is ready the workers take its text over
+ *   returning  it could not be loaded: the last model that ran is loaded again
+ *
+ * then `ready`, `failed` (the old model runs; `error` says why not the new one) or `unloaded`. One thread: the supervisor's. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/base/err.h"
+
+struct shared;
+struct supervisor;
+
+#define MODEL_SWITCH_FOLDERS 4
+
+enum switch_phase { SWITCH_READY, SWITCH_CHECKING, SWITCH_DRAINING, SWITCH_STOPPING, SWITCH_LOADING, SWITCH_RETURNING, SWITCH_UNLOADED,
+                    SWITCH_FAILED, SWITCH__N };
+
+struct model_switch {
+    /* set by the caller */
+    struct supervisor *supervisor;
+    const char *state_dir, *status_path, *cache_dir;
+    const char *folders[MODEL_SWITCH_FOLDERS]; /* where models are looked for; NULL after the last */
+    /* its own */
+    struct shared *shared;
+    enum switch_phase phase;
+    char current[4096], wanted[4096], error[320];
+    int64_t since_ms;
+    bool was_unloaded;             /* when it was asked for */
+    double drain_until;            /* clock_ms */
+    pid_t loading_pid;             /* of the engine that loads: when it is gone the load has failed */
+    int restarts, check_fd;
+};
+
+/* Opens the gate for a server that begins with `model`, and writes the first models.json. */
+bool model_switch_begin(struct model_switch *m, const char *model, struct err *e);
+void model_switch_tick(struct model_switch *m);
+void model_switch_end(struct model_switch *m); /* models.json tells no more */

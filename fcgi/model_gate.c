@@ -1,0 +1,41 @@
+/* model_gate.h */
+#include "fcgi/model_gate.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/engine.h"
+#include "fcgi/facts.h"
+#include "fcgi/request.h"
+#include "fcgi/shared.h"
+#include "fcgi/worker.h"
+
+#define RETRY_S 3
+#define RETRY_UNLOADED_S 60
+
+/* Two paths may name one folder. An engine that tells none (it has not begun) refuses by itself. */
+static bool same_model(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !*a || !strcmp(a, b) || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+static bool gate_open(struct request *r, struct err *e)
+{
+    struct status_page page;
+    const int gate = atomic_load_explicit(&r->worker->shared->model_gate, memory_order_relaxed);
+    r->hint.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
+    if (gate == GATE_UNLOADED)
+        return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
+    facts_read(r, &page);
+    if (gate == GATE_SWITCHING || !same_model(page.model_path, r->worker->model_path))
+        return err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
+    r->hint.retry_after_s = 0;
+    return true;
+}
+
+struct engine_job *model_submit(struct request *r, const struct engine_job_params *p, struct err *e)
+{
+    return gate_open(r, e) ? engine_submit(r->worker->engine_socket, p, e) : NULL;
+}

@@ -1,0 +1,14 @@
+/* The one door from the workers to the engine's queue. A worker's prompt is written in its own model's tokens, so while
+ * the model is switched nothing may pass: not while the running answers end, not to an engine that has another model
+ * already than this worker. Those who come get 503 with Retry-After. Thread: the request's. */
+#pragma once
+#include "engine/base/err.h"
+
+struct engine_job;
+struct engine_job_params;
+struct request;
+
+enum model_gate { GATE_OPEN, GATE_SWITCHING, GATE_UNLOADED }; /* shared.h: model_gate, set by `sluice up` */
+
+/* engine_submit for a request. ERR_UNAVAILABLE (r->hint has the time to wait) beside engine_submit's own errors. */
+struct engine_job *model_submit(struct request *r, const struct engine_job_params *p, struct err *e);

@@ -1,0 +1,140 @@
+// From one model to another while the server runs: running answers end, those who come meanwhile are told when to come back,
+// what can't be loaded changes nothing, and memory can be given back.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { demo, joined, order, sleep, start } from './harness.mjs';
+
+const models = mkdtempSync(path.join(os.tmpdir(), 'slm-'));
+function copy(name) { // the demo model's files under another name
+  mkdirSync(path.join(models, name));
+  for (const f of readdirSync(demo)) symlinkSync(path.join(demo, f), path.join(models, name, f));
+  return path.join(models, name);
+}
+const other = copy('other'), refusing = copy('refusing');
+writeFileSync(path.join(refusing, 'fake-refuses'), '');
+const broken = path.join(models, 'broken');
+mkdirSync(broken);
+writeFileSync(path.join(broken, 'config.json'), '{"model_type": "qwen3_moe"}');
+writeFileSync(path.join(broken, 'model.safetensors'), 'no tensors');
+
+let s;
+before(async () => { s = await start({ fake: true, args: ['--models', models] }); });
+after(async () => { await s?.stop(); rmSync(models, { recursive: true, force: true }); });
+
+const state = async () => (await s.json('GET', '/api/admin/models')).body;
+const load = (where, grace_s = 20) => s.json('POST', '/api/admin/models/load', { path: where, grace_s });
+const ask = () => s.chat({ messages: order({ text: 'yes' }) });
+
+async function phase(...wanted) {
+  for (const end = Date.now() + 15000; Date.now() < end; await sleep(20)) {
+    const now = await state();
+    if (wanted.includes(now.phase)) return now;
+  }
+  return assert.fail(`not ${wanted}: ${JSON.stringify(await state())}`);
+}
+
+/** Workers take the new text over in a moment; until then they say so and nothing else. */
+async function answers(model) {
+  for (const end = Date.now() + 10000; ; await sleep(20)) {
+    const r = await ask();
+    if (r.status === 200 && r.body.model === model) return;
+    assert.ok(r.status === 503 || r.status === 200, r.text);
+    if (r.status === 503) assert.ok(Number(r.headers.get('retry-after')) > 0);
+    assert.ok(Date.now() < end, r.text);
+  }
+}
+
+test('the list has what lies there', async () => {
+  const now = await state();
+  assert.equal(now.can_switch, true);
+  assert.equal(now.phase, 'ready');
+  assert.equal(now.current, demo);
+  for (const p of [demo, other, refusing, broken]) {
+    const m = now.items.find((x) => x.path === p);
+    assert.equal(m?.name, path.basename(p));
+    assert.equal(m.format, 'safetensors');
+  }
+  assert.equal(new Set(now.items.map((m) => m.path)).size, now.items.length);
+});
+
+test('running answers end, new ones are told to wait, then the other model answers', async () => {
+  const text = 'one two three four five six seven eight nine ten';
+  const running = s.stream({ messages: order({ text, token_ms: 60 }) });
+  while ((await s.json('GET', '/api/admin/status')).body.load.jobs_running < 1) await sleep(10);
+  const asked = await load(other);
+  assert.equal(asked.status, 202, asked.text);
+  await phase('draining');
+  assert.equal((await load(other)).status, 409);
+  const r = await ask();
+  assert.equal(r.status, 503);
+  assert.ok(Number(r.headers.get('retry-after')) > 0);
+  assert.match(r.body.error.message, /switched/);
+  const got = joined((await running).chunks);
+  assert.deepEqual([got.content, got.finish], [text, ['stop']]);
+  const now = await phase('ready');
+  assert.deepEqual([now.current, now.wanted, now.error], [other, null, null]);
+  await answers('other');
+  for (let i = 0; i < 12; i++) assert.equal((await s.json('GET', '/v1/models')).body.data[0].id, 'other'); // in every worker
+});
+
+test('an answer over the time is cut, not the switch', async () => {
+  const long = s.stream({ messages: order({ text: 'word '.repeat(400), token_ms: 50 }) }).catch((e) => e);
+  while ((await s.json('GET', '/api/admin/status')).body.load.jobs_running < 1) await sleep(10);
+  const began = Date.now();
+  assert.equal((await load(demo, 0)).status, 202);
+  await phase('ready');
+  assert.ok(Date.now() - began < 8000);
+  await long;
+  await answers('demo-model');
+});
+
+test('a model whose files are wrong stops nothing', async () => {
+  const engine = s.pid('engine');
+  assert.equal((await load(broken)).status, 202);
+  const now = await phase('failed');
+  assert.equal(now.current, demo);
+  assert.ok(now.error.length > 10, now.error);
+  assert.equal(s.pid('engine'), engine);
+  assert.equal((await ask()).status, 200);
+});
+
+test('a model that can\'t be loaded gives way to the one before', async () => {
+  assert.equal((await load(refusing)).status, 202);
+  const now = await phase('failed');
+  assert.deepEqual([now.current, now.error], [demo, 'it does not fit, as ordered']);
+  await answers('demo-model');
+});
+
+test('unloaded: told so, and loaded again when asked', async () => {
+  assert.equal((await s.json('POST', '/api/admin/models/unload', {})).status, 202);
+  await phase('unloaded');
+  const r = await ask();
+  assert.equal(r.status, 503);
+  assert.ok(Number(r.headers.get('retry-after')) > 0);
+  assert.match(r.body.error.message, /no model is loaded/);
+  assert.equal((await fetch(`${s.url}/health`)).status, 503);
+  assert.equal((await load(refusing)).status, 202);
+  assert.equal((await phase('unloaded')).error, 'it does not fit, as ordered');
+  assert.equal((await load(other)).status, 202);
+  await phase('ready');
+  await answers('other');
+});
+
+test('only what is listed, in time that makes sense', async () => {
+  assert.equal((await load('/etc')).status, 404);
+  assert.equal((await load(path.join(models, '..'))).status, 404);
+  assert.equal((await load(other, -1)).status, 400);
+  assert.equal((await s.json('POST', '/api/admin/models/load', {})).body.error.param, 'path');
+  assert.equal((await s.json('POST', '/api/admin/models/load', { path: 7 })).status, 400);
+  assert.equal((await state()).phase, 'ready');
+});
+
+test('the choice is written down: for the next start, and for the audit log', async () => {
+  assert.equal(readFileSync(path.join(s.dir, 'state/model'), 'utf8'), other);
+  const log = await s.json('GET', '/api/admin/audit');
+  assert.equal(log.status, 200);
+  for (const what of ['model.load', 'model.unload']) assert.ok(log.text.includes(what), what);
+});
