@@ -11,7 +11,7 @@ function open(view, signal) {
   const state = el("div", { role: "status" });
   const grace = el("input", { type: "number", id: "model-grace", min: 0, max: 3600, value: "30" });
   const list = el("div");
-  view.append(state, list, el("div", { class: "admin-row" }, el("label", { htmlFor: "model-grace" }, t("admin.modelGrace")), grace), el("p", { class: "muted" }, t("admin.modelHelp")));
+  view.append(el("div", { class: "admin-column" }, state, list), el("div", { class: "admin-row" }, el("label", { htmlFor: "model-grace" }, t("admin.modelGrace")), grace), el("p", { class: "muted" }, t("admin.modelHelp")));
 
   const ask = async (action, body, title, text) => {
     if (!await confirmDialog(title, text)) return;
@@ -35,9 +35,9 @@ function open(view, signal) {
       m.phase === "unloaded" || busy ? null : el("button", { class: "quiet", type: "button", on: { click: unload } }, t("admin.modelUnload")))]
       : [el("p", { class: "note" }, t("admin.modelFixed", { reason: m.reason }))]));
     const held = document.activeElement?.dataset?.path;
-    list.replaceChildren(table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
+    list.replaceChildren(block(t("admin.modelList"), table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
       item.path === loaded ? el("b", {}, item.name) : item.name, item.model_type || "–", item.format, bytes(item.bytes), el("code", {}, item.path),
-      item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { path: item.path }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""])));
+      item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { path: item.path }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""]))));
     if (held) list.querySelector(`[data-path="${CSS.escape(held)}"]`)?.focus();
   };
   const again = poll(signal, 1000, "/api/admin/models", draw, (error) => state.replaceChildren(problem(error)));
