@@ -18,7 +18,7 @@ import { statusSection } from "./status.js";
 import { usersSection } from "./users.js";
 import { t, translatePage } from "../i18n.js";
 
-const SECTIONS = [statusSection, loadSection, jobsSection, modelsSection, usersSection, settingsSection, logsSection, checksSection];
+const SECTIONS = [statusSection, loadSection, jobsSection, modelsSection, usersSection, auditSection, settingsSection, logsSection, checksSection];
 let leave = null;
 
 function show() {
