@@ -51,7 +51,8 @@ export async function until(page, condition, ms = 15000) {
 export async function say(page, text) {
   const before = await page.locator('.message.assistant').count();
   await page.fill('#composer-text', text);
-  await page.press('#composer-text', 'Enter');
+  if (await page.evaluate(() => matchMedia('(pointer: coarse)').matches)) await page.click('#send'); // Enter is a new line there
+  else await page.press('#composer-text', 'Enter');
   await page.locator('.message.assistant').nth(before).waitFor();
 }
 

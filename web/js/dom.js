@@ -70,7 +70,7 @@ export function openMenu(button, items) {
     event.preventDefault();
     event.stopPropagation();
   });
-  document.body.append(menu);
+  (button.closest("dialog, aside, main") || document.body).append(menu); // in its landmark, and above an open dialog
   const at = button.getBoundingClientRect();
   const height = menu.offsetHeight;
   const below = at.bottom + height + 8 < innerHeight;

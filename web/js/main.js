@@ -42,7 +42,7 @@ async function pollStatus() {
 // --- conversations --------------------------------------------------------------------------------------------------
 
 function drawTitle() {
-  $("title").textContent = state.current?.title || (state.current ? t("common.newChat") : "");
+  $("title").textContent = state.current?.title || t("common.newChat");
   document.title = state.current?.title ? `${state.current.title} · Sluice` : "Sluice";
 }
 

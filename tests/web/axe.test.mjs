@@ -1,0 +1,52 @@
+// WCAG 2.2 AA by axe-core over every page and dialog (scenes.mjs), in light and in dark, on a desktop and on a phone.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { top } from '../api/harness.mjs';
+import { noBrowser, openHouse } from './page.mjs';
+import { scenes } from './scenes.mjs';
+
+const opts = { skip: noBrowser };
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
+let house;
+let source;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  source = readFileSync(createRequire(path.join(modules, 'x.js')).resolve('axe-core/axe.min.js'), 'utf8');
+});
+after(async () => { await house?.close(); });
+
+async function axe(page, runOnly) {
+  if (!await page.evaluate(() => Boolean(globalThis.axe))) await page.evaluate(source); // by the debugger, which the policy does not bind
+  const found = await page.evaluate((only) => globalThis.axe.run(document, { runOnly: only, resultTypes: ['violations'] }), runOnly);
+  return found.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 4).map((n) => `${n.target.join(' ')} (${n.failureSummary.split('\n').pop().trim()})`).join(', ')}`);
+}
+
+/** rules: what axe looks at in light; dark differs only in colours. */
+async function check(context, least, rules) {
+  const bad = [];
+  const names = [];
+  for await (const { name, page } of scenes(house, context)) {
+    names.push(name);
+    await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+    for (const v of await axe(page, rules)) bad.push(`${name}: ${v}`);
+    if (!context.isMobile) {
+      await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' });
+      for (const v of await axe(page, { type: 'rule', values: ['color-contrast'] })) bad.push(`${name}, dark: ${v}`);
+    }
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (wide > 0) bad.push(`${name}: ${wide} pixels wider than the screen`);
+  }
+  assert.deepEqual(bad, []);
+  for (const name of least) assert.ok(names.includes(name), `no scene ${name} in ${names}`);
+}
+
+const LEAST = ['login', 'welcome', 'chat', 'list', 'settings-dialog', 'help-dialog', 'keys-dialog', 'password-dialog', 'account-menu', 'shared', 'admin-status'];
+
+test('each page and dialog on a desktop', opts, () => check({ viewport: { width: 1280, height: 800 } }, LEAST, { type: 'tag', values: RULES }));
+test('each page and dialog on a phone: targets large enough, nothing beside the screen', opts, () => check({ viewport: { width: 375, height: 700 }, hasTouch: true, isMobile: true },
+  LEAST, { type: 'rule', values: ['target-size', 'scrollable-region-focusable', 'aria-hidden-focus'] }));

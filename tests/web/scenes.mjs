@@ -1,0 +1,133 @@
+// Every page and dialog, one after the other: what axe looks at, and what screenshots.mjs takes. Menus and the admin's
+// sections are walked as they are found, so that what is added there comes here by itself; the rest is a line in EXTRA.
+import { answered, say, until } from './page.mjs';
+
+/** An answer with all that Markdown has. */
+export const SAMPLE = `## Tides in one page
+
+The Moon pulls the near side of the Earth **more** than the far side, by about $2GMr/d^3$, and so the sea has *two* bulges.
+
+| body | mass (kg) | share of the tide |
+| :--- | ---: | ---: |
+| Moon | $7.3 \\cdot 10^{22}$ | 69 % |
+| Sun | $2.0 \\cdot 10^{30}$ | 31 % |
+
+- [x] two high tides a day
+- [ ] spring tide at new and full moon
+
+\`\`\`python
+def tide(mass, radius, distance):
+    """Acceleration across a body, in m/s²."""
+    return 2 * 6.674e-11 * mass * radius / distance**3  # far side and near side
+\`\`\`
+
+> Time and tide wait for no one. See [the Wikipedia article](https://en.wikipedia.org/wiki/Tide).
+`;
+const THOUGHT = 'The user wants a short page. Start with the cause, then numbers, then a piece of code.';
+
+/** Asks the scripted engine for the sample; the conversation gets a title that a person would give. */
+export async function sampleChat(house, page) {
+  await page.click('#settings'); // the order to the scripted engine stands in the system prompt, out of sight
+  await page.fill('#settings-form [name=system]', `fake:${JSON.stringify({ text: `<think>\n${THOUGHT}\n</think>\n\n${SAMPLE}` })}`);
+  await page.click('#settings-form .primary');
+  await say(page, 'Explain the tides.');
+  await answered(page);
+  await page.locator('.hljs-keyword').first().waitFor();
+  await page.locator('.math.drawn').first().waitFor();
+  await page.evaluate(async () => {
+    const { csrf } = await (await fetch('/api/session')).json();
+    const headers = { 'Content-Type': 'application/json', 'X-CSRF-Token': csrf };
+    await fetch(`/api/conversations/${location.hash.split('/').pop()}`, { method: 'PATCH', headers, body: '{"title":"Why there are tides"}' });
+  });
+}
+
+async function closeDialogs(page) {
+  for (let i = 0; i < 4 && await page.locator('dialog[open], .menu').count(); i++) await page.keyboard.press('Escape');
+}
+
+/** Opens each item of a menu; yields what it opens. Items that leave the page or open another menu are not taken. */
+async function* menuOf(page, button, name, begin) {
+  await begin();
+  await page.click(button);
+  yield { name: `${name}-menu`, page };
+  const count = await page.locator('.menu [role=menuitem]').count();
+  await closeDialogs(page);
+  for (let i = 0; i < count; i++) {
+    await begin();
+    await page.click(button);
+    const item = page.locator('.menu [role=menuitem]').nth(i);
+    if (await item.locator('.i-out, .i-language, .i-trash, .i-edit').count()) { await closeDialogs(page); continue; }
+    const here = page.url();
+    await item.click();
+    const opened = await page.waitForSelector('dialog[open]', { timeout: 1500 }).catch(() => null);
+    if (opened) {
+      await page.waitForTimeout(150); // its list arrives
+      yield { name: (await opened.getAttribute('id')) ?? `${name}-${i}`, page };
+    }
+    await closeDialogs(page);
+    if (page.url() !== here) {
+      await page.goto(here);
+      await page.locator('.message.assistant').first().waitFor();
+    }
+  }
+}
+
+// [name, what makes it, what ends it]
+const EXTRA = [
+  ['settings-dialog', async (page) => { await page.click('#settings'); await page.waitForSelector('dialog[open]'); }, closeDialogs],
+  ['help-dialog', async (page) => { await page.evaluate(() => document.activeElement.blur()); await page.keyboard.press('?'); await page.waitForSelector('#help-dialog[open]'); }, closeDialogs],
+  ['edit', async (page) => { await page.hover('.message.user'); await page.click('.message.user .act-edit'); await page.waitForSelector('.edit'); },
+    async (page) => { await page.press('.edit textarea', 'Escape'); }],
+  ['reasoning', async (page) => { await page.click('.reasoning summary'); }, async (page) => { await page.click('.reasoning summary'); }],
+];
+
+/** Yields {name, page}: each is as the reader would see it, until the next one is asked for. */
+export async function* scenes(house, context = {}) {
+  const out = await (await house.browser.newContext({ viewport: { width: 1280, height: 800 }, ...context })).newPage();
+  await out.goto(house.server.url);
+  await out.waitForSelector('#login:not([hidden])');
+  yield { name: 'login', page: out };
+  await out.context().close();
+
+  const page = await house.page(context);
+  await until(page, () => document.querySelector('#welcome-model').textContent);
+  yield { name: 'welcome', page };
+  await sampleChat(house, page);
+  const here = page.url();
+  await page.reload();
+  await page.locator('.math.drawn').first().waitFor();
+  await page.locator('.conversation').first().waitFor({ state: 'attached' });
+  yield { name: 'chat', page };
+  for (const [name, begin, end] of EXTRA) {
+    await begin(page);
+    yield { name, page };
+    await end(page);
+  }
+  const list = async () => { if (await page.evaluate(() => document.querySelector('#sidebar').inert)) await page.click('#sidebar-open'); };
+  await list();
+  await page.fill('#search', 'tides');
+  await page.waitForTimeout(400);
+  yield { name: 'search', page };
+  await page.fill('#search', '');
+  await page.locator('.conversation').first().waitFor();
+  yield { name: 'list', page };
+  yield* menuOf(page, '#account', 'account', list);
+  yield* menuOf(page, '.conversation >> nth=0 >> .conversation-more', 'conversation', list);
+
+  await house.server.json('PATCH', '/api/admin/settings', { share_links: true });
+  const shared = await house.server.json('POST', `/api/conversations/${here.split('/').pop()}/shares`, {});
+  if (shared.body?.path) {
+    await page.goto(house.server.url + shared.body.path);
+    await page.locator('.math.drawn').first().waitFor();
+    yield { name: 'shared', page };
+  }
+  await page.goto(`${house.server.url}/admin`);
+  await page.waitForSelector('#admin:not([hidden])');
+  const sections = await page.locator('#sections a').evaluateAll((all) => all.map((a) => a.getAttribute('href')));
+  for (const section of sections) {
+    await page.click(`#sections a[href="${section}"]`);
+    await page.waitForTimeout(250);
+    yield { name: `admin-${section.replace(/\W/g, '')}`, page };
+  }
+  await page.context().close();
+}
