@@ -190,12 +190,14 @@ $("settings").addEventListener("click", async () => {
 function showSidebar(show) {
   app.classList.toggle("side-hidden", !show);
   $("sidebar").inert = !show;
-  $("scrim").hidden = !(show && narrow.matches);
+  const over = show && narrow.matches; // on a phone it lies over the chat
+  $("scrim").hidden = !over;
+  document.querySelector(".main").inert = over;
   if (!narrow.matches) try { localStorage.setItem("sidebar", show ? "1" : "0"); } catch { /* private mode */ }
 }
 narrow.addEventListener("change", () => showSidebar(!narrow.matches));
-$("sidebar-open").addEventListener("click", () => showSidebar(app.classList.contains("side-hidden")));
-$("sidebar-close").addEventListener("click", () => showSidebar(false));
+$("sidebar-open").addEventListener("click", () => { showSidebar(true); if (narrow.matches) $("sidebar-close").focus(); });
+$("sidebar-close").addEventListener("click", () => { showSidebar(false); $("sidebar-open").focus(); });
 $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); });
 $("account").addEventListener("click", () => openMenu($("account"), [
@@ -231,6 +233,7 @@ document.addEventListener("keydown", (event) => {
   else if (ctrl && event.shiftKey && key === "c") { const last = state.current && branch(state.current).findLast((m) => m.role === "assistant"); if (last) copyText(last.content); }
   else if (ctrl && !event.shiftKey && key === "k") { showSidebar(true); $("search").focus(); }
   else if (ctrl && !event.shiftKey && key === "b") showSidebar(app.classList.contains("side-hidden"));
+  else if (key === "escape" && !$("scrim").hidden) $("sidebar-close").click();
   else if (key === "escape" && isRunning(state.current)) $("stop").click();
   else if (key === "/" && !inText(event.target)) $("composer-text").focus();
   else if (key === "?" && !inText(event.target)) helpDialog();

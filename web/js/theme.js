@@ -5,11 +5,13 @@ import { t } from "./i18n.js";
 
 const MODES = ["system", "light", "dark"];
 const system = matchMedia("(prefers-color-scheme: dark)");
+const paper = matchMedia("print");
 let mode = "system";
 
 function apply() {
-  const dark = mode === "dark" || (mode === "system" && system.matches);
+  const dark = !paper.matches && (mode === "dark" || (mode === "system" && system.matches)); // paper is white
   document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.querySelector("meta[name=theme-color]")?.setAttribute("content", getComputedStyle(document.documentElement).getPropertyValue("--bg").trim());
   $("theme").setAttribute("aria-label", t(`theme.${mode}`));
   $("theme").title = t(`theme.${mode}`);
 }
@@ -19,6 +21,7 @@ export function initTheme() {
   if (!MODES.includes(mode)) mode = "system";
   apply();
   system.addEventListener("change", apply);
+  paper.addEventListener("change", apply);
   $("theme").addEventListener("click", () => {
     mode = MODES[(MODES.indexOf(mode) + 1) % MODES.length];
     try { localStorage.setItem("theme", mode); } catch { /* private mode */ }

@@ -1,0 +1,84 @@
+// What the page costs before the first chat, by the wire; that a reader never runs stale code; that it can be installed.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { noBrowser, openHouse, until } from './page.mjs';
+
+const LIMIT = 150 * 1024; // bytes of scripts and styles, compressed
+const opts = { skip: noBrowser };
+let house;
+before(async () => { if (!noBrowser) house = await openHouse({ fake: true }); });
+after(async () => { await house?.close(); });
+
+test('scripts and styles before the first chat are under 150 KB compressed, and no library that may never be needed', opts, async () => {
+  const page = await house.page();
+  await until(page, () => document.querySelector('#welcome-model').textContent && Boolean(globalThis.DOMPurify));
+  await page.waitForTimeout(200);
+  const all = await page.evaluate(() => performance.getEntriesByType('resource').map((r) => ({ name: new URL(r.name).pathname, bytes: r.encodedBodySize, plain: r.decodedBodySize })));
+  const code = all.filter((r) => /\.(js|css)$/.test(r.name));
+  assert.ok(code.length > 15 && code.every((r) => r.bytes > 0), JSON.stringify(code));
+  const sum = code.reduce((n, r) => n + r.bytes, 0);
+  assert.ok(sum < LIMIT, `${sum} bytes: ${code.sort((a, b) => b.bytes - a.bytes).map((r) => `${r.name} ${r.bytes}`).join(', ')}`);
+  assert.deepEqual(all.filter((r) => /katex|highlight|admin/.test(r.name)).map((r) => r.name), []);
+  assert.deepEqual(code.filter((r) => r.plain > 2048 && r.bytes > 0.6 * r.plain).map((r) => r.name), [], 'sent uncompressed');
+  await page.context().close();
+});
+
+test('each file is asked for again, and answered from the reader\'s own copy while it is the same', opts, async () => {
+  for (const path of ['/', '/js/main.js', '/css/theme.css', '/strings/de.json', '/vendor/markdown-it.min.js', '/icon.svg', '/manifest.webmanifest']) {
+    const first = await fetch(house.server.url + path, { headers: { 'accept-encoding': 'gzip' } });
+    await first.text();
+    const etag = first.headers.get('etag');
+    assert.equal(first.headers.get('cache-control'), 'no-cache', path);
+    assert.ok(etag, path);
+    const second = await fetch(house.server.url + path, { headers: { 'if-none-match': etag, 'accept-encoding': 'gzip' } });
+    await second.text();
+    assert.equal(second.status, 304, path);
+    const other = await fetch(house.server.url + path, { headers: { 'if-none-match': '"another"' } });
+    assert.equal(other.status, 200, path);
+    await other.text();
+  }
+});
+
+test('it can be installed, and has no service worker', opts, async () => {
+  const page = await house.page();
+  const manifest = await (await fetch(`${house.server.url}/manifest.webmanifest`)).json();
+  assert.equal(manifest.display, 'standalone');
+  for (const icon of [...manifest.icons.map((i) => i.src), await page.getAttribute('link[rel=apple-touch-icon]', 'href')]) {
+    const r = await fetch(`${house.server.url}/${icon}`);
+    assert.equal(r.status, 200, icon);
+    assert.match(r.headers.get('content-type'), icon.endsWith('svg') ? /^image\/svg\+xml/ : /^image\/png/);
+    await r.arrayBuffer();
+  }
+  const cdp = await page.context().newCDPSession(page);
+  const { errors } = await cdp.send('Page.getAppManifest');
+  assert.deepEqual(errors, []);
+  assert.equal(await page.evaluate(async () => (await navigator.serviceWorker?.getRegistrations())?.length ?? 0), 0);
+  await page.context().close();
+});
+
+test('on paper there is the conversation and nothing else, in dark colours on white', opts, async () => {
+  const page = await house.page({ colorScheme: 'dark' });
+  await page.fill('#composer-text', 'Hello');
+  await page.press('#composer-text', 'Enter');
+  await page.waitForSelector('.message.assistant[data-status=done]');
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  await until(page, () => document.documentElement.dataset.theme === 'light');
+  const shown = await page.evaluate(() => ['.sidebar', '.topbar', '.dock', '.actions', '.bubble', '.answer'].filter((s) => document.querySelector(s)?.checkVisibility()));
+  assert.deepEqual(shown, ['.bubble', '.answer']);
+  await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
+  await until(page, () => document.documentElement.dataset.theme === 'dark');
+  await page.context().close();
+});
+
+test('colours of the system\'s own choosing leave the icons to be seen', opts, async () => {
+  const page = await house.page();
+  await page.emulateMedia({ forcedColors: 'active' });
+  const [icon, ground] = await page.evaluate(() => [getComputedStyle(document.querySelector('#settings .i')).backgroundColor, getComputedStyle(document.querySelector('.topbar')).backgroundColor]);
+  assert.notEqual(icon, 'rgba(0, 0, 0, 0)');
+  assert.notEqual(icon, ground);
+  await page.context().close();
+});
+
+test('nothing failed in the page meanwhile', opts, () => {
+  assert.deepEqual(house.problems, []);
+});
