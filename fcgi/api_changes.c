@@ -6,6 +6,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "fcgi/answer.h"
+#include "fcgi/attachment.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
 #include "fcgi/facts.h"
@@ -14,6 +15,7 @@
 #include "fcgi/server_settings.h"
 #include "fcgi/settings.h"
 #include "fcgi/worker.h"
+#include "sql/store_attachments.h"
 #include "sql/store_conversations.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
@@ -95,7 +97,8 @@ static bool changes(struct request *r, struct err *e)
 }
 
 static const struct field_row count_fields[] = {
-    {"conversation_id", FIELD_READ}, {"parent_id", FIELD_READ}, {"content", FIELD_READ}, {"settings", FIELD_READ}, {0}};
+    {"conversation_id", FIELD_READ}, {"parent_id", FIELD_READ}, {"content", FIELD_READ}, {"attachments", FIELD_READ},
+    {"settings", FIELD_READ}, {0}};
 
 static bool read_ask(struct request *r, const cJSON *body, struct conversation_ask *ask, const char **stored, struct err *e)
 {
@@ -119,10 +122,12 @@ static bool count(struct request *r, struct err *e)
 {
     const char *stored = "{}";
     const cJSON *settings = NULL, *body = request_json(r, e);
-    struct conversation_ask ask = {0};
+    int64_t attachments[STORE_MESSAGE_ATTACHMENTS];
+    struct conversation_ask ask = {.attachments = attachments};
     struct prompt prompt = {0};
     struct status_page page;
-    if (!body || !read_ask(r, body, &ask, &stored, e) || !json_get_object(body, "settings", &settings, e))
+    if (!body || !read_ask(r, body, &ask, &stored, e) ||
+        !attachments_read(r, body, attachments, &ask.n_attachments, e) || !json_get_object(body, "settings", &settings, e))
         return false;
     cJSON *checked = conversation_settings(r, stored, settings, e);
     cJSON *kwargs = checked ? conversation_kwargs(r, checked, e) : NULL;

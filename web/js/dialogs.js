@@ -1,29 +1,9 @@
-// Settings of a chat, API keys, password, help.
+// API keys, password, help.
 
 import { call } from "./api.js";
 import { copyText, el, $, icon, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
 import { state } from "./state.js";
-
-const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"];
-
-/** Resolves to the new settings, or null when cancelled. */
-export function settingsDialog(settings) {
-  const dialog = $("settings-dialog");
-  const form = $("settings-form");
-  form.system.value = settings.system ?? "";
-  for (const name of NUMBERS) form[name].value = settings[name] ?? "";
-  dialog.returnValue = "";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      if (dialog.returnValue !== "ok") { resolve(null); return; }
-      const out = { ...settings, system: form.system.value.trim() || null };
-      for (const name of NUMBERS) out[name] = form[name].value === "" ? null : Number(form[name].value);
-      resolve(out);
-    }, { once: true });
-  });
-}
 
 async function drawKeys() {
   const { items } = await call("GET", "/api/keys");

@@ -3,15 +3,16 @@
 import { call, setCsrf, setSignedOutHandler } from "./api.js";
 import { ask, leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, keepDraft, setText, takeDraft } from "./composer.js";
-import { helpDialog, keysDialog, passwordDialog, settingsDialog } from "./dialogs.js";
+import { helpDialog, keysDialog, passwordDialog } from "./dialogs.js";
 import { copyText, el, $, openMenu, toast } from "./dom.js";
 import { rate } from "./format.js";
 import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
 import { initLogin, invitation, showLogin, showSignUp } from "./login.js";
 import { loadMarkdown } from "./markdown.js";
+import { settingsDialog } from "./settings.js";
 import { drawList, loadConversations, touchConversation } from "./sidebar.js";
-import { branch, isRunning, leafUnder, on, state } from "./state.js";
+import { branch, emit, isRunning, leafUnder, on, state } from "./state.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
 
@@ -130,7 +131,8 @@ async function refreshTitle(conversation) {
 }
 
 on("send", (content) => post({ content, parent_id: state.current?.leaf_id || null }, content));
-on("edit-message", ({ message, content }) => post({ content, parent_id: message.parent_id || null }));
+on("edit-message", ({ message, content }) => post({ content, parent_id: message.parent_id || null,
+  ...(message.attachments?.length ? { attachments: message.attachments.map((a) => a.id) } : {}) }));
 on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id }); });
 on("choose-version", async (message) => {
   const conversation = state.current;
@@ -173,17 +175,23 @@ on("reload-conversation", async () => {
   } catch (error) { toast(error.message); }
 });
 
+/** Throws what the server says. */
 async function saveSettings(settings) {
   if (!state.current) { state.draftSettings = settings; drawComposer(); return; }
-  state.current.settings = settings;
+  const saved = await call("PATCH", `/api/conversations/${state.current.id}`, { settings });
+  state.current.settings = saved.settings;
+  emit("settings-changed");
   drawComposer();
-  try { await call("PATCH", `/api/conversations/${state.current.id}`, { settings }); } catch (error) { toast(error.message); }
 }
-on("thinking", (wanted) => saveSettings({ ...(state.current?.settings || state.draftSettings), thinking: wanted }));
-$("settings").addEventListener("click", async () => {
-  const settings = await settingsDialog(state.current?.settings || state.draftSettings);
-  if (settings) saveSettings(settings);
+on("thinking", async (wanted) => {
+  try { await saveSettings({ ...(state.current?.settings || state.draftSettings), thinking: wanted }); } catch (error) { toast(error.message); }
 });
+function openSettings() {
+  const draft = Object.keys(state.draftSettings).length ? state.draftSettings : null;
+  return settingsDialog(state.current ? state.current.settings : draft, saveSettings);
+}
+$("settings").addEventListener("click", openSettings);
+on("open-settings", openSettings);
 
 // --- frame ----------------------------------------------------------------------------------------------------------
 
