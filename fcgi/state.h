@@ -13,5 +13,6 @@
 #define STATE_HISTORY "history"           /* fcgi/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
 #define STATE_EXPORT_LOCK "export.lock" /* a byte locked per user whose history is being exported */
+#define STATE_UP_LOCK "up.lock"           /* flock: at most one `sluice up` */
 #define STATE_RECORD_LOCK "record.lock"   /* flock: at most one recorder */
 #define STATE_IMPORTS "imports"           /* folder: uploads without names while they are read, and locks by user id */

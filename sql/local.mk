@@ -41,4 +41,4 @@ BUILT_SOURCES += %D%/queries.gen.h
 CLEANFILES += %D%/queries.gen.h %D%/queries.gen.c
 EXTRA_DIST += $(SQL_TEXTS) %D%/embed.awk
 
-libsluice_sql_a_SOURCES += %D%/store_export.c %D%/store_export.h
+libsluice_sql_a_SOURCES += %D%/store_export.c %D%/store_export.h %D%/store_copy.c %D%/store_copy.h

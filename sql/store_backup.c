@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "sql/statement.h"
 #include "sql/store.h"
+#include "sql/store_copy.h"
 
 static bool sync_path(const char *path, int flags, struct err *e)
 {
@@ -17,25 +18,6 @@ static bool sync_path(const char *path, int flags, struct err *e)
         return err_errno(e, "%s", path);
     bool ok = fsync(fd) == 0 || err_errno(e, "%s", path);
     close(fd);
-    return ok;
-}
-
-/* The copy is checked through a bare connection: store_open would turn it into a WAL database with two more
- * files beside it. */
-static bool check_copy(const char *path, struct err *e)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *q = NULL;
-    bool ok = false;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) ||
-        sqlite3_prepare_v2(db, query_text[QUERY_QUICK_CHECK], -1, &q, NULL))
-        err_set(e, ERR_IO, "the copy can't be read: %s", db ? sqlite3_errmsg(db) : "no memory");
-    else if (sqlite3_step(q) != SQLITE_ROW || strcmp(column_text(q, 0), "ok") != 0)
-        err_set(e, ERR_FORMAT, "the copy is damaged: %s", column_text(q, 0));
-    else
-        ok = true;
-    sqlite3_finalize(q);
-    sqlite3_close(db);
     return ok;
 }
 
@@ -65,7 +47,7 @@ bool store_backup(struct store *s, const char *path, struct err *e)
         bind_text(q, ":path", copy);
         ok = query_run(s, q, NULL, e);
     }
-    ok = ok && check_copy(copy, e) && sync_path(copy, O_RDONLY, e);
+    ok = ok && store_copy_check(copy, e) && sync_path(copy, O_RDONLY, e);
     if (ok && rename(copy, path))
         ok = err_errno(e, "%s", path);
     if (!ok) {

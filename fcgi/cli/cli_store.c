@@ -16,20 +16,26 @@
 #include "fcgi/state.h"
 #include "sql/store.h"
 
-struct store *cli_store_open(const char *state, bool create, struct err *e)
+bool cli_store_path(const char *state, char path[PATH_MAX], struct err *e)
 {
-    char folder[PATH_MAX], path[PATH_MAX];
+    char folder[PATH_MAX];
     if (!state) {
         const struct passwd *pw = getpwuid(getuid());
-        if (!pw) {
-            err_set(e, ERR_INPUT, "no home folder; use --state");
-            return NULL;
-        }
+        if (!pw)
+            return err_set(e, ERR_INPUT, "no home folder; use --state");
         snprintf(folder, sizeof folder, "%s/.local/state/sluice", pw->pw_dir);
         state = folder;
     }
-    if (!file_join(path, sizeof path, state, STATE_DATABASE, e) || !secret_init(e) ||
-        (create && !file_mkdirs(state, 0700, e)))
+    return file_join(path, PATH_MAX, state, STATE_DATABASE, e);
+}
+
+struct store *cli_store_open(const char *state, bool create, struct err *e)
+{
+    char path[PATH_MAX], folder[PATH_MAX];
+    if (!cli_store_path(state, path, e) || !secret_init(e))
+        return NULL;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    if (create && !file_mkdirs(folder, 0700, e))
         return NULL;
     return store_open(&(struct store_params){.path = path, .create = create}, e);
 }

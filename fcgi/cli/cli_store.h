@@ -1,5 +1,6 @@
 /* What the commands on the state folder's database share: finding it, finding users, passwords from outside. */
 #pragma once
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,8 @@ struct store;
 
 #define CLI_STATE_HELP "the server's state folder (default ~/.local/state/sluice)"
 
+/* STATE/sluice.db (state NULL: of the default folder). */
+bool cli_store_path(const char *state, char path[PATH_MAX], struct err *e);
 /* Opens STATE/sluice.db (state NULL: the default folder), and libsodium. create: a new one is made. */
 struct store *cli_store_open(const char *state, bool create, struct err *e);
 bool cli_store_user(struct store *s, struct arena *a, const char *name, struct store_user *out, struct err *e);

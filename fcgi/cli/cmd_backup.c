@@ -1,35 +1,132 @@
-/* sluice backup: a consistent, checked copy of the database while the server runs. */
+/* sluice backup: a consistent, checked copy of the database while the server runs; into a folder also the attachments, with
+ * as many backups kept as are wanted. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/option.h"
+#include "fcgi/cli/backup_files.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "sql/store.h"
+#include "sql/store_copy.h"
+
+#define TRIES 3 /* for attachments that come and go while they are copied */
 
 struct settings {
     const char *state;
+    int64_t keep;
     bool help;
 };
 
 static const struct option options[] = {
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
+    {"keep", OPTION_INT, offsetof(struct settings, keep), NULL, 1, 10000, NULL, "N",
+     "into a folder, which is made: keep the N newest backups and remove older ones"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
-enum { N_OPTIONS = sizeof options / sizeof options[0], MAX_WORDS = 8 };
 
 extern const struct command cmd_backup;
 
-static bool back_up(const struct settings *o, const char *path, struct err *e)
+static bool back_up_file(struct store *s, const char *path, struct err *e)
 {
     struct stat st;
     double began = clock_ms();
-    struct store *s = cli_store_open(o->state, false, e);
-    bool ok = s && store_backup(s, path, e);
-    if (ok && stat(path, &st) == 0)
+    if (!store_backup(s, path, e))
+        return false;
+    if (stat(path, &st) == 0)
         printf("%s: %.1f MB in %.0f ms, checked\n", path, (double)st.st_size / 1e6, clock_ms() - began);
+    return true;
+}
+
+/* One at a time in a folder. */
+static int lock_folder(const char *folder, struct err *e)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    if (fd >= 0 && errno == EWOULDBLOCK)
+        err_set(e, ERR_CONFLICT, "another backup into %s is at work", folder);
+    else
+        err_errno(e, "%s", folder);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* Most of the attachments go before the copy is made, so that few can go away between it and their turn. One that still does
+ * is named by the copy and nowhere to be found: then another copy is made. */
+static bool copy_all(struct store *s, const char *database, const char *path, struct backup_files *files, struct err *e)
+{
+    struct backup_files early;
+    for (int i = 0; i < TRIES; i++) {
+        if (!backup_files_copy(database, database, path, &early, e) || !store_backup(s, path, e) ||
+            !backup_files_copy(path, database, path, files, e))
+            return false;
+        files->copied += early.copied;
+        files->bytes += early.bytes;
+        if (!files->missing)
+            return true;
+    }
+    fprintf(stderr, "sluice backup: %lld attachments are not there; `sluice doctor` says more\n", (long long)files->missing);
+    return true;
+}
+
+static bool back_up_folder(struct store *s, const struct settings *o, const char *database, const char *folder, struct err *e)
+{
+    char name[BACKUP_NAME_SIZE], path[PATH_MAX];
+    struct backup_files files = {0};
+    struct stat st = {0};
+    int removed = 0;
+    double began = clock_ms();
+    backup_name(clock_wall_ms(), name);
+    if (!file_mkdirs(folder, 0700, e) || !file_join(path, sizeof path, folder, name, e))
+        return false;
+    int lock = lock_folder(folder, e);
+    if (lock < 0)
+        return false;
+    bool ok = copy_all(s, database, path, &files, e) && (!o->keep || backup_rotate(folder, o->keep, &removed, e));
+    close(lock);
+    if (!ok || stat(path, &st))
+        return ok;
+    printf("%s: %.1f MB and %lld attachments (%lld new, %.1f MB) in %.0f ms, checked; %d older removed\n", path,
+           (double)st.st_size / 1e6, (long long)files.named, (long long)files.copied, (double)files.bytes / 1e6,
+           clock_ms() - began, removed);
+    return true;
+}
+
+static bool note_file(void *context, const char *sha256, int64_t bytes)
+{
+    ++*(int64_t *)context;
+    return true;
+}
+
+static bool back_up(void *settings, char **words, struct arena *a, struct err *e)
+{
+    const struct settings *o = settings;
+    char database[PATH_MAX];
+    int64_t attachments = 0;
+    if (!words[0] || words[1])
+        return cli_store_usage(&cmd_backup, e);
+    struct store *s = cli_store_open(o->state, false, e);
+    if (!s)
+        return false;
+    bool ok = cli_store_path(o->state, database, e);
+    if (ok && (o->keep || file_is_dir(words[0]))) {
+        ok = back_up_folder(s, o, database, words[0], e);
+    } else if (ok) {
+        ok = back_up_file(s, words[0], e) && store_copy_files(words[0], note_file, &attachments, e);
+        if (ok && attachments)
+            printf("%lld attachments are not in it: back up into a folder to have them\n", (long long)attachments);
+    }
     store_close(&s);
     return ok;
 }
@@ -37,25 +134,12 @@ static bool back_up(const struct settings *o, const char *path, struct err *e)
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    struct err e = {0};
-    char *rest[MAX_WORDS + 1] = {0};
-    if (argc > MAX_WORDS || !option_parse(options, N_OPTIONS, argc, argv, &o, rest, &e)) {
-        if (argc > MAX_WORDS)
-            err_set(&e, ERR_INPUT, "too many words");
-        command_fail("backup", &e);
-        return 2;
-    }
-    if (o.help || !rest[0] || rest[1]) {
-        printf("usage: sluice backup %s\n\n%s\n\n", cmd_backup.usage, cmd_backup.help);
-        option_help(options, N_OPTIONS);
-        return o.help ? 0 : 2;
-    }
-    return back_up(&o, rest[0], &e) ? 0 : command_fail("backup", &e);
+    return cli_store_run(&cmd_backup, options, sizeof options / sizeof options[0], argc, argv, &o, &o.help, back_up);
 }
 
 const struct command cmd_backup = {
     .name = "backup",
-    .usage = "FILE [--state DIR]",
-    .help = "write a consistent, checked copy of the database to FILE; the server may go on",
+    .usage = "FOLDER [--keep N] [--state DIR] | FILE [--state DIR]",
+    .help = "write a consistent, checked copy of the database, into a folder with all attachments; the server may go on",
     .run = run,
 };

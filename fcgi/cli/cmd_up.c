@@ -172,7 +172,7 @@ static bool work_out_paths(struct up *u, struct err *e)
 /* Two supervisors on one state folder would fight over sockets and the database. */
 static bool lock_state(struct up *u, struct err *e)
 {
-    int fd = open(in_dir(u, u->state, "up.lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(in_dir(u, u->state, STATE_UP_LOCK), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_errno(e, "%s", u->state);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -10,7 +10,7 @@
 /* one row per command, in the order of --help */
 #define COMMANDS(X) \
     X(up) X(doctor) \
-    X(user) X(key) X(export) X(import) X(backup) \
+    X(user) X(key) X(export) X(import) X(backup) X(restore) \
     X(tokenize) X(detokenize) X(template) X(parse) \
     X(pull) X(pack) X(info) X(generate) X(logits) X(perplexity) X(bench) X(synth)
 

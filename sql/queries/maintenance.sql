@@ -7,6 +7,16 @@ PRAGMA foreign_key_check;
 -- name: vacuum_into
 VACUUM INTO :path;
 
+-- Asked of bare files (store_copy.c).
+-- name: has_attachments
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'attachments';
+
+-- name: copy_files
+SELECT DISTINCT sha256, bytes FROM attachments ORDER BY sha256;
+
+-- name: journal_delete
+PRAGMA journal_mode = DELETE;
+
 -- name: facts
 SELECT (SELECT user_version FROM pragma_user_version),
        (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
