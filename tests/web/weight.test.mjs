@@ -62,11 +62,12 @@ test('on paper there is the conversation and nothing else, in dark colours on wh
   await page.press('#composer-text', 'Enter');
   await page.waitForSelector('.message.assistant[data-status=done]');
   await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
-  await until(page, () => document.documentElement.dataset.theme === 'light');
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(await ground(), 'rgb(255, 255, 255)');
   const shown = await page.evaluate(() => ['.sidebar', '.topbar', '.dock', '.actions', '.bubble', '.answer'].filter((s) => document.querySelector(s)?.checkVisibility()));
   assert.deepEqual(shown, ['.bubble', '.answer']);
   await page.emulateMedia({ media: 'screen', colorScheme: 'dark' });
-  await until(page, () => document.documentElement.dataset.theme === 'dark');
+  assert.equal(await ground(), 'rgb(18, 23, 22)');
   await page.context().close();
 });
 

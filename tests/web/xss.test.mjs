@@ -70,6 +70,30 @@ test('what is typed, answered, thought and called stays text, also after a reloa
   assert.equal((await page.textContent('#title')).trim(), title.trim());
 });
 
+test('nor does the read-only page of a shared chat, to a stranger', opts, async () => {
+  const id = /#\/c\/(\w+)/.exec(page.url())[1];
+  await house.server.json('PATCH', '/api/admin/settings', { share_links: true });
+  const { body: link } = await house.server.json('POST', `/api/conversations/${id}/shares`, {});
+  const stranger = await (await house.browser.newContext()).newPage();
+  const eyes = await watch(stranger, house.server.url);
+  await stranger.goto(house.server.url + link.path);
+  await stranger.locator('.message.assistant .answer > *').first().waitFor();
+  await stranger.click('.reasoning summary');
+  assert.deepEqual(await stranger.evaluate(badElements, '#thread .prose'), []);
+  assert.equal(await stranger.locator('.bubble *, #shared-title *').count(), 0);
+  assert.deepEqual(await eyes.end(), []);
+  await stranger.context().close();
+});
+
+test('nor what a search finds', opts, async () => {
+  await page.fill('#search', 'onerror');
+  await page.waitForTimeout(600);
+  const made = await page.locator('#sidebar').evaluate((side) => [...side.querySelectorAll('*')].filter((n) => /^(script|img|iframe|style|math|object|form)$/i.test(n.localName)
+    || [...n.attributes].some((a) => /^on/i.test(a.name) || /^\s*javascript:/i.test(a.value))).map((n) => n.outerHTML));
+  assert.deepEqual(made, []);
+  await page.fill('#search', '');
+});
+
 test('a tool call shows its name and its arguments as text', opts, async () => {
   const call = { name: 'x', arguments: { html: lines.join(' '), '<img src=x onerror=alert(1)>': lines[0] } };
   const shown = await page.evaluate(async (one) => {

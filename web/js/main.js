@@ -285,9 +285,10 @@ async function start() {
   initTheme();
   setSignedOutHandler(signedOut);
   initLogin(showApp);
-  loadMarkdown();
   if (invitation()) showSignUp();
   else try { showApp(await call("GET", "/api/session")); } catch { signedOut(); }
+  $("splash").hidden = true;
+  loadMarkdown(); // not needed to paint, but soon
   addEventListener("hashchange", () => {
     if (!invitation()) { route(); return; }
     app.hidden = true;

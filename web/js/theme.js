@@ -5,13 +5,12 @@ import { t } from "./i18n.js";
 
 const MODES = ["system", "light", "dark"];
 const system = matchMedia("(prefers-color-scheme: dark)");
-const paper = matchMedia("print");
 let mode = "system";
 
 function apply() {
-  const dark = !paper.matches && (mode === "dark" || (mode === "system" && system.matches)); // paper is white
+  const dark = mode === "dark" || (mode === "system" && system.matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-  document.querySelector("meta[name=theme-color]")?.setAttribute("content", getComputedStyle(document.documentElement).getPropertyValue("--bg").trim());
+  document.querySelector("meta[name=theme-color]")?.setAttribute("content", getComputedStyle(document.body).backgroundColor);
   $("theme").setAttribute("aria-label", t(`theme.${mode}`));
   $("theme").title = t(`theme.${mode}`);
 }
@@ -21,7 +20,6 @@ export function initTheme() {
   if (!MODES.includes(mode)) mode = "system";
   apply();
   system.addEventListener("change", apply);
-  paper.addEventListener("change", apply);
   $("theme").addEventListener("click", () => {
     mode = MODES[(MODES.indexOf(mode) + 1) % MODES.length];
     try { localStorage.setItem("theme", mode); } catch { /* private mode */ }
