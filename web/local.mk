@@ -4,7 +4,7 @@
 webdir = $(pkgdatadir)/web
 dist_web_DATA = %D%/index.html %D%/manifest.webmanifest %D%/icon-maskable.svg %D%/icon-180.png %D%/admin.html %D%/icon.svg
 webjsdir = $(webdir)/js
-dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/blocks.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js \
+dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js %D%/js/files_view.js \
 	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown-rules.js %D%/js/markdown.js %D%/js/math.js %D%/js/sidebar.js %D%/js/state.js %D%/js/theme.js \
 	%D%/js/thread.js
 webstringsdir = $(webdir)/strings
@@ -13,10 +13,10 @@ webadmindir = $(webdir)/js/admin
 dist_webadmin_DATA = %D%/js/admin/main.js %D%/js/admin/view.js %D%/js/admin/status.js %D%/js/admin/jobs.js \
 	%D%/js/admin/settings.js %D%/js/admin/checks.js %D%/js/admin/chart.js %D%/js/admin/load.js %D%/js/admin/logs.js %D%/js/admin/models.js
 webcssdir = $(webdir)/css
-dist_webcss_DATA = %D%/css/theme.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css %D%/css/admin.css
+dist_webcss_DATA = %D%/css/theme.css %D%/css/attach.css %D%/css/layout.css %D%/css/thread.css %D%/css/forms.css %D%/css/admin.css
 webiconsdir = $(webdir)/icons
-dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/close.svg %D%/icons/copy.svg %D%/icons/done.svg \
-	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \
+dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg %D%/icons/clip.svg %D%/icons/close.svg %D%/icons/copy.svg %D%/icons/done.svg \
+	%D%/icons/down.svg %D%/icons/edit.svg %D%/icons/file.svg %D%/icons/key.svg %D%/icons/keyboard.svg %D%/icons/left.svg \
 	%D%/icons/language.svg %D%/icons/lock.svg %D%/icons/menu.svg %D%/icons/more.svg %D%/icons/out.svg %D%/icons/plus.svg \
 	%D%/icons/right.svg %D%/icons/search.svg %D%/icons/stop.svg %D%/icons/theme.svg %D%/icons/trash.svg \
 	%D%/icons/tune.svg %D%/icons/up.svg

@@ -41,6 +41,33 @@ export async function call(method, path, body) {
   return response.status === 204 || response.status === 202 ? null : response.json();
 }
 
+export async function text(path) {
+  return (await request("GET", path)).text();
+}
+
+/** Sends a file as the body; progress(0..1) while it goes. By XMLHttpRequest, since fetch tells nothing of what was sent. */
+export function upload(path, blob, { signal, progress } = {}) {
+  return new Promise((resolve, reject) => {
+    const x = new XMLHttpRequest();
+    const fail = (error) => reject(error instanceof Error ? error : new ApiError(x.status, error));
+    x.open("POST", path);
+    x.responseType = "json";
+    x.setRequestHeader("Accept", "application/json");
+    x.setRequestHeader("Content-Type", "application/octet-stream");
+    x.setRequestHeader("X-CSRF-Token", csrf);
+    x.upload.addEventListener("progress", (event) => { if (event.lengthComputable) progress?.(event.loaded / event.total); });
+    x.addEventListener("load", () => {
+      if (x.status >= 200 && x.status < 300) return resolve(x.response);
+      if (x.status === 401) onSignedOut();
+      return fail(x.response?.error);
+    });
+    x.addEventListener("error", () => fail(null));
+    x.addEventListener("abort", () => fail(new DOMException("", "AbortError")));
+    signal?.addEventListener("abort", () => x.abort());
+    x.send(blob);
+  });
+}
+
 /** Yields {event, data} of a server-sent stream, in order. Throws ApiError(0) when it ends without `done` or `error`. */
 export async function* stream(method, path, body, signal) {
   const response = await request(method, path, body, signal);

@@ -1,5 +1,6 @@
 // The message box: grows with its text, sends, stops, remembers an unsent draft per chat.
 
+import { attached, showFilesOf } from "./attach.js";
 import { $ } from "./dom.js";
 import { emit, isRunning, on, state } from "./state.js";
 
@@ -16,7 +17,8 @@ export function drawComposer() {
   const running = isRunning(state.current);
   $("stop").hidden = !running;
   $("send").hidden = running;
-  $("send").disabled = !text.value.trim();
+  const files = attached();
+  $("send").disabled = !files.ready || !(text.value.trim() || files.n);
   const model = state.status?.model;
   $("thinking").hidden = !model?.thinking_switch;
   const settings = state.current?.settings || state.draftSettings;
@@ -45,6 +47,7 @@ export function keepDraft() {
 /** Shows the unsent draft of a chat ("" for a new one). */
 export function takeDraft(key) {
   draftOf = key;
+  showFilesOf(key);
   let draft = "";
   try { draft = sessionStorage.getItem(`draft:${key}`) || ""; } catch { /* private mode */ }
   setText(draft);
@@ -52,7 +55,8 @@ export function takeDraft(key) {
 
 function send() {
   const content = text.value.trim();
-  if (!content || isRunning(state.current)) return;
+  const files = attached();
+  if (!files.ready || !(content || files.n) || isRunning(state.current)) return;
   setText("");
   emit("send", content);
 }
@@ -67,4 +71,4 @@ $("composer").addEventListener("submit", (event) => { event.preventDefault(); se
 $("stop").addEventListener("click", () => emit("stop"));
 $("thinking").addEventListener("click", () => emit("thinking", $("thinking").getAttribute("aria-pressed") !== "true"));
 addEventListener("pagehide", () => { const key = draftOf; keepDraft(); draftOf = key; }); // the page may come back
-for (const name of ["answer-start", "answer-end"]) on(name, drawComposer);
+for (const name of ["answer-start", "answer-end", "files-changed"]) on(name, drawComposer);

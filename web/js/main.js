@@ -1,5 +1,6 @@
 // Start, log-in, routes (#/ and #/c/ID), and what each event does. One way: events -> api -> state -> views.
 
+import { giveBackFiles, takeFiles } from "./attach.js";
 import { call, setCsrf, setSignedOutHandler } from "./api.js";
 import { ask, leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, keepDraft, setText, takeDraft } from "./composer.js";
@@ -107,7 +108,8 @@ async function ensureConversation() {
 }
 
 /** Sends; what was typed comes back into the box when the server did not take it. */
-async function post(body, typed) {
+async function post(body, typed, files = []) {
+  if (files.length) body.attachments = files.map((f) => f.id);
   try {
     const [conversation] = await Promise.all([ensureConversation(), loadMarkdown()]);
     await ask(conversation, body);
@@ -116,6 +118,7 @@ async function post(body, typed) {
     if (fresh) refreshTitle(conversation);
   } catch (error) {
     if (typed) setText(typed);
+    if (files.length) giveBackFiles(files);
     toast(error.message, 5000);
   }
   drawComposer();
@@ -130,9 +133,8 @@ async function refreshTitle(conversation) {
   } catch { /* the next load shows it */ }
 }
 
-on("send", (content) => post({ content, parent_id: state.current?.leaf_id || null }, content));
-on("edit-message", ({ message, content }) => post({ content, parent_id: message.parent_id || null,
-  ...(message.attachments?.length ? { attachments: message.attachments.map((a) => a.id) } : {}) }));
+on("send", (content) => post({ content, parent_id: state.current?.leaf_id || null }, content, takeFiles()));
+on("edit-message", ({ message, content, attachments }) => post({ content, parent_id: message.parent_id || null, attachments }));
 on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id }); });
 on("choose-version", async (message) => {
   const conversation = state.current;

@@ -4,6 +4,7 @@ import { BlockWindow } from "./block_window.js";
 import { createResult, drawCalls } from "./calls.js";
 import { handleCodeClick } from "./code.js";
 import { announce, confirmDialog, copyText, el, fromTemplate, $, toast } from "./dom.js";
+import { drawFiles, editableFiles } from "./files_view.js";
 import { rate, seconds } from "./format.js";
 import { t } from "./i18n.js";
 import { MarkdownView } from "./markdown.js";
@@ -71,20 +72,24 @@ function startEdit(root, message) {
   const bubble = root.querySelector(".bubble");
   const actions = root.querySelector(".actions");
   const text = el("textarea", { value: message.content, dir: "auto", ariaLabel: t("thread.editedMessage") });
-  const end = () => { form.remove(); bubble.hidden = actions.hidden = false; };
+  const files = editableFiles(message.attachments);
+  const shown = root.querySelector(".files");
+  const end = () => { form.remove(); bubble.hidden = !message.content; shown.hidden = actions.hidden = false; };
   const form = el("form", { class: "edit", on: { submit: (event) => {
     event.preventDefault();
     const content = text.value.trim();
     end();
-    if (content && content !== message.content) emit("edit-message", { message, content });
-  } } }, text, el("div", { class: "dialog-row" },
+    const attachments = files.ids();
+    const changed = content !== message.content || attachments.length !== (message.attachments || []).length;
+    if (changed && (content || attachments.length)) emit("edit-message", { message, content, attachments });
+  } } }, files.list, text, el("div", { class: "dialog-row" },
     el("button", { type: "button", class: "quiet", on: { click: end } }, t("common.cancel")),
     el("button", { class: "primary" }, t("common.send"))));
   form.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { end(); root.querySelector(".act-edit").focus(); }
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
-  bubble.hidden = actions.hidden = true;
+  bubble.hidden = shown.hidden = actions.hidden = true;
   root.append(form);
   text.focus();
 }
@@ -92,6 +97,8 @@ function startEdit(root, message) {
 function createUser(message) {
   const root = fromTemplate("t-user");
   root.querySelector(".bubble").textContent = message.content;
+  root.querySelector(".bubble").hidden = !message.content;
+  drawFiles(root.querySelector(".files"), message.attachments);
   root.querySelector(".act-copy").addEventListener("click", () => copyText(message.content));
   root.querySelector(".act-edit").addEventListener("click", () => startEdit(root, message));
   return { root };
