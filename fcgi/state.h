@@ -9,6 +9,7 @@
 #define STATE_LOG "log"                   /* engine/base/log_ring.h: the newest log lines */
 #define STATE_MODELS "models.json"       /* fcgi/local_models.h */
 #define STATE_MODELS_REQUEST "models.request"
+#define STATE_PULL "pull.json"           /* how far a pull of the admin's page is */
 #define STATE_MODEL "model"               /* path of the model that `sluice up` runs; workers read it at SIGHUP */
 #define STATE_HISTORY "history"           /* fcgi/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */

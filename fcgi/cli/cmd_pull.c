@@ -17,7 +17,7 @@ extern const struct command cmd_pull;
 enum { TOKEN_FILE_MAX = 4096 };
 
 struct settings {
-    const char *include, *endpoint, *out, *token_file, *proxy;
+    const char *include, *endpoint, *out, *token_file, *proxy, *progress;
     int64_t jobs, segment_bytes, timeout_s;
 };
 
@@ -32,6 +32,7 @@ static const struct option options[] = {
     {"jobs", OPTION_INT, AT(jobs), "8", 1, 64, NULL, "N", "requests at once"},
     {"segment", OPTION_BYTES, AT(segment_bytes), "64MiB", 4096, 4294967296.0, NULL, "BYTES", "of one request"},
     {"timeout", OPTION_INT, AT(timeout_s), "60", 1, 3600, NULL, "S", "without a byte before a request is made again"},
+    {"progress", OPTION_STRING, AT(progress), NULL, 0, 0, NULL, "FILE", "keep in this file how far it is, as JSON"},
     {"proxy", OPTION_STRING, AT(proxy), NULL, 0, 0, NULL, "URL", "HTTP proxy; the environment's is not used"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -159,6 +160,7 @@ static int run(int argc, char **argv)
     p.endpoint = s.endpoint;
     p.out = s.out;
     p.proxy = s.proxy;
+    p.progress = s.progress;
     p.jobs = s.jobs;
     p.segment_bytes = s.segment_bytes;
     p.timeout_s = s.timeout_s;
@@ -169,6 +171,8 @@ static int run(int argc, char **argv)
     }
     catch_signals();
     status = !read_token(&p, s.token_file, &e) || curl_global_init(CURL_GLOBAL_DEFAULT) || !pull(&p, &e);
+    if (!status)
+        pull_progress_done(&p);
     if (status && !e.code)
         err_set(&e, ERR_INTERNAL, "curl can't start");
     if (status)

@@ -33,7 +33,7 @@
 
 struct up {
     /* options */
-    const char *state, *model, *models, *backend, *host, *env_file, *bin_dir, *share_dir, *cors, *log_level;
+    const char *state, *model, *models, *hub, *backend, *host, *env_file, *bin_dir, *share_dir, *cors, *log_level;
     int64_t port, ctx, slots, threads, max_queue, kv_memory, prefill_chunk;
     struct memory_options memory;
     bool exact;
@@ -56,6 +56,8 @@ static const struct option options[] = {
      "model folder or GGUF file (default: the one that ran last here, else the demo model)"},
     {"models", OPTION_STRING, FIELD(models), NULL, 0, 0, NULL, "DIR",
      "folder of further models, for the admin's page to switch to (default: models in the state folder)"},
+    {"hub", OPTION_STRING, FIELD(hub), "https://huggingface.co", 0, 0, NULL, "URL",
+     "where the admin's page loads models from"},
     {"backend", OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "auto|vulkan|cpu", NULL,
      "where the model runs"},
     {"host", OPTION_STRING, FIELD(host), "127.0.0.1", 0, 0, NULL, "ADDRESS",
@@ -309,7 +311,8 @@ static bool begin_model_switch(struct up *u, struct supervisor *s, struct err *e
 {
     char *beside = arena_strdup(u->arena, u->model);
     *strrchr(beside, '/') = '\0';
-    u->model_switch = (struct model_switch){.supervisor = s, .state_dir = u->state, .status_path = u->status, .cache_dir = u->cache};
+    u->model_switch = (struct model_switch){.supervisor = s, .state_dir = u->state, .status_path = u->status, .cache_dir = u->cache,
+                                             .pull = {.folder = u->models, .hub = u->hub, .progress_path = in_dir(u, u->state, STATE_PULL)}};
     const char *const folders[] = {u->models, beside, u->share_dir};
     for (int i = 0, n = 0; i < 3; i++)
         if (folders[i][0] && strcmp(folders[i], "/"))

@@ -56,6 +56,7 @@ static void tell(struct model_switch *m)
     put_member(&b, "current", m->current);
     put_member(&b, "wanted", m->wanted);
     put_member(&b, "error", m->error);
+    model_pull_tell(&m->pull, &b);
     buf_puts(&b, "}\n");
     if (b.failed || !file_join(path, sizeof path, m->state_dir, STATE_MODELS, &e) || !file_write_atomic(path, b.data, b.len, 0640, &e))
         log_warn("%s", e.text);
@@ -273,6 +274,18 @@ static void forget_request(const struct model_switch *m)
         unlink(path);
 }
 
+static void obey_pull(struct model_switch *m, const cJSON *request, const char *action)
+{
+    struct err e = {0};
+    const char *repo = NULL, *include = NULL;
+    if (!strcmp(action, "pull_stop"))
+        model_pull_stop(&m->pull);
+    else if (!json_get_string(request, "repo", &repo, &e) || !json_get_string(request, "include", &include, &e) || !repo ||
+             !model_pull_start(&m->pull, repo, include, &e))
+        log_warn("%s%s%s", e.field, e.field[0] ? ": " : "", e.text);
+    tell(m);
+}
+
 static void obey(struct model_switch *m, const cJSON *request)
 {
     struct err e = {0};
@@ -281,6 +294,10 @@ static void obey(struct model_switch *m, const cJSON *request)
     if (!json_get_string(request, "action", &action, &e) || !json_get_string(request, "path", &path, &e) ||
         !json_get_int(request, "grace_s", 0, GRACE_MAX_S, &grace_s, &e)) {
         log_warn("%s: %s", e.field, e.text);
+        return;
+    }
+    if (!strncmp(action, "pull", 4)) {
+        obey_pull(m, request, action);
         return;
     }
     m->drain_until = clock_ms() + (double)grace_s * 1e3;
@@ -319,6 +336,8 @@ bool model_switch_begin(struct model_switch *m, const char *model, struct err *e
 void model_switch_tick(struct model_switch *m)
 {
     cJSON *request = NULL;
+    if (model_pull_tick(&m->pull))
+        tell(m);
     switch (m->phase) {
     case SWITCH_CHECKING:
         finish_check(m);
@@ -359,5 +378,6 @@ void model_switch_end(struct model_switch *m)
         unlink(path);
     if (m->check_fd >= 0)
         close(m->check_fd);
+    model_pull_stop(&m->pull);
     shared_close(&m->shared);
 }

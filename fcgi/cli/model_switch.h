@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "engine/base/err.h"
+#include "fcgi/cli/model_pull.h"
 
 struct shared;
 struct supervisor;
@@ -29,6 +30,7 @@ struct model_switch {
     struct supervisor *supervisor;
     const char *state_dir, *status_path, *cache_dir;
     const char *folders[MODEL_SWITCH_FOLDERS]; /* where models are looked for; NULL after the last */
+    struct model_pull pull; /* its folder, hub and progress_path */
     /* its own */
     struct shared *shared;
     enum switch_phase phase;

@@ -52,6 +52,7 @@ struct pull_file {
 
 struct pull {
     const char *endpoint, *repo, *revision, *include, *out, *proxy;
+    const char *progress; /* file that says how far it is; NULL: none */
     char token[1024];
     int64_t jobs, segment_bytes, timeout_s;
     char commit[128]; /* what the revision stands for now: all files come from it */
@@ -108,7 +109,7 @@ bool pull_sha256_file(const char *path, const volatile int *stop, char sum[DIGES
 struct pull_progress {
     struct { uint64_t ns; int64_t got; } past[32]; /* of the last seconds, for the rate */
     int n_past;
-    uint64_t shown;
+    uint64_t shown, told;
     bool terminal, drawn;
     int64_t total, got; /* bytes of all files to load; of them on the disk */
     int64_t fresh;      /* received by this run, also what had to be thrown away */
@@ -120,4 +121,6 @@ void pull_progress_show(struct pull_progress *g, const struct pull *p, bool now)
 /* A whole line of text that the bar must not run into. */
 void pull_progress_say(struct pull_progress *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void pull_progress_end(struct pull_progress *g);
+/* The last word of the progress file: all is there. */
+void pull_progress_done(const struct pull *p);
 void pull_bytes_text(double bytes, char *out, size_t size);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "fcgi/cli/pull.h"
 
 #define SECOND 1000000000ull
@@ -70,8 +71,39 @@ static void time_text(double s, char *out, size_t size)
         snprintf(out, size, "days left");
 }
 
+/* {"got", "total" (bytes), "rate" (bytes a second), "files_done", "files", "done"}: for who watches from outside. */
+static void tell(const struct pull *p, int64_t got, int64_t total, double bytes_s, size_t n_done, size_t n_files, bool done)
+{
+    char text[256];
+    struct err ignored; /* the pull itself goes on */
+    int n = snprintf(text, sizeof text, "{\"got\":%lld,\"total\":%lld,\"rate\":%.0f,\"files_done\":%zu,\"files\":%zu,\"done\":%s}\n",
+                     (long long)got, (long long)total, bytes_s, n_done, n_files, done ? "true" : "false");
+    file_write_atomic(p->progress, text, (size_t)n, 0640, &ignored);
+}
+
+void pull_progress_done(const struct pull *p)
+{
+    int64_t all = 0;
+    for (size_t i = 0; i < p->n_files; i++)
+        all += p->files[i].size > 0 ? p->files[i].size : 0;
+    if (p->progress)
+        tell(p, all, all, 0, p->n_files, p->n_files, true);
+}
+
+static void tell_outside(struct pull_progress *g, const struct pull *p)
+{
+    uint64_t ns = clock_ns();
+    if (!p->progress || ns - g->told < SECOND / 2)
+        return;
+    g->told = ns;
+    count(g, p);
+    double bytes_s = rate(g, ns);
+    tell(p, g->got, g->total, bytes_s, g->n_done, g->n_files, false);
+}
+
 void pull_progress_show(struct pull_progress *g, const struct pull *p, bool now)
 {
+    tell_outside(g, p);
     char got[32], total[32], speed[32], left[32] = "";
     uint64_t ns = clock_ns(), every = g->terminal ? SECOND / 4 : 10 * SECOND;
     if (!g->n_files || (!now && ns - g->shown < every))

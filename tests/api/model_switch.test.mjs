@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync,
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
+import { startHub } from '../cli/hub.mjs';
 import { demo, joined, order, sleep, start } from './harness.mjs';
 
 const models = mkdtempSync(path.join(os.tmpdir(), 'slm-'));
@@ -20,9 +21,12 @@ mkdirSync(broken);
 writeFileSync(path.join(broken, 'config.json'), '{"model_type": "qwen3_moe"}');
 writeFileSync(path.join(broken, 'model.safetensors'), 'no tensors');
 
-let s;
-before(async () => { s = await start({ fake: true, args: ['--models', models] }); });
-after(async () => { await s?.stop(); rmSync(models, { recursive: true, force: true }); });
+let s, hub;
+before(async () => {
+  hub = await startHub({});
+  s = await start({ fake: true, args: ['--models', models, '--hub', hub.url] });
+});
+after(async () => { await s?.stop(); hub?.stop(); rmSync(models, { recursive: true, force: true }); });
 
 const state = async () => (await s.json('GET', '/api/admin/models')).body;
 const load = (where, grace_s = 20) => s.json('POST', '/api/admin/models/load', { path: where, grace_s });
@@ -121,6 +125,35 @@ test('unloaded: told so, and loaded again when asked', async () => {
   assert.equal((await load(other)).status, 202);
   await phase('ready');
   await answers('other');
+});
+
+test('a model is loaded from the hub, with its progress, and can then be used', async () => {
+  const now = (await state()).pull;
+  assert.equal(now, null);
+  const files = Object.fromEntries(readdirSync(demo).map((f) => [f, { data: readFileSync(path.join(demo, f)), lfs: f.endsWith('.safetensors') }]));
+  hub.files = files;
+  for (const repo of ['', 'name', '../x', '-x/y', 'a/b c', 7]) assert.equal((await s.json('POST', '/api/admin/models/pull', { repo })).status, 400, String(repo));
+  assert.equal((await s.json('POST', '/api/admin/models/pull', { repo: 'lab/tiny' })).status, 202);
+  let seen = 0;
+  for (const end = Date.now() + 20000; ; await sleep(50)) {
+    const { pull } = await state();
+    seen = Math.max(seen, pull?.got ?? 0);
+    if (pull?.phase === 'done') { assert.equal(pull.got, pull.total); break; }
+    assert.ok(pull === null || pull.phase === 'running', JSON.stringify(pull));
+    assert.ok(Date.now() < end, JSON.stringify(pull));
+  }
+  assert.ok(seen > 20e6);
+  const there = (await state()).items.find((m) => m.name === 'tiny');
+  assert.equal((await load(there.path)).status, 202);
+  await phase('ready');
+  await answers('tiny');
+  assert.equal((await s.json('POST', '/api/admin/models/pull', { repo: 'lab/nothing' })).status, 202);
+  for (let pull; (pull = (await state()).pull).repo !== 'lab/nothing' || pull.phase === 'running';) await sleep(50);
+  const { pull } = await state();
+  assert.equal(pull.phase, 'failed');
+  assert.ok(pull.error.length > 10, pull.error);
+  assert.equal((await load(other)).status, 202);
+  await phase('ready');
 });
 
 test('only what is listed, in time that makes sense', async () => {

@@ -3,7 +3,7 @@
 import { call } from "../api.js";
 import { confirmDialog, el, toast } from "../dom.js";
 import { t } from "../i18n.js";
-import { block, bytes, dateTime, poll, problem, table } from "./view.js";
+import { block, bytes, dateTime, poll, problem, span, table } from "./view.js";
 
 const RESTING = ["ready", "failed", "unloaded"];
 
@@ -11,7 +11,9 @@ function open(view, signal) {
   const state = el("div", { role: "status" });
   const grace = el("input", { type: "number", id: "model-grace", min: 0, max: 3600, value: "30" });
   const list = el("div");
-  view.append(el("div", { class: "admin-column" }, state, list), el("div", { class: "admin-row" }, el("label", { htmlFor: "model-grace" }, t("admin.modelGrace")), grace), el("p", { class: "muted" }, t("admin.modelHelp")));
+  const progress = el("div", { class: "pull" });
+  const hub = block(t("admin.pull"), ...pullForm(() => again()), progress);
+  view.append(el("div", { class: "admin-column" }, state, list, hub), el("div", { class: "admin-row" }, el("label", { htmlFor: "model-grace" }, t("admin.modelGrace")), grace), el("p", { class: "muted" }, t("admin.modelHelp")));
 
   const ask = async (action, body, title, text) => {
     if (!await confirmDialog(title, text)) return;
@@ -34,6 +36,8 @@ function open(view, signal) {
       el("p", { class: "muted" }, t("admin.modelSince", { when: dateTime(m.since) })),
       m.phase === "unloaded" || busy ? null : el("button", { class: "quiet", type: "button", on: { click: unload } }, t("admin.modelUnload")))]
       : [el("p", { class: "note" }, t("admin.modelFixed", { reason: m.reason }))]));
+    hub.hidden = !m.can_switch;
+    if (!progress.contains(document.activeElement) || m.pull?.phase !== "running") drawPull(progress, m.pull, () => again());
     const held = document.activeElement?.dataset?.path;
     list.replaceChildren(block(t("admin.modelList"), table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
       item.path === loaded ? el("b", {}, item.name) : item.name, item.model_type || "–", item.format, bytes(item.bytes), el("code", {}, item.path),
@@ -41,6 +45,47 @@ function open(view, signal) {
     if (held) list.querySelector(`[data-path="${CSS.escape(held)}"]`)?.focus();
   };
   const again = poll(signal, 1000, "/api/admin/models", draw, (error) => state.replaceChildren(problem(error)));
+}
+
+function rest(p) {
+  return p.rate > 0 && p.total > p.got ? t("admin.pullRest", { time: span((p.total - p.got) / p.rate) }) : "";
+}
+
+function pullForm(again) {
+  const repo = el("input", { id: "pull-repo", required: true, autocomplete: "off", spellcheck: false, maxLength: 200 });
+  const include = el("input", { id: "pull-include", autocomplete: "off", spellcheck: false, maxLength: 200 });
+  repo.setAttribute("placeholder", t("admin.pullRepoExample"));
+  include.setAttribute("placeholder", t("admin.pullIncludeExample"));
+  const wrong = el("p", { class: "form-error", role: "alert", hidden: true });
+  const form = el("form", { class: "admin-row" }, el("label", {}, t("admin.pullRepo"), repo), el("label", {}, t("admin.pullInclude"), include),
+    el("button", { class: "primary", type: "submit" }, t("admin.pullStart")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    wrong.hidden = true;
+    try {
+      await call("POST", "/api/admin/models/pull", { repo: repo.value.trim(), ...(include.value.trim() && { include: include.value.trim() }) });
+      toast(t("admin.modelAsked"));
+    } catch (error) {
+      wrong.textContent = error.message;
+      wrong.hidden = false;
+    }
+    again();
+  });
+  return [form, wrong];
+}
+
+function drawPull(node, pull, again) {
+  if (!pull) { node.replaceChildren(); return; }
+  const running = pull.phase === "running";
+  const bar = el("progress", { ariaLabel: t("admin.pullBar", { repo: pull.repo }) });
+  if (pull.total > 0) { bar.max = pull.total; bar.value = pull.got; }
+  const stop = async () => {
+    try { await call("DELETE", "/api/admin/models/pull"); } catch (error) { toast(error.message); }
+    again();
+  };
+  node.replaceChildren(el("p", {}, t(`admin.pull_${pull.phase}`, { repo: pull.repo })), pull.error ? el("p", { class: "form-error" }, pull.error) : null,
+    ...(running ? [bar, el("p", { class: "muted" }, pull.total ? t("admin.pullProgress", { got: bytes(pull.got), all: bytes(pull.total), rate: bytes(pull.rate), done: pull.files_done, files: pull.files }) : t("admin.pullAsking"), " ", rest(pull)),
+      el("button", { class: "quiet", type: "button", on: { click: stop } }, t("admin.pullStop"))] : []));
 }
 
 export const modelsSection = { id: "models", get title() { return t("admin.models"); }, open };

@@ -1,0 +1,27 @@
+/* `sluice pull` as a child of `sluice up`, for the admin's page: one at a time, into the folder of models. What came stays
+ * when it is cut off, and the next pull of the same repository goes on from there. One thread: the supervisor's. */
+#pragma once
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+
+enum pull_phase { MODEL_PULL_NONE, MODEL_PULL_RUNNING, MODEL_PULL_DONE, MODEL_PULL_FAILED };
+
+struct model_pull {
+    /* set by the caller */
+    const char *folder, *hub, *progress_path;
+    /* its own */
+    enum pull_phase phase;
+    char repo[256], error[320];
+    pid_t pid;
+    int fd; /* what it says on standard error; its end is the child's */
+};
+
+/* ERR_CONFLICT: one runs. include: a glob of file names, or NULL. */
+bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e);
+void model_pull_stop(struct model_pull *p); /* it ends soon, as failed */
+/* True: the phase changed. */
+bool model_pull_tick(struct model_pull *p);
+void model_pull_tell(const struct model_pull *p, struct buf *b); /* ,"pull":{...} or ,"pull":null */
