@@ -14,6 +14,7 @@
 #include "fcgi/conversation.h"
 #include "fcgi/export/account.h"
 #include "fcgi/export/export.h"
+#include "fcgi/file_name.h"
 #include "fcgi/reply.h"
 #include "fcgi/reply_stream.h"
 #include "fcgi/request.h"
@@ -154,8 +155,12 @@ static void put_head(struct request *r, const struct wish *w, uint64_t bytes)
     char number[24];
     struct buf name = {0};
     export_file_name(&name, w->p.format, w->title, w->p.exported_at);
-    if (!name.failed)
-        reply_attachment(r, name.data);
+    if (!name.failed) {
+        char clean[FILE_NAME_SIZE], header[FILE_DISPOSITION_SIZE];
+        file_name_clean(name.data, name.len, clean);
+        file_name_disposition("attachment", clean, header);
+        reply_header(r, "Content-Disposition", header);
+    }
     buf_fini(&name);
     snprintf(number, sizeof number, "%lld", (long long)w->counts.conversations);
     reply_header(r, "X-Export-Conversations", number);

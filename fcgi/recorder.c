@@ -46,6 +46,7 @@ struct recorder {
     int n;
     bool look_now, more_to_read, stopping;
     bool failing; /* the last write did not work */
+    bool cleared; /* rows were, and the WAL still holds what stood in them */
     int next_folder; /* of the attachments' to sweep */
     double next_look, retry_at, next_checkpoint, next_truncate, next_clear, next_sample;
     struct history *history; /* NULL: none is kept */
@@ -164,37 +165,48 @@ static void checkpoint(struct recorder *r, bool truncate)
 {
     struct store_wal w;
     struct err e = {0};
-    if (!store_checkpoint(r->store, truncate, &w, &e))
+    bool ok = store_checkpoint(r->store, truncate, &w, &e);
+    if (!ok)
         log_error("checkpoint: %s", e.text);
     else if (w.frames)
         log_debug("checkpoint truncate=%d frames=%lld checked_in=%lld busy=%d", truncate, (long long)w.frames,
                   (long long)w.checked_in, w.busy);
+    if (ok && truncate && !w.busy)
+        r->cleared = false;
+}
+
+/* Deleted text is zeroed in the database; what the WAL says of it goes when the WAL is emptied, also while answers run. */
+static void clear_away(struct recorder *r, double now)
+{
+    bool more = false;
+    struct err e = {0};
+    bool ok = store_clear(r->store, &more, &e);
+    r->cleared |= ok && more;
+    if (ok && !more && r->cleared)
+        r->next_truncate = r->next_checkpoint = now;
+    if (ok && !more) { /* every folder within half an hour */
+        ok = store_attachment_sweep(r->store, r->next_folder, &e);
+        r->next_folder = (r->next_folder + 1) % STORE_FILE_FOLDERS;
+    }
+    if (!ok)
+        log_error("clearing away: %s", e.text);
+    r->next_clear = ok && more ? now : now + CLEAR_MS;
 }
 
 static void keep_house(struct recorder *r, double now)
 {
-    struct err e = {0};
-    if (r->n)
+    if (r->n && !r->cleared)
         r->next_truncate = now + TRUNCATE_MS;
     bool overdue = now >= r->next_checkpoint - CHECKPOINT_MS + LOOK_BUSY_MS && store_wal_long(r->store);
     if (overdue || now >= r->next_checkpoint) {
         bool truncate = now >= r->next_truncate;
         checkpoint(r, truncate);
         r->next_checkpoint = now + CHECKPOINT_MS;
-        if (truncate)
+        if (truncate && !r->cleared) /* else a reader was in the way: at the next checkpoint */
             r->next_truncate = now + TRUNCATE_MS;
     }
-    if (now >= r->next_clear) {
-        bool more = false;
-        bool ok = store_clear(r->store, &more, &e);
-        if (ok && !more) { /* every folder within half an hour */
-            ok = store_attachment_sweep(r->store, r->next_folder, &e);
-            r->next_folder = (r->next_folder + 1) % STORE_FILE_FOLDERS;
-        }
-        if (!ok)
-            log_error("clearing away: %s", e.text);
-        r->next_clear = ok && more ? now : now + CLEAR_MS;
-    }
+    if (now >= r->next_clear)
+        clear_away(r, now);
 }
 
 static void note_history(struct recorder *r, double now)

@@ -2,7 +2,6 @@
 #include "fcgi/reply_stream.h"
 
 #include <fcgiapp.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "engine/base/clock.h"
@@ -40,25 +39,4 @@ void reply_stream_break(struct request *r)
 {
     r->client_gone = true;
     shutdown(r->fcgx->ipcFd, SHUT_RDWR);
-}
-
-/* RFC 8187's attr-char. */
-static bool plain(unsigned char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$&+-.^_`|~", c));
-}
-
-void reply_attachment(struct request *r, const char *name)
-{
-    struct buf v = {0};
-    buf_puts(&v, "attachment; filename=\"");
-    for (const unsigned char *p = (const unsigned char *)name; *p; p++)
-        if ((*p & 0xc0) != 0x80) /* one for a letter, however many bytes it has */
-            buf_putc(&v, *p < ' ' || *p > '~' || *p == '"' || *p == '\\' || *p == '%' ? '_' : (char)*p);
-    buf_puts(&v, "\"; filename*=UTF-8''");
-    for (const unsigned char *p = (const unsigned char *)name; *p; p++)
-        buf_printf(&v, plain(*p) ? "%c" : "%%%02X", *p);
-    if (!v.failed)
-        reply_header(r, "Content-Disposition", v.data);
-    buf_fini(&v);
 }

@@ -18,6 +18,3 @@ bool reply_stream_write(struct request *r, const void *data, size_t len, struct 
 void reply_stream_end(struct request *r);
 /* The reply stays unfinished, and the client is told so in the only way that is left: its connection is cut. */
 void reply_stream_break(struct request *r);
-/* Content-Disposition: attachment with this name (UTF-8) as RFC 6266 writes it; letters that are no ASCII become '_' in
- * the form for old clients. */
-void reply_attachment(struct request *r, const char *name);

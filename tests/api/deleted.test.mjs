@@ -1,0 +1,63 @@
+// Deleting is deleting: once the recorder has cleared away, the text stands nowhere in the state folder: not in the rows, not
+// in their free pages (secure_delete), the WAL, the search index, the files of attachments.
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { follow } from './answers.mjs';
+import { sleep, slow, start } from './harness.mjs';
+
+let s;
+before(async () => { s = await start({ fake: true }); });
+after(() => s?.stop());
+
+const mark = (name) => `zq${name}${Math.random().toString(36).slice(2)}qz`;
+const marks = Object.fromEntries(['system', 'title', 'tag', 'question', 'answer', 'file', 'stored', 'kept'].map((n) => [n, mark(n)]));
+
+/** Names of the files below the state folder that hold the text. */
+function holding(text) {
+  const found = [];
+  const look = (dir) => {
+    for (const name of readdirSync(dir)) {
+      const at = path.join(dir, name);
+      const st = statSync(at, { throwIfNoEntry: false });
+      if (st?.isDirectory()) look(at);
+      else if (st?.isFile() && readFileSync(at).includes(text)) found.push(path.relative(s.dir, at));
+    }
+  };
+  look(path.join(s.dir, 'state'));
+  return found;
+}
+
+async function gone(names, ms = 20000) {
+  const until = Date.now() + ms * slow;
+  for (;;) {
+    const left = names.flatMap((n) => holding(marks[n]).map((f) => `${n} in ${f}`));
+    if (!left.length) return;
+    assert.ok(Date.now() < until, left.join(', '));
+    await sleep(100);
+  }
+}
+
+test('a conversation, its attachment and a stored response leave nothing behind', async () => {
+  const c = (await s.json('POST', '/api/conversations', { title: marks.title, settings: { system: marks.system } })).body;
+  const upload = await s.json('POST', '/api/attachments?name=a.txt', `a line with ${marks.file}\n`, { 'content-type': 'application/octet-stream' });
+  assert.equal(upload.status, 201, upload.text);
+  const order = `${marks.question} fake:${JSON.stringify({ text: `${marks.answer} `.repeat(150) })}`;
+  const said = await s.request('POST', `/api/conversations/${c.id}/messages`, { content: order, attachments: [upload.body.id] }).then(follow);
+  assert.equal(said.last?.message?.status, 'done', JSON.stringify(said.body ?? said.last));
+  await s.json('PATCH', `/api/conversations/${c.id}`, { tags: [marks.tag] });
+  const kept = (await s.json('POST', '/api/conversations', { title: marks.kept })).body;
+  const response = await s.json('POST', '/v1/responses', { model: 'demo-model', input: `${marks.stored} fake:{"text":"yes"}` });
+  assert.equal(response.status, 200, response.text);
+  const names = ['system', 'title', 'tag', 'question', 'answer', 'file', 'stored'];
+  for (const n of names) assert.ok(holding(marks[n]).length, `${n} was written down`);
+  assert.equal((await s.json('GET', `/api/conversations?q=${marks.question}`)).body.items.length, 1);
+
+  assert.equal((await s.request('DELETE', `/api/conversations/${c.id}`)).status, 204);
+  assert.equal((await s.json('DELETE', `/v1/responses/${response.body.id}`)).status, 200);
+  assert.equal((await s.json('GET', `/api/conversations?q=${marks.question}`)).body.items.length, 0);
+  await gone(names);
+  assert.ok(holding(marks.kept).length, 'what was not deleted is there');
+  assert.equal((await s.json('GET', `/api/conversations/${kept.id}`)).body.title, marks.kept);
+});
