@@ -21,9 +21,9 @@ dist_webicons_DATA = %D%/icons/again.svg %D%/icons/bulb.svg %D%/icons/check.svg 
 	%D%/icons/right.svg %D%/icons/search.svg %D%/icons/stop.svg %D%/icons/theme.svg %D%/icons/trash.svg \
 	%D%/icons/tune.svg %D%/icons/up.svg
 # what is said and how: calls, menus of messages, settings, prompts, the count of tokens
-dist_webjs_DATA += %D%/js/calls.js %D%/js/live.js %D%/js/message_menu.js %D%/js/settings.js
+dist_webjs_DATA += %D%/js/calls.js %D%/js/live.js %D%/js/message_menu.js %D%/js/settings.js %D%/js/slash.js %D%/js/prompts.js %D%/js/meter.js %D%/js/commands.js
 dist_webcss_DATA += %D%/css/chat.css
-dist_webicons_DATA += %D%/icons/fork.svg %D%/icons/tool.svg
+dist_webicons_DATA += %D%/icons/fork.svg %D%/icons/tool.svg %D%/icons/prompt.svg
 # the list of chats, long threads, read-only links
 dist_web_DATA += %D%/share.html
 dist_webjs_DATA += %D%/js/block_window.js %D%/js/share_page.js

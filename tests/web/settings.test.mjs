@@ -74,4 +74,68 @@ test('what the server refuses is said at the field, and nothing is lost', opts, 
   await page.keyboard.press('Escape');
 });
 
+test('a prompt of the library is used by its name, and asks for its variables', opts, async () => {
+  await fresh();
+  await page.fill('#composer-text', '/pro');
+  await page.waitForSelector('#slash-list:not([hidden])');
+  assert.equal(await page.getAttribute('#composer-text', 'aria-activedescendant'), 'slash-0');
+  await page.keyboard.press('Enter');
+  await page.fill('#prompts-form input', 'translate');
+  await page.fill('#prompts-form textarea', 'Into {{language}}: {{ text }} ({{language}})');
+  await page.click('#prompts-form .primary');
+  await until(page, () => document.querySelector('#prompts-dialog li code')?.textContent === '/translate');
+  await page.fill('#prompts-form input', 'translate');
+  await page.fill('#prompts-form textarea', 'x');
+  await page.click('#prompts-form .primary');
+  await page.waitForSelector('#prompts-dialog .form-error:not([hidden])');
+  await page.keyboard.press('Escape');
+  await page.fill('#composer-text', '/');
+  await page.waitForSelector('#slash-list:not([hidden])');
+  assert.ok(await page.locator('#slash-list li').count() > 5);
+  await page.fill('#composer-text', '/tra');
+  await until(page, () => document.querySelectorAll('#slash-list li').length === 1);
+  await page.keyboard.press('Tab');
+  await page.fill('#prompt-dialog [name=language]', 'German');
+  await page.fill('#prompt-dialog [name=text]', '$& cat');
+  await page.click('#prompt-dialog .primary');
+  assert.equal(await page.inputValue('#composer-text'), 'Into German: $& cat (German)');
+  await page.fill('#composer-text', '');
+});
+
+test('slash commands are run, not sent', opts, async () => {
+  await fresh();
+  await page.fill('#composer-text', '/system Answer in one word.');
+  await page.press('#composer-text', 'Enter');
+  await page.waitForSelector('.toast');
+  await say(page, order({ text: 'Yes.' }));
+  await answered(page);
+  const c = await current();
+  assert.equal(c.settings.system, 'Answer in one word.');
+  assert.equal(c.messages.length, 2);
+  await page.fill('#composer-text', '/');
+  await page.waitForSelector('#slash-list:not([hidden])');
+  await page.keyboard.press('Escape');
+  assert.ok(await page.isHidden('#slash-list'));
+  await page.fill('#composer-text', '/new');
+  await page.waitForSelector('#slash-list:not([hidden])');
+  await page.press('#composer-text', 'Enter');
+  await page.waitForSelector('#welcome:not([hidden])');
+});
+
+test('the meter says what the engine then counts', opts, async () => {
+  await fresh();
+  const draft = order({ text: 'Counted.' });
+  await page.fill('#composer-text', draft);
+  await page.waitForSelector('#meter:not([hidden])');
+  const before = Number(await page.getAttribute('#meter', 'data-used'));
+  await page.press('#composer-text', 'Enter');
+  await answered(page);
+  const { usage } = (await current()).messages[1];
+  assert.equal(before, usage.prompt_tokens);
+  await until(page, `document.querySelector('#meter').dataset.used === '${usage.prompt_tokens + usage.completion_tokens}'`);
+  await page.fill('#composer-text', 'word '.repeat(8000));
+  await page.waitForSelector('#meter[data-full]');
+  await page.fill('#composer-text', '');
+});
+
 test('nothing failed in the page meanwhile', opts, () => { assert.deepEqual(house.problems, []); });

@@ -11,7 +11,10 @@ import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
 import { initLogin, invitation, showLogin, showSignUp } from "./login.js";
 import { loadMarkdown } from "./markdown.js";
-import { settingsDialog } from "./settings.js";
+import "./commands.js";
+import "./meter.js";
+import { promptsDialog } from "./prompts.js";
+import { runCommand } from "./slash.js";
 import { drawList, loadConversations, touchConversation } from "./sidebar.js";
 import { branch, emit, isRunning, leafUnder, on, state } from "./state.js";
 import { initTheme } from "./theme.js";
@@ -31,6 +34,7 @@ function drawStatus() {
   node.textContent = !engine ? "" : ready ? [model?.name, load?.running ? rate(load.tokens_per_second) : ""].filter(Boolean).join(" · ")
     : engine.state === "loading" ? t("page.loading") : t("page.down");
   node.title = [model?.backend, model?.device, engine?.error].filter(Boolean).join(" · ");
+  emit("status");
   $("welcome-model").textContent = model?.name ? t("page.listening", { model: model.name }) : "";
   drawComposer();
 }
@@ -133,7 +137,9 @@ async function refreshTitle(conversation) {
   } catch { /* the next load shows it */ }
 }
 
-on("send", (content) => post({ content, parent_id: state.current?.leaf_id || null }, content, takeFiles()));
+on("command-new", () => { location.hash = "#/"; route(); });
+on("command-export", () => withExport((m) => m.exportDialog()));
+on("send", (content) => { if (!runCommand(content)) post({ content, parent_id: state.current?.leaf_id || null }, content, takeFiles()); });
 on("edit-message", ({ message, content, attachments }) => post({ content, parent_id: message.parent_id || null, attachments }));
 on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id }); });
 on("choose-version", async (message) => {
@@ -177,24 +183,6 @@ on("reload-conversation", async () => {
   } catch (error) { toast(error.message); }
 });
 
-/** Throws what the server says. */
-async function saveSettings(settings) {
-  if (!state.current) { state.draftSettings = settings; drawComposer(); return; }
-  const saved = await call("PATCH", `/api/conversations/${state.current.id}`, { settings });
-  state.current.settings = saved.settings;
-  emit("settings-changed");
-  drawComposer();
-}
-on("thinking", async (wanted) => {
-  try { await saveSettings({ ...(state.current?.settings || state.draftSettings), thinking: wanted }); } catch (error) { toast(error.message); }
-});
-function openSettings() {
-  const draft = Object.keys(state.draftSettings).length ? state.draftSettings : null;
-  return settingsDialog(state.current ? state.current.settings : draft, saveSettings);
-}
-$("settings").addEventListener("click", openSettings);
-on("open-settings", openSettings);
-
 // --- frame ----------------------------------------------------------------------------------------------------------
 
 function showSidebar(show) {
@@ -213,6 +201,7 @@ $("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); }
 $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
   { label: t("export.account"), icon: "export", run: () => withExport((m) => m.exportAccount()) },
+  { label: t("prompts.title"), icon: "prompt", run: promptsDialog },
   { label: t("account.keys"), icon: "key", run: keysDialog },
   { label: t("account.password"), icon: "lock", run: passwordDialog },
   { label: t("account.security"), icon: "shield", run: async () => (await import("./security.js")).securityDialog() },

@@ -21,6 +21,11 @@ export function emit(name, detail) {
   for (const fn of listeners.get(name) || []) fn(detail);
 }
 
+/** Does anyone answer to this name? */
+export function hears(name) {
+  return Boolean(listeners.get(name)?.size);
+}
+
 /** Messages from the first one to the leaf that is shown. */
 export function branch(conversation) {
   const path = [];

@@ -217,6 +217,7 @@ export function drawThread() {
   }
   $("welcome").hidden = path.length > 0;
   keepEnd();
+  emit("thread-drawn");
 }
 
 export function forgetViews() {

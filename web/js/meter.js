@@ -1,0 +1,60 @@
+// How full the model's context is: by the engine's own figures of the last answer, and by the server's count of what stands
+// in the message box, rendered as it would be sent.
+
+import { call } from "./api.js";
+import { el, $ } from "./dom.js";
+import { t } from "./i18n.js";
+import { branch, isRunning, on, state } from "./state.js";
+
+const PAUSE_MS = 500; // after the last key
+const text = $("composer-text");
+const bar = el("span", {});
+const words = el("span", { class: "meter-text" });
+const meter = el("span", { id: "meter", class: "meter", hidden: true }, el("span", { class: "meter-bar", ariaHidden: "true" }, bar), words);
+$("stop").before(meter);
+let timer = 0;
+let asked = 0;
+
+function draw(used, limit, cached, draft) {
+  meter.hidden = !(limit > 0) || !used;
+  if (meter.hidden) return;
+  bar.style.width = `${Math.min(100, (100 * used) / limit)}%`;
+  meter.toggleAttribute("data-full", used >= limit);
+  meter.dataset.used = used;
+  words.textContent = t(used >= limit ? "meter.full" : "meter.used", { used, n: limit });
+  meter.title = [draft ? t("meter.draft") : "", cached > 0 ? t("meter.cached", { n: cached }) : ""].filter(Boolean).join(" · ");
+}
+
+function limit() {
+  return state.status?.model?.n_ctx || 0;
+}
+
+/** The last answer's figures: what the next message is put behind. */
+function drawUsed() {
+  const last = state.current && branch(state.current).findLast((m) => m.role === "assistant");
+  const u = last?.usage;
+  if (last?.status === "running") draw((last.progress?.total || 0) + (last.tokens || 0), limit(), last.progress?.cached);
+  else draw(u ? u.prompt_tokens + u.completion_tokens : 0, limit(), u?.cached_tokens);
+}
+
+async function countDraft() {
+  const content = text.value.trim();
+  const conversation = state.current;
+  const mine = ++asked;
+  if (!content || isRunning(conversation) || /^\/\S*$/.test(content)) { drawUsed(); return; }
+  const before = conversation && branch(conversation).findLast((m) => m.role === "assistant");
+  const body = conversation ? { conversation_id: conversation.id, parent_id: conversation.leaf_id || null, content } : { content, settings: state.draftSettings };
+  try {
+    const { prompt_tokens, n_ctx } = await call("POST", "/api/count", body);
+    if (mine === asked && text.value.trim() === content && state.current === conversation) draw(prompt_tokens, n_ctx, before?.usage?.cached_tokens, true);
+  } catch { /* the last figures stay */ }
+}
+
+function later() {
+  clearTimeout(timer);
+  timer = setTimeout(countDraft, PAUSE_MS);
+}
+
+text.addEventListener("input", later);
+for (const name of ["answer-end", "thread-changed", "settings-changed", "thread-drawn"]) on(name, later);
+for (const name of ["answer-start", "answer-progress", "status"]) on(name, drawUsed);
