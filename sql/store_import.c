@@ -120,7 +120,21 @@ bool store_import_add(struct store *s, const struct store_import *c, int64_t *id
     int64_t *ids = calloc((size_t)c->n_messages + 1, sizeof *ids);
     if (!ids)
         return err_set(e, ERR_NOMEM, "memory ran out");
-    bool ok = write_begin(s, e) && write_end(s, add_all(s, c, ids, id, e), e);
+    bool ok = write_begin_unsynced(s, e) && write_end(s, add_all(s, c, ids, id, e), e);
     free(ids);
     return ok;
+}
+
+/* A commit that is synced takes along all that stands before it in the WAL. It must write something. */
+bool store_import_sync(struct store *s, int64_t user_id, struct err *e)
+{
+    sqlite3_stmt *q;
+    if (!write_begin(s, e))
+        return false;
+    bool ok = (q = query(s, QUERY_IMPORT_TOUCH, e)) != NULL;
+    if (ok) {
+        bind_int(q, ":user_id", user_id);
+        ok = query_run(s, q, NULL, e);
+    }
+    return write_end(s, ok, e);
 }

@@ -42,5 +42,8 @@ struct store_import {
 
 /* Has the user a conversation with this key? */
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e);
-/* One transaction, the search index with it; on the disk when it returns. */
+/* One transaction, the search index with it. Not synced: a power cut may undo the last ones, each of them whole, until
+ * store_import_sync has returned. */
 bool store_import_add(struct store *s, const struct store_import *c, int64_t *id, struct err *e);
+/* All that was added is on the disk. */
+bool store_import_sync(struct store *s, int64_t user_id, struct err *e);

@@ -39,6 +39,11 @@ dist_webjs_DATA += %D%/js/export.js
 dist_webcss_DATA += %D%/css/export.css
 dist_webicons_DATA += %D%/icons/export.svg
 
+# the import dialog
+dist_webjs_DATA += %D%/js/import.js
+dist_webcss_DATA += %D%/css/import.css
+dist_webicons_DATA += %D%/icons/import.svg
+
 webvendordir = $(webdir)/vendor
 web_vendor = %D%/vendor/markdown-it.min.js %D%/vendor/purify.min.js %D%/vendor/highlight.min.js
 nodist_webvendor_DATA = $(web_vendor)

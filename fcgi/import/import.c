@@ -281,6 +281,9 @@ bool import_run(const struct import_params *p, struct import_report *report, str
     e = e ? e : &none;
     e->code = ERR_NONE;
     bool ok = x.arena ? run(&x, e) : err_set(e, ERR_NOMEM, "memory ran out");
+    struct err why = {0};
+    if (report->imported && !p->dry_run && !store_import_sync(p->store, p->user_id, &why) && ok)
+        ok = err_set(e, why.code, "%s", why.text);
     if (ok && !x.found)
         ok = err_set(e, ERR_INPUT, "there are no conversations in this file");
     free(x.seen);

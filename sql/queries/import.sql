@@ -18,3 +18,7 @@ SELECT c.id, :parent_id, :role, :status, :content, :reasoning, :tool_calls, :too
        :timings, :prompt_tokens, :cached_tokens, :completion_tokens, :created_at, :finished_at
 FROM conversations c WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
+
+-- Changes nothing, and yet writes a page: see store_import_sync.
+-- name: import_touch
+UPDATE users SET settings = settings WHERE id = :user_id;

@@ -101,6 +101,46 @@ export async function* stream(method, path, body, signal) {
   if (last !== "done" && last !== "error") throw new ApiError(0, { message: t("errors.broken") });
 }
 
+/** Sends a file and follows the stream that answers it: onSent(bytes) as it goes up, onEvent({event, data}) as they come.
+ *  Rejects as stream() throws, and with what an `error` event says. XMLHttpRequest, since fetch does not tell how much of a body has gone. */
+export function uploadAndFollow(path, file, { onSent = () => {}, onEvent = () => {}, signal } = {}) {
+  return new Promise((resolve, reject) => {
+    const x = new XMLHttpRequest();
+    let read = 0;
+    let last = "";
+    const follow = () => {
+      for (let end; (end = x.responseText.indexOf("\n\n", read)) >= 0; read = end + 2) {
+        const message = parseEvent(x.responseText.slice(read, end));
+        if (!message) continue;
+        last = message.event;
+        if (last === "error") reject(new ApiError(x.status, message.data.error));
+        else onEvent(message);
+      }
+    };
+    x.open("POST", path);
+    x.setRequestHeader("Content-Type", "application/octet-stream");
+    x.setRequestHeader("X-CSRF-Token", csrf);
+    x.upload.onprogress = (event) => onSent(event.loaded);
+    x.onprogress = () => { if (x.status === 200) follow(); };
+    x.onload = () => {
+      if (x.status !== 200) {
+        let error = null;
+        try { error = JSON.parse(x.responseText).error; } catch { /* not JSON: the status says enough */ }
+        if (x.status === 401) onSignedOut();
+        reject(new ApiError(x.status, error));
+        return;
+      }
+      follow();
+      if (last === "done") resolve();
+      else reject(new ApiError(0, { message: t("errors.broken") }));
+    };
+    x.onerror = () => reject(new ApiError(0));
+    x.onabort = () => reject(new DOMException("stopped", "AbortError"));
+    signal?.addEventListener("abort", () => x.abort(), { once: true });
+    x.send(file);
+  });
+}
+
 function parseEvent(text) {
   let event = "message";
   let data = "";

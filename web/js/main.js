@@ -200,6 +200,7 @@ $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); });
 $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
+  { label: t("import.menu"), icon: "import", run: async () => (await import("./import.js")).importDialog() },
   { label: t("export.account"), icon: "export", run: () => withExport((m) => m.exportAccount()) },
   { label: t("prompts.title"), icon: "prompt", run: promptsDialog },
   { label: t("account.keys"), icon: "key", run: keysDialog },
@@ -210,6 +211,7 @@ $("account").addEventListener("click", () => openMenu($("account"), [
   ...(state.user?.role === "admin" ? [{ label: t("admin.title"), icon: "tune", run: () => location.assign("/admin") }] : []),
   { label: t("account.signOut"), icon: "out", run: signOut },
 ]));
+on("imported", () => loadConversations());
 async function withExport(use) {
   try { use(await import("./export.js")); } catch { toast(t("errors.unreachable")); }
 }
