@@ -6,6 +6,7 @@
 #include "engine/base/file.h"
 #include "fcgi/attachment.h"
 #include "fcgi/conversation.h"
+#include "fcgi/limits.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -54,7 +55,8 @@ static bool add(struct request *r, struct err *e)
         return err_set(e, ERR_FORBIDDEN, "this server takes no attachments");
     const struct attachment_source from = {.user_id = r->who.user_id, .name = name, .text = r->worker->text,
                                            .model_id = r->worker->model_id};
-    bool ok = upload_take(r, (size_t)limit, &u, name, e) && attachment_take(r, r->store, &from, &u, &id, e) &&
+    bool ok = upload_take(r, (size_t)limit, &u, name, e) && limits_storage(r, u.bytes, e) &&
+              attachment_take(r, r->store, &from, &u, &id, e) &&
               send_row(r, 201, id, e);
     store_upload_drop(&u);
     return ok;

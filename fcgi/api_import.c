@@ -17,6 +17,7 @@
 #include "engine/base/log.h"
 #include "fcgi/import/import.h"
 #include "fcgi/multipart.h"
+#include "fcgi/limits.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -105,13 +106,16 @@ struct progress {
     struct request *r;
     struct buf text;
     uint64_t told_ns;
-    bool events;
+    bool events, writes;
+    struct err full; /* the user's storage: why the import stopped */
 };
 
 static bool on_progress(void *context, const struct import_progress *p)
 {
     struct progress *g = context;
     const uint64_t now = clock_ns();
+    if (g->writes && !limits_storage(g->r, 1, &g->full)) /* by one conversation at most it goes over */
+        return false;
     if (now - g->told_ns < EVENT_NS)
         return true;
     g->told_ns = now;
@@ -150,11 +154,16 @@ static bool query_flag(struct request *r, const char *name, bool *out, struct er
 static bool run_import(struct request *r, const struct upload *u, bool dry_run, struct progress *g, struct import_report *report, struct err *e)
 {
     struct err why = {0};
+    g->writes = !dry_run;
+    if (g->writes && !limits_storage(r, 1, e))
+        return false;
     if (g->events && !sse_start(&g->sse, r))
         return true;
     const uint64_t began = clock_ns();
     bool ok = import_run(&(struct import_params){.store = r->store, .user_id = r->who.user_id, .fd = u->file, .dry_run = dry_run,
                                                  .progress = on_progress, .context = g}, report, &why);
+    if (g->full.code)
+        why = g->full;
     log_info("user=%lld dry_run=%d format=%s conversations=%lld imported=%lld duplicates=%lld failed=%lld ms=%.0f%s%s",
              (long long)r->who.user_id, dry_run, report->format ? report->format : "-", (long long)report->conversations,
              (long long)report->imported, (long long)report->duplicates, (long long)report->failed,

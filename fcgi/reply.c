@@ -91,6 +91,8 @@ bool reply_head(struct request *r, int status, const char *content_type)
                      content_type ? "\r\n" : "");
     if (anthropic_speaks(r))
         reply_header(r, "Request-Id", r->id); /* where its clients look for it */
+    if (!r->headers.data || !strstr(r->headers.data, "Cache-Control: "))
+        reply_header(r, "Cache-Control", "no-store"); /* what people keep here is nobody's to keep on the way */
     r->replied = true;
     r->status = status;
     bool ok = FCGX_PutStr(head, n, r->fcgx->out) == n;
@@ -121,7 +123,6 @@ bool reply_json_buf(struct request *r, int status, const struct buf *b)
 {
     if (b->failed)
         return reply_error(r, &(struct err){.code = ERR_NOMEM, .text = "no memory for the answer"});
-    reply_header(r, "Cache-Control", "no-store");
     return reply_bytes(r, status, "application/json", b->data ? b->data : "", b->len);
 }
 
@@ -184,7 +185,6 @@ bool reply_error(struct request *r, const struct err *e)
         anthropic_error(&b, r, e);
     else
         reply_error_object(&b, r, e);
-    reply_header(r, "Cache-Control", "no-store");
     reply_bytes(r, status, "application/json", b.data ? b.data : "", b.len);
     buf_fini(&b);
     return true;

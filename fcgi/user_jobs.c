@@ -7,10 +7,25 @@
 #include "fcgi/facts.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
+#include "sql/store_record.h"
+
+struct owner {
+    struct request *r;
+    int64_t user_id;
+};
+
+static bool cancel_detached(void *context, const struct store_running *row)
+{
+    const struct owner *o = context;
+    if (row->user_id == o->user_id)
+        engine_cancel_key(o->r->worker->engine_socket, row->job_key, NULL);
+    return true;
+}
 
 void user_jobs_cancel(struct request *r, int64_t user_id)
 {
     struct status_page page;
+    store_running_list(r->store, cancel_detached, &(struct owner){r, user_id}, NULL);
     facts_read(r, &page);
     for (int i = 0; i < page.n_jobs && i < STATUS_JOBS; i++) {
         char key[24];
