@@ -6,7 +6,6 @@ import { ask, leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, keepDraft, setText, takeDraft } from "./composer.js";
 import { helpDialog, keysDialog, passwordDialog } from "./dialogs.js";
 import { copyText, el, $, openMenu, toast } from "./dom.js";
-import { rate } from "./format.js";
 import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
 import { initLogin, invitation, showLogin, showSignUp } from "./login.js";
@@ -17,33 +16,13 @@ import { promptsDialog } from "./prompts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, touchConversation } from "./sidebar.js";
 import { branch, emit, isRunning, leafUnder, on, state } from "./state.js";
+import { pollStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
 
 const SUGGESTIONS = ["suggestions.who", "suggestions.capital", "suggestions.story", "suggestions.sum"];
 const app = $("app");
 const narrow = matchMedia("(max-width: 760px)");
-
-// --- the engine's state ---------------------------------------------------------------------------------------------
-
-function drawStatus() {
-  const { engine, model, load } = state.status || {};
-  const node = $("engine");
-  const ready = engine?.state === "ready";
-  node.dataset.state = ready ? "ready" : engine?.state === "loading" ? "loading" : "down";
-  node.textContent = !engine ? "" : ready ? [model?.name, load?.running ? rate(load.tokens_per_second) : ""].filter(Boolean).join(" · ")
-    : engine.state === "loading" ? t("page.loading") : t("page.down");
-  node.title = [model?.backend, model?.device, engine?.error].filter(Boolean).join(" · ");
-  emit("status");
-  $("welcome-model").textContent = model?.name ? t("page.listening", { model: model.name }) : "";
-  drawComposer();
-}
-
-async function pollStatus() {
-  try { state.status = await call("GET", "/api/status"); } catch { state.status = { engine: { state: "down" }, model: state.status?.model }; }
-  drawStatus();
-  setTimeout(pollStatus, document.hidden ? 30000 : isRunning(state.current) || state.status.engine.state !== "ready" ? 2000 : 10000);
-}
 
 // --- conversations --------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ function values(spec, i) {
 
 function cursor(svg, tip, spec, x) {
   const mark = shape("line", { y1: PAD.top, y2: HEIGHT - PAD.bottom, class: "chart-cursor", visibility: "hidden" }, svg);
-  let at = spec.n - 1;
+  let at = Math.max(0, ...spec.series.map((s) => s.values.findLastIndex((v) => v !== null)));
   const show = (i) => {
     at = Math.max(0, Math.min(spec.n - 1, i));
     mark.setAttribute("x1", x(at));

@@ -3,17 +3,21 @@
 
 import { call } from "../api.js";
 import { el, toast } from "../dom.js";
-import { t } from "../i18n.js";
+import { has, t } from "../i18n.js";
 import { bytes, problem } from "./view.js";
 
 const GROUPS = ["page", "model", "limits", "accounts"];
+// The server's own words (English) where the catalogue does not know the name yet.
+const label = (row) => (has(`admin.set_${row.name}`) ? t(`admin.set_${row.name}`) : row.name);
+const help = (row) => (has(`admin.help_${row.name}`) ? t(`admin.help_${row.name}`) : row.help);
+const word = (choice) => (has(`admin.choice_${choice}`) ? t(`admin.choice_${choice}`) : choice);
 const heading = (group) => (GROUPS.includes(group) ? t(`admin.group_${group}`) : group);
 
 function describe(row) {
   const parts = [];
   if (row.unit === "bytes") parts.push(t("admin.between", { min: bytes(row.min), max: bytes(row.max) }));
   else if (row.min !== undefined) parts.push(t("admin.between", { min: String(row.min), max: String(row.max) }) + (row.unit ? ` ${row.unit}` : ""));
-  parts.push(t("admin.default", { value: row.default === null ? t("admin.none") : row.default === "" ? t("admin.empty") : String(row.default) }));
+  parts.push(t("admin.default", { value: row.default === null ? t("admin.none") : row.default === "" ? t("admin.empty") : row.type === "bool" ? t(`admin.${row.default ? "on" : "off"}`) : row.unit === "bytes" ? bytes(row.default) : word(String(row.default)) }));
   return parts.join(" · ");
 }
 
@@ -22,7 +26,7 @@ function field(row) {
   const common = { id, name: row.name, ariaDescribedBy: `${id}-help` };
   if (row.type === "bool") return el("input", { ...common, type: "checkbox", checked: row.value });
   if (row.type === "choice") {
-    return el("select", common, ...row.choices.map((c) => el("option", { value: c, selected: c === row.value }, c)));
+    return el("select", common, ...row.choices.map((c) => el("option", { value: c, selected: c === row.value }, word(c))));
   }
   const number = row.type === "int" || row.type === "number";
   return el("input", { ...common, type: number ? "number" : "text", value: row.value === null ? "" : String(row.value), autocomplete: "off",
@@ -43,8 +47,8 @@ function draw(form, items) {
     const id = `setting-${row.name}`;
     const input = field(row);
     input.setAttribute("aria-describedby", `${id}-help`);
-    return el("div", { class: `setting setting-${row.type}` }, el("label", { htmlFor: id }, el("code", {}, row.name)), input,
-      el("p", { id: `${id}-help`, class: "muted" }, row.help, el("br"), describe(row)), el("p", { class: "form-error", role: "alert", hidden: true, data: { error: row.name } }));
+    return el("div", { class: `setting setting-${row.type}` }, el("label", { htmlFor: id }, label(row), el("code", { class: "muted" }, row.name)), input,
+      el("p", { id: `${id}-help`, class: "muted" }, help(row), el("br"), describe(row)), el("p", { class: "form-error", role: "alert", hidden: true, data: { error: row.name } }));
   }))), el("p", { class: "muted" }, t("admin.settingsAtOnce")), el("div", { class: "dialog-row" }, save));
 
   form.onsubmit = async (event) => {

@@ -1,0 +1,32 @@
+// The engine's state in the top bar, and the admin's banner over the chat.
+
+import { call } from "./api.js";
+import { drawComposer } from "./composer.js";
+import { $ } from "./dom.js";
+import { rate } from "./format.js";
+import { t } from "./i18n.js";
+import { emit, isRunning, state } from "./state.js";
+
+function drawStatus() {
+  const { engine, model, load } = state.status || {};
+  const node = $("engine");
+  const ready = engine?.state === "ready";
+  node.dataset.state = ready ? "ready" : engine?.state === "loading" ? "loading" : "down";
+  node.textContent = !engine ? "" : ready ? [model?.name, load?.running ? rate(load.tokens_per_second) : ""].filter(Boolean).join(" · ")
+    : engine.state === "loading" ? t("page.loading") : t("page.down");
+  node.title = [model?.backend, model?.device, engine?.error].filter(Boolean).join(" · ");
+  emit("status");
+  const { banner } = state.status || {};
+  $("banner").textContent = banner?.text || "";
+  $("banner").dataset.level = banner?.level || "info";
+  $("banner").hidden = !banner;
+  $("welcome-model").textContent = model?.name ? t("page.listening", { model: model.name }) : "";
+  drawComposer();
+}
+
+/** From now on, again and again: quicker while something is written or the engine is not ready. */
+export async function pollStatus() {
+  try { state.status = await call("GET", "/api/status"); } catch { state.status = { engine: { state: "down" }, model: state.status?.model }; }
+  drawStatus();
+  setTimeout(pollStatus, document.hidden ? 30000 : isRunning(state.current) || state.status.engine.state !== "ready" ? 2000 : 10000);
+}
