@@ -15,7 +15,7 @@ import "./meter.js";
 import { promptsDialog } from "./prompts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, touchConversation } from "./sidebar.js";
-import { branch, emit, isRunning, leafUnder, on, state } from "./state.js";
+import { branch, isRunning, leafUnder, on, state } from "./state.js";
 import { pollStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
