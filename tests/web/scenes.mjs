@@ -59,7 +59,8 @@ async function* menuOf(page, button, name, begin) {
     if (await item.locator('.i-out, .i-language, .i-trash, .i-edit').count()) { await closeDialogs(page); continue; }
     const here = page.url();
     await item.click();
-    const opened = await page.waitForSelector('dialog[open]', { timeout: 1500 }).catch(() => null);
+    const what = await page.waitForSelector('dialog[open], .toast, #admin', { timeout: 1500 }).catch(() => null);
+    const opened = what && await page.$('dialog[open]');
     if (opened) {
       await page.waitForTimeout(150); // its list arrives
       yield { name: (await opened.getAttribute('id')) ?? `${name}-${i}`, page };

@@ -43,7 +43,7 @@ export function facts(rows) {
 export function table(caption, heads, rows) {
   return el("div", { class: "admin-scroll", tabIndex: 0, role: "group", ariaLabel: caption },
     el("table", { class: "admin-table" }, el("caption", { class: "sr" }, caption),
-      el("thead", {}, el("tr", {}, ...heads.map((h) => el("th", { scope: "col" }, h)))),
+      el("thead", {}, el("tr", {}, ...heads.map((h) => (h ? el("th", { scope: "col" }, h) : el("td", {}))))),
       el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((c) => el("td", {}, c)))))));
 }
 
