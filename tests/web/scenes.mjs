@@ -56,7 +56,7 @@ async function* menuOf(page, button, name, begin) {
     await begin();
     await page.click(button);
     const item = page.locator('.menu [role=menuitem]').nth(i);
-    if (await item.locator('.i-out, .i-language, .i-trash, .i-edit').count()) { await closeDialogs(page); continue; }
+    if (await item.locator('.i-out, .i-language, .i-trash, .i-edit, .i-pin, .i-archive, .i-select').count()) { await closeDialogs(page); continue; }
     const here = page.url();
     await item.click();
     const what = await page.waitForSelector('dialog[open], .toast, #admin', { timeout: 1500 }).catch(() => null);

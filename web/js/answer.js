@@ -13,6 +13,7 @@ function put(message) {
   if (!conversation || conversation.id !== message.conversation_id) return null;
   const old = conversation.messages.get(message.id);
   const merged = old ? Object.assign(old, message) : message;
+  if ("content" in message) delete merged.partial;
   conversation.messages.set(merged.id, merged);
   return merged;
 }

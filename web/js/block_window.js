@@ -53,6 +53,29 @@ export class BlockWindow {
     this.gone(item);
   }
 
+  /** These blocks look different now: their elements are made again. */
+  renew(keys) {
+    const anchor = this.anchor();
+    for (const key of keys) {
+      const held = this.drawn.get(key);
+      if (!held) continue;
+      const node = this.make(held.item);
+      held.node.replaceWith(node);
+      held.node = node;
+    }
+    if (keys.length && this.drawn.size) {
+      this.draw(this.from, this.to);
+      this.keep(anchor);
+    }
+  }
+
+  keep(anchor) {
+    const node = anchor && this.drawn.get(anchor.key)?.node;
+    if (!node) return;
+    const moved = node.getBoundingClientRect().top - anchor.top;
+    if (Math.abs(moved) > 0.5) this.scroller.scrollTop += moved;
+  }
+
   /** Everything is made anew, for another list. */
   clear() {
     for (const [key, { item }] of this.drawn) this.forget(key, item);
@@ -114,11 +137,7 @@ export class BlockWindow {
     if (!changed && near && this.list.contains(this.above)) return;
     const anchor = this.anchor();
     this.draw(from, to);
-    const node = anchor && this.drawn.get(anchor.key)?.node;
-    if (node) {
-      const moved = node.getBoundingClientRect().top - anchor.top;
-      if (Math.abs(moved) > 0.5) this.scroller.scrollTop += moved;
-    }
+    this.keep(anchor);
   }
 
   draw(from, to) {

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { drawComposer } from "./composer.js";
-import { helpDialog } from "./dialogs.js";
+import { helpDialog } from "./shortcuts.js";
 import { $, toast } from "./dom.js";
 import { t } from "./i18n.js";
 import { canContinue, continueAnswer, forkFrom } from "./message_menu.js";

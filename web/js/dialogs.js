@@ -57,15 +57,6 @@ $("password-form").addEventListener("submit", async (event) => {
 });
 for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
 
-const SHORTCUTS = [
-  ["Enter", "help.send"], ["Shift Enter", "help.newLine"], ["Ctrl Shift O", "help.newChat"], ["Ctrl K", "help.search"],
-  ["Ctrl B", "help.list"], ["Esc", "help.stop"], ["/", "help.composer"], ["Ctrl Shift C", "help.copyLast"], ["?", "help.this"],
-];
-export function helpDialog() {
-  $("help-list").replaceChildren(...SHORTCUTS.flatMap(([keys, what]) => [el("dt", {}, keys), el("dd", {}, t(what))]));
-  $("help-dialog").showModal();
-}
-
 export function modelName() {
   return state.status?.model?.name || "";
 }

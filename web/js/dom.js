@@ -25,8 +25,11 @@ export function icon(name) {
   return el("span", { class: `i i-${name}` });
 }
 
-export function toast(text, ms = 2600) {
-  const node = el("div", { class: "toast" }, text);
+/** action: {label, run} is a button in it. */
+export function toast(text, ms = 2600, action = null) {
+  const node = el("div", { class: "toast" }, text, action && el("button", { class: "toast-action", type: "button",
+    on: { click: () => { node.remove(); action.run(); } } }, action.label));
+  if (action) for (const other of document.querySelectorAll(".toast:has(.toast-action)")) other.remove(); // one thing at a time is taken back
   $("toasts").append(node);
   setTimeout(() => node.remove(), ms);
 }

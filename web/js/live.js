@@ -37,7 +37,7 @@ function merge(conversation, news) {
   const ended = here.some((id) => !news.running.includes(id) && !isFollowed(id));
   const begun = news.running.filter((id) => !isFollowed(id));
   // Written in since, yet nothing is new: an older answer was gone on with, and has ended already.
-  const written = [...conversation.messages.values()].reduce((at, m) => Math.max(at, m.created_at), conversation.updated_at || 0);
+  const written = [...conversation.messages.values()].reduce((at, m) => Math.max(at, m.created_at || 0), conversation.updated_at || 0);
   const missed = before > 0 && !fresh && !begun.length && news.updated_at > written;
   const whole = conversation.messages.size === news.count && !ended && !missed;
   conversation.updated_at = Math.max(conversation.updated_at || 0, news.updated_at);

@@ -1,11 +1,14 @@
 // Start, log-in, routes (#/ and #/c/ID), and what each event does. One way: events -> api -> state -> views.
 
+import { initActions } from "./actions.js";
 import { giveBackFiles, takeFiles } from "./attach.js";
 import { call, setCsrf, setSignedOutHandler } from "./api.js";
 import { ask, leaveAll, resume, stopAnswer } from "./answer.js";
 import { drawComposer, focusComposer, keepDraft, setText, takeDraft } from "./composer.js";
-import { helpDialog, keysDialog, passwordDialog } from "./dialogs.js";
-import { copyText, el, $, openMenu, toast } from "./dom.js";
+import { keysDialog, passwordDialog } from "./dialogs.js";
+import { el, $, openMenu, toast } from "./dom.js";
+import { clearMarks, goToMessage } from "./found.js";
+import { readConversation, readTexts } from "./history.js";
 import { chooseLanguage, chosen, languages, t, translatePage } from "./i18n.js";
 import { forgetTag, startLive } from "./live.js";
 import { initLogin, invitation, showLogin, showSignUp } from "./login.js";
@@ -13,9 +16,10 @@ import { loadMarkdown } from "./markdown.js";
 import "./commands.js";
 import "./meter.js";
 import { promptsDialog } from "./prompts.js";
+import { helpDialog } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
-import { drawList, loadConversations, touchConversation } from "./sidebar.js";
-import { branch, isRunning, leafUnder, on, state } from "./state.js";
+import { drawList, loadConversations, refreshList, touchConversation } from "./sidebar.js";
+import { isRunning, leafUnder, on, state } from "./state.js";
 import { pollStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
@@ -45,23 +49,30 @@ function closeCurrent() {
   state.current = null;
 }
 
-async function openConversation(id) {
+async function openConversation(id, messageId) {
   closeCurrent();
   try {
-    const [conversation] = await Promise.all([call("GET", `/api/conversations/${id}`), loadMarkdown()]);
-    conversation.messages = new Map(conversation.messages.map((m) => [m.id, m]));
-    conversation.settings ||= {};
-    if (location.hash !== `#/c/${id}`) return;
+    const [conversation] = await Promise.all([readConversation(id), loadMarkdown()]);
+    if (placeOf(location.hash).id !== id) return;
     state.current = conversation;
     forgetTag();
     takeDraft(id);
     drawAll();
-    scrollToEnd();
+    if (messageId) showFound(messageId);
+    else scrollToEnd();
     for (const m of conversation.messages.values()) if (m.status === "running") resume(m);
+    readTexts(conversation);
   } catch (error) {
     toast(error.status === 404 ? t("page.gone") : error.message);
     location.hash = "#/";
   }
+}
+
+/** To a message, with the words marked by which the list found it. */
+function showFound(messageId) {
+  const words = state.found?.id === messageId ? state.found.text : "";
+  state.found = null;
+  goToMessage(messageId, words);
 }
 
 function openNew() {
@@ -71,13 +82,23 @@ function openNew() {
   drawAll();
 }
 
+/** #/c/ID, or #/c/ID/MESSAGE for a place in it. */
+function placeOf(hash) {
+  const [, id, messageId] = /^#\/c\/([\w-]+)(?:\/(\d+))?$/.exec(hash) || [];
+  return { id, messageId };
+}
+
 function route() {
   if (narrow.matches) showSidebar(false);
-  const id = /^#\/c\/([\w-]+)$/.exec(location.hash)?.[1];
-  if (id && state.current?.id === id) return;
-  if (id) openConversation(id);
+  const { id, messageId } = placeOf(location.hash);
+  clearMarks();
+  if (id && state.current?.id === id) {
+    if (messageId) showFound(messageId);
+    return;
+  }
+  if (id) openConversation(id, messageId);
   else openNew();
-  focusComposer();
+  if (!messageId) focusComposer();
 }
 
 async function ensureConversation() {
@@ -139,8 +160,7 @@ on("titled", (conversation) => {
 });
 on("thread-changed", () => { drawThread(); drawComposer(); });
 on("tool-results", ({ message, results }) => post({ tool_results: results, parent_id: message.id }));
-on("conversation-made", () => loadConversations());
-on("list-changed", () => loadConversations());
+for (const name of ["conversation-made", "list-changed"]) on(name, refreshList);
 on("conversation-gone", (id) => { if (state.current?.id === id) { toast(t("page.gone")); location.hash = "#/"; } });
 /** What is shown is read anew and drawn in place: something was taken away, or changed under us. */
 on("reload-conversation", async () => {
@@ -202,24 +222,7 @@ function languageMenu() {
 $("suggestions").append(...SUGGESTIONS.map((key) => t(key)).map((text) => el("button", { class: "suggestion", type: "button",
   on: { click: () => post({ content: text, parent_id: null }) } }, text)));
 
-function inText(target) {
-  return target.matches?.("input, textarea, [contenteditable]");
-}
-document.addEventListener("keydown", (event) => {
-  if (app.hidden || document.querySelector("dialog[open]")) return;
-  const ctrl = event.ctrlKey || event.metaKey;
-  const key = event.key.toLowerCase();
-  if (ctrl && event.shiftKey && key === "o") { location.hash = "#/"; route(); }
-  else if (ctrl && event.shiftKey && key === "c") { const last = state.current && branch(state.current).findLast((m) => m.role === "assistant"); if (last) copyText(last.content); }
-  else if (ctrl && !event.shiftKey && key === "k") { showSidebar(true); $("search").focus(); }
-  else if (ctrl && !event.shiftKey && key === "b") showSidebar(app.classList.contains("side-hidden"));
-  else if (key === "escape" && !$("scrim").hidden) $("sidebar-close").click();
-  else if (key === "escape" && isRunning(state.current)) $("stop").click();
-  else if (key === "/" && !inText(event.target)) $("composer-text").focus();
-  else if (key === "?" && !inText(event.target)) helpDialog();
-  else return;
-  event.preventDefault();
-});
+initActions({ openNew: () => { location.hash = "#/"; route(); }, showSidebar, sidebarShown: () => !app.classList.contains("side-hidden") });
 
 // --- who -----------------------------------------------------------------------------------------------------------
 

@@ -1,86 +1,215 @@
-// The list of conversations: paged, searched, renamed, deleted.
+// The list of conversations at the side: groups, search, selection, and what the menu of a row does.
 
 import { call } from "./api.js";
-import { confirmDialog, el, fromTemplate, $, openMenu, toast } from "./dom.js";
+import { announce, confirmDialog, el, $, openMenu, toast } from "./dom.js";
 import { dayGroup } from "./format.js";
 import { t } from "./i18n.js";
+import { filtersMenu } from "./list_filters.js";
+import { parseQuery } from "./list_query.js";
+import { ListPages, PAGE } from "./list_pages.js";
+import { drawRow, heightOf, HEIGHT, titleOf } from "./list_row.js";
+import { selection } from "./list_selection.js";
+import { shareDialog } from "./share.js";
 import { emit, on, state } from "./state.js";
+import { tagsDialog } from "./tags.js";
+import { VirtualRows } from "./virtual_rows.js";
 
-const PAGE = 50;
-const list = $("conversations");
-let loadingMore = false;
+const NEAR = 1200; // pixels before an end of what is held, when the next page is asked for
+const pages = new ListPages();
+const search = $("search");
+const rows = new VirtualRows($("conversations"), draw);
+let renaming = null; // id of the row whose title is being typed
 
-export async function loadConversations(more = false) {
-  if (loadingMore || (more && !state.next)) return;
-  loadingMore = true;
-  try {
-    const query = new URLSearchParams({ limit: PAGE });
-    if (more) query.set("before", state.next);
-    if (state.query) query.set("q", state.query);
-    const asked = state.query;
-    const page = await call("GET", `/api/conversations?${query}`);
-    if (asked !== state.query) return;
-    state.conversations = more ? state.conversations.concat(page.items) : page.items;
-    state.next = page.next;
-    drawList();
-  } catch (error) {
-    toast(error.message);
-  } finally {
-    loadingMore = false;
+// --- drawing --------------------------------------------------------------------------------------------------------
+
+const itemRow = (c) => ({ key: c.id, height: heightOf(c, pages.text), c });
+
+/** Groups and conversations, one under the other. */
+function flatten() {
+  const out = [];
+  const label = (text) => out.push({ key: `group ${text}`, height: HEIGHT.group, text, loose: true });
+  if (pages.plain && pages.pinned.length && !pages.cut) {
+    label(t("list.pinned"));
+    for (const c of pages.pinned) out.push(itemRow(c));
   }
-}
-
-function row(conversation) {
-  const root = fromTemplate("t-conversation");
-  const link = root.querySelector(".conversation-link");
-  link.href = `#/c/${conversation.id}`;
-  root.querySelector(".conversation-title").textContent = conversation.title || t("common.newChat");
-  root.toggleAttribute("data-running", Boolean(conversation.running));
-  if (state.current?.id === conversation.id) {
-    root.dataset.current = "";
-    link.setAttribute("aria-current", "page");
-  }
-  const more = root.querySelector(".conversation-more");
-  more.setAttribute("aria-label", t("list.actions", { title: conversation.title || t("common.newChat") }));
-  more.addEventListener("click", () => openMenu(more, [
-    { label: t("list.rename"), icon: "edit", run: () => rename(root, conversation) },
-    { label: t("list.delete"), icon: "trash", bad: true, run: () => remove(conversation) },
-  ]));
-  return root;
-}
-
-export function drawList() {
-  const nodes = [];
   let group = "";
-  for (const conversation of state.conversations) {
-    const day = dayGroup(conversation.updated_at);
-    if (day !== group && !state.query) nodes.push(el("h2", {}, (group = day)));
-    nodes.push(row(conversation));
+  for (const c of pages.items) {
+    const day = dayGroup(c.updated_at);
+    if (!pages.text && day !== group) label((group = day));
+    out.push(itemRow(c));
   }
-  if (!nodes.length) nodes.push(el("p", { class: "empty" }, state.query ? t("list.nothing") : t("list.empty")));
-  list.replaceChildren(...nodes);
+  const note = !out.length ? t(pages.plain ? "list.empty" : "list.nothing") : pages.partial && !pages.next ? t("list.partial") : "";
+  if (note) out.push({ key: "note", height: HEIGHT.note, note, loose: true });
+  return out;
 }
 
-function rename(root, conversation) {
-  const input = el("input", { value: conversation.title || "", maxLength: 200, ariaLabel: t("list.newTitle") });
-  let ended = false;
+function draw(row, old) {
+  if (old && renaming === row.key) return old; // it is being typed in
+  return drawRow(row, old, { words: pages.text, plain: pages.plain, chosen: selection.has(row.key), current: state.current?.id === row.key });
+}
+
+export function drawList({ top = false } = {}) {
+  document.documentElement.toggleAttribute("data-selecting", selection.size > 0);
+  rows.set(flatten(), { top, above: pages.cut ? null : 0 });
+}
+
+// --- pages ----------------------------------------------------------------------------------------------------------
+
+rows.moved = () => {
+  const view = rows.scroller;
+  if (pages.loading || view.clientHeight === 0) return;
+  if (rows.above + rows.height - view.scrollTop - view.clientHeight < NEAR) pages.below().then((more) => more && drawList(), failed);
+  else if (view.scrollTop - rows.above < NEAR) pages.above().then((more) => more && drawList(), failed);
+};
+
+const failed = (error) => toast(error.message);
+
+/** The list from its top, as the search box says. */
+export async function loadConversations() {
+  const { text, params } = parseQuery(search.value);
+  pages.reset(params, text);
+  state.query = text;
+  try {
+    if (await pages.first()) {
+      drawList({ top: true });
+      if (!pages.plain) announce(t("list.found", { n: pages.items.length, more: pages.items.length >= PAGE ? "+" : "" }));
+    }
+  } catch (error) { failed(error); }
+}
+
+/** Something happened elsewhere: the rows change, the place stays. */
+export function refreshList() {
+  pages.refresh().then((more) => more && drawList(), () => { /* the next time */ });
+}
+
+/** Puts a conversation at the top, or updates its row. */
+export function touchConversation(conversation, running) {
+  const { id, title } = conversation;
+  pages.touch({ id, title, updated_at: Date.now(), running });
+  drawList();
+}
+
+let typing = 0;
+search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(loadConversations, 120); });
+search.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && search.value) setQuery("");
+  else if (event.key === "ArrowDown") focusRow(0, 1);
+  else if (event.key === "Enter") { clearTimeout(typing); loadConversations().then(() => focusRow(0, 1)); }
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+});
+
+export function setQuery(text) {
+  search.value = text;
+  loadConversations();
+}
+
+$("filters").addEventListener("click", () => filtersMenu($("filters"), search.value, setQuery, emptyTrash));
+
+// --- one row ----------------------------------------------------------------------------------------------------------
+
+const rowOf = (target) => target.closest?.(".conversation");
+const conversationOf = (target) => pages.find(rowOf(target)?.dataset.id);
+
+function rowMenu(c, button) {
+  openMenu(button, c.trashed_at ? [
+    { label: t("list.restore"), icon: "restore", run: () => change([c], { trashed: false }) },
+    { label: t("list.deleteNow"), icon: "trash", bad: true, run: () => removeForGood([c]) },
+  ] : [
+    { label: t("list.rename"), icon: "edit", run: () => rename(c) },
+    { label: t(c.pinned ? "list.unpin" : "list.pin"), icon: "pin", run: () => change([c], { pinned: !c.pinned }) },
+    { label: t("list.tags"), icon: "tag", run: () => editTags([c]) },
+    { label: t("list.share"), icon: "share", run: () => shareDialog(c) },
+    { label: t("list.choose"), icon: "select", run: () => { selection.toggle(c.id); drawList(); } },
+    { label: t(c.archived ? "list.unarchive" : "list.archive"), icon: "archive", run: () => change([c], { archived: !c.archived }) },
+    { label: t("list.delete"), icon: "trash", bad: true, run: () => change([c], { trashed: true }) },
+  ]);
+}
+
+/** Fits a conversation the list that is shown, with these marks? */
+function fits(c) {
+  const { params } = pages;
+  if (Boolean(c.trashed_at) !== (params.trash === "1")) return false;
+  if (params.pinned === "1" && !c.pinned) return false;
+  return params.trash === "1" || params.archived === "any" || c.archived === (params.archived === "1");
+}
+
+const DONE = [["trashed", true, "list.trashed"], ["trashed", false, "list.restored"], ["archived", true, "list.archived"], ["archived", false, "list.unarchived"]];
+
+/** Pins, archives, trashes or brings back; what can be taken back says so. */
+export async function change(conversations, marks) {
+  const ids = conversations.map((c) => c.id);
+  try {
+    await call("POST", "/api/conversations/bulk", { ids, ...marks });
+  } catch (error) { toast(error.message, 5000); return; }
+  for (const c of conversations) {
+    if ("trashed" in marks) c.trashed_at = marks.trashed ? Date.now() : null;
+    if ("pinned" in marks) c.pinned = marks.pinned;
+    if ("archived" in marks) c.archived = marks.archived;
+  }
+  selection.clear();
+  const leaving = conversations.filter((c) => !fits(c) || (pages.plain && "pinned" in marks));
+  pages.remove(new Set(leaving.map((c) => c.id)));
+  if (pages.plain && "pinned" in marks) await loadConversations(); // it changes its group
+  drawList();
+  emit("list-touched");
+  const [name, value, key] = DONE.find(([mark, wanted]) => marks[mark] === wanted) || [];
+  if (key) toast(t(key, { n: ids.length }), 6000, { label: t("list.undo"), run: () => change(conversations, { [name]: !value }).then(loadConversations) });
+  if (marks.trashed && ids.includes(state.current?.id)) location.hash = "#/";
+}
+
+export async function removeForGood(conversations) {
+  const n = conversations.length;
+  if (!await confirmDialog(t("list.deleteTitle", { n }), n === 1 ? t("list.deleteText", { title: titleOf(conversations[0]) }) : t("list.deleteMany", { n }))) return;
+  const ids = conversations.map((c) => c.id);
+  try { await call("POST", "/api/conversations/bulk", { ids, deleted: true }); } catch (error) { toast(error.message, 5000); return; }
+  selection.clear();
+  pages.remove(new Set(ids));
+  drawList();
+  emit("list-touched");
+  if (ids.includes(state.current?.id)) location.hash = "#/";
+}
+
+async function emptyTrash() {
+  if (!await confirmDialog(t("list.emptyTrash"), t("list.emptyTrashText"))) return;
+  try {
+    const { removed } = await call("DELETE", "/api/trash");
+    toast(t("list.emptied", { n: removed }));
+  } catch (error) { toast(error.message); }
+  loadConversations();
+}
+
+export async function editTags(conversations) {
+  if (!await tagsDialog(conversations)) return;
+  selection.clear();
+  drawList();
+}
+
+export function rename(c) {
+  const i = rows.rows.findIndex((row) => row.key === c.id);
+  const root = i < 0 ? null : rows.show(i);
+  if (!root) return;
+  const input = el("input", { type: "text", value: c.title || "", maxLength: 200, ariaLabel: t("list.newTitle"), dir: "auto" });
+  renaming = c.id;
   const end = async (save) => {
-    if (ended) return;
-    ended = true;
+    if (renaming !== c.id) return;
+    renaming = null;
     const title = input.value.trim();
-    if (save && title && title !== conversation.title) {
+    if (save && title && title !== c.title) {
       try {
-        await call("PATCH", `/api/conversations/${conversation.id}`, { title });
-        conversation.title = title;
-        if (state.current?.id === conversation.id) { state.current.title = title; emit("title"); }
+        await call("PATCH", `/api/conversations/${c.id}`, { title });
+        c.title = title;
+        if (state.current?.id === c.id) { state.current.title = title; emit("title"); }
       } catch (error) { toast(error.message); }
     }
     drawList();
+    rows.nodes.get(c.id)?.querySelector(".conversation-link").focus();
   };
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter") end(true);
     else if (event.key === "Escape") end(false);
-    else return;
+    else { event.stopPropagation(); return; }
     event.preventDefault();
     event.stopPropagation();
   });
@@ -90,38 +219,81 @@ function rename(root, conversation) {
   input.select();
 }
 
-async function remove(conversation) {
-  if (!await confirmDialog(t("list.deleteTitle"), t("list.deleteText", { title: conversation.title || t("common.newChat") }))) return;
-  try {
-    await call("DELETE", `/api/conversations/${conversation.id}`);
-  } catch (error) {
-    toast(error.message);
-    return;
+// --- clicks and keys ------------------------------------------------------------------------------------------------------
+
+const list = $("conversations");
+list.addEventListener("click", (event) => {
+  const c = conversationOf(event.target);
+  if (!c) return;
+  const more = event.target.closest(".conversation-more");
+  if (more) rowMenu(c, more);
+  else if (event.target.closest(".conversation-check")) choose(c, event.shiftKey);
+  else if (event.target.closest(".conversation-link") && (selection.size || event.ctrlKey || event.metaKey || event.shiftKey)) {
+    event.preventDefault();
+    choose(c, event.shiftKey);
+  } else if (c.match) state.found = { id: c.match.message_id, text: c.match.text };
+});
+list.addEventListener("contextmenu", (event) => {
+  const c = conversationOf(event.target);
+  if (!c || event.shiftKey) return; // with Shift the browser's own
+  event.preventDefault();
+  rowMenu(c, rowOf(event.target).querySelector(".conversation-more"));
+});
+
+function choose(c, range) {
+  const all = rows.rows.filter((row) => row.c).map((row) => row.key);
+  if (range && selection.last) selection.range(all, c.id);
+  else selection.toggle(c.id);
+  drawList();
+}
+
+/** The row at index `from`, or the next one in that direction that is a conversation. */
+function focusRow(from, step) {
+  for (let i = from; i >= 0 && i < rows.rows.length; i += step) {
+    if (!rows.rows[i].c) continue;
+    rows.show(i)?.querySelector(".conversation-link")?.focus();
+    return true;
   }
-  state.conversations = state.conversations.filter((c) => c.id !== conversation.id);
-  drawList();
-  if (state.current?.id === conversation.id) location.hash = "#/";
+  return false;
 }
 
-/** Puts a conversation at the top, or updates its row. */
-export function touchConversation(conversation, running) {
-  const old = state.conversations.find((c) => c.id === conversation.id);
-  const item = Object.assign(old || {}, { id: conversation.id, title: conversation.title, updated_at: Date.now(), running });
-  state.conversations = [item, ...state.conversations.filter((c) => c !== old)];
-  drawList();
+list.addEventListener("keydown", (event) => {
+  const c = conversationOf(event.target);
+  const at = c ? rows.rows.findIndex((row) => row.key === c.id) : -1;
+  if (at < 0) return;
+  if (event.key === "ArrowDown") focusRow(at + 1, 1);
+  else if (event.key === "ArrowUp") { if (!focusRow(at - 1, -1)) search.focus(); }
+  else if (event.key === "Home") focusRow(0, 1);
+  else if (event.key === "End") focusRow(rows.rows.length - 1, -1);
+  else if (event.key === " ") choose(c, event.shiftKey);
+  else if (event.key === "Delete") { if (c.trashed_at) removeForGood([c]); else change([c], { trashed: true }); }
+  else if (event.key === "F2") rename(c);
+  else if (event.key === "Escape" && selection.size) { selection.clear(); drawList(); }
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+});
+
+/** The conversation beside the open one: its id, or null. */
+export function neighbour(step) {
+  const all = rows.rows.filter((row) => row.c);
+  const here = /^#\/c\/(\w+)/.exec(location.hash)?.[1]; // it may still be on its way
+  const at = all.findIndex((row) => row.key === here);
+  return all[at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step]?.key ?? null;
 }
 
-list.addEventListener("scroll", () => {
-  if (list.scrollHeight - list.scrollTop - list.clientHeight < 400) loadConversations(true);
-}, { passive: true });
+/** The open conversation as the list knows it, for the shortcuts. */
+export function currentRow() {
+  const c = state.current;
+  return c && (pages.find(c.id) || c);
+}
 
-let typing = 0;
-$("search").addEventListener("input", () => {
-  clearTimeout(typing);
-  typing = setTimeout(() => { state.query = $("search").value.trim(); loadConversations(); }, 180);
+selection.bar($("selection"), {
+  chosen: () => selection.ids().map((id) => pages.find(id)).filter(Boolean),
+  change, editTags, removeForGood, drawList, inTrash: () => pages.params.trash === "1",
 });
 
 on("answer-end", (message) => {
-  const item = state.conversations.find((c) => c.id === message.conversation_id);
+  const item = pages.find(message.conversation_id);
   if (item) { item.running = false; drawList(); }
 });

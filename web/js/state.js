@@ -5,9 +5,8 @@ const listeners = new Map();
 export const state = {
   user: null,
   status: null,          // GET /api/status
-  conversations: [],     // newest first
-  next: null,            // cursor of the list
-  query: "",
+  query: "",             // what is searched in the list
+  found: null,           // {id, text} of the message that a click on a search result opens
   current: null,         // the open conversation, with messages: Map by id
   draftSettings: {},     // for a chat that has no row yet
 };

@@ -220,6 +220,14 @@ export function drawThread() {
   emit("thread-drawn");
 }
 
+// Texts that came after their messages had been drawn without them.
+on("texts", (ids) => {
+  const drawn = ids.filter((id) => views.has(id));
+  for (const id of drawn) views.delete(id);
+  blocks.renew(drawn);
+  drawThread();
+});
+
 export function forgetViews() {
   $("composer-hint").textContent = "";
   blocks.clear();

@@ -1,0 +1,165 @@
+// The list at the side: groups, a long list with few elements, search to the very message, selection, trash, tags, keys.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+
+const opts = { skip: noBrowser };
+let house, page;
+const api = (method, where, body) => house.server.json(method, where, body);
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  for (let i = 0; i < 40; i++) await Promise.all(Array.from({ length: 10 }, (_, k) => api('POST', '/api/conversations', { title: `Made ${i * 10 + k}` })));
+  page = await house.page();
+});
+after(async () => { await house?.close(); });
+
+const shot = (name) => process.env.SHOT && page.screenshot({ path: `${process.env.SHOT}/${name}.png` });
+const titles = () => page.$$eval('.conversation-title', (all) => all.map((n) => n.textContent));
+const list = async (query = '') => (await api('GET', `/api/conversations?limit=199&${query}`)).body.items;
+const row = (title) => page.locator('.conversation', { has: page.locator('.conversation-title', { hasText: new RegExp(`^${title}$`) }) });
+const menu = async (title, label) => {
+  await row(title).hover();
+  await row(title).locator('.conversation-more').click();
+  await page.locator('.menu button', { hasText: label }).first().click();
+};
+async function find(text) {
+  await page.fill('#search', text);
+  await page.waitForTimeout(200);
+  await until(page, () => !document.querySelector('.rows')?.dataset.waiting);
+}
+
+test('however long the list, few elements are drawn, and scrolling reaches both ends', opts, async () => {
+  await page.waitForSelector('.conversation');
+  await until(page, () => document.querySelectorAll('.conversation').length > 10);
+  const seen = new Set();
+  let most = 0;
+  for (let i = 0; i < 200 && seen.size < 400; i++) {
+    for (const title of await titles()) seen.add(title);
+    most = Math.max(most, await page.locator('#conversations *').count());
+    await page.evaluate(() => { document.querySelector('#conversations').scrollTop += 600; });
+    await page.waitForTimeout(16);
+  }
+  assert.equal(seen.size, 400);
+  assert.ok(most < 600, `${most} elements`);
+  await page.evaluate(() => { document.querySelector('#conversations').scrollTop = 0; });
+  await until(page, () => document.querySelector('.rows h2')?.textContent.length > 0);
+  await shot('list');
+});
+
+test('a row is pinned, tagged, archived and put into the trash, and comes back', opts, async () => {
+  const name = 'Made 399';
+  await find(name);
+  await menu(name, 'Pin');
+  await find('');
+  await until(page, () => document.querySelector('.rows h2')?.textContent === 'Pinned');
+  assert.equal((await titles())[0], name);
+  await menu(name, 'Tags');
+  for (const tag of ['work', 'to do']) { await page.fill('#tags-name', tag); await page.press('#tags-name', 'Enter'); }
+  await shot('tags');
+  await page.click('#tags-dialog .primary');
+  await until(page, () => document.querySelectorAll('.conversation .tag').length === 2);
+  await find('tag:"to do"');
+  assert.deepEqual(await titles(), [name]);
+  await find('');
+  await menu(name, 'Archive');
+  await until(page, () => ![...document.querySelectorAll('.conversation-title')].some((n) => n.textContent === 'Made 399'));
+  await find('is:archived');
+  assert.deepEqual(await titles(), [name]);
+  await menu(name, 'Delete');
+  await page.click('.toast-action'); // taken back
+  await until(page, () => document.querySelectorAll('.conversation').length === 1);
+  await menu(name, 'Delete');
+  await find('in:trash');
+  assert.deepEqual(await titles(), [name]);
+  await menu(name, 'Restore');
+  await find('is:archived');
+  assert.deepEqual(await titles(), [name]);
+  const [c] = await list('archived=1');
+  assert.deepEqual([c.title, c.tags.toSorted(), c.trashed_at], [name, ['to do', 'work'], null]);
+});
+
+test('several are chosen by key and click, and the trash is emptied', opts, async () => {
+  await find('');
+  await row('Made 398').locator('.conversation-link').click({ modifiers: ['Control'] });
+  await row('Made 395').locator('.conversation-link').click({ modifiers: ['Shift'] });
+  const chosen = await page.$$eval('.conversation-check:checked', (all) => all.length);
+  assert.match(await page.textContent('.selection-count'), new RegExp(`^${chosen} `));
+  assert.ok(chosen >= 2, String(chosen)); // and what lies between them: they were made ten at a time
+  await shot('selection');
+  await page.click('#selection [aria-label="Delete"]');
+  await until(page, () => document.querySelector('#selection').hidden);
+  assert.equal((await list('trash=1')).length, chosen);
+  await find('in:trash');
+  await page.click('#filters');
+  await shot('filters');
+  await page.locator('.menu button', { hasText: 'Empty the trash' }).click();
+  await page.click('#confirm-dialog .danger');
+  await until(page, () => document.querySelectorAll('.conversation').length === 0);
+  assert.equal((await list('trash=1')).length, 0);
+});
+
+test('a search leads to the message, on the branch that holds it', opts, async () => {
+  await find('');
+  await page.click('#new-chat');
+  await say(page, `fake:${JSON.stringify({ text: 'The heron stands by the WÜRM, waiting.' })}`);
+  await answered(page);
+  await page.locator('.message.assistant').hover();
+  await page.locator('.message.assistant .act-again').click();
+  await until(page, () => document.querySelector('.versions-text')?.textContent === '2/2');
+  await answered(page);
+  const id = /#\/c\/(\d+)/.exec(page.url())[1];
+  const { messages } = (await api('GET', `/api/conversations/${id}`)).body;
+  await page.locator('.message.assistant .older').click();
+  await until(page, () => document.querySelector('.versions-text')?.textContent === '1/2');
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('heron stands');
+  await until(page, () => document.querySelector('.conversation-match mark')?.textContent === 'heron stands');
+  await shot('search');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await until(page, () => document.querySelector('.versions-text')?.textContent === '2/2');
+  assert.match(page.url(), new RegExp(`#/c/${id}/${messages.at(-1).id}$`));
+  assert.equal(await page.evaluate(() => [...CSS.highlights.get('found')].map(String).join()), 'heron stands');
+  assert.ok(await page.locator('.message.assistant').last().evaluate((n) => n.classList.contains('found')));
+  await find('');
+});
+
+test('a link is made and revoked in the dialog', opts, async () => {
+  await page.locator('#scroller').click();
+  await page.keyboard.press('s');
+  await page.waitForSelector('#share-dialog[open]');
+  assert.ok(await page.isVisible('#share-off'));
+  await page.keyboard.press('Escape');
+  await api('PATCH', '/api/admin/settings', { share_links: true });
+  await page.keyboard.press('s');
+  await page.selectOption('#share-days', '7');
+  await page.click('#share-form .primary');
+  const url = await page.getAttribute('#share-link a', 'href');
+  assert.equal((await fetch(url.replace('/s/', '/api/shared/'))).status, 200);
+  await shot('share-dialog');
+  await page.click('#share-list .quiet');
+  await until(page, () => !document.querySelector('#share-list li'));
+  assert.equal((await fetch(url.replace('/s/', '/api/shared/'))).status, 404);
+  await page.keyboard.press('Escape');
+});
+
+test('the help sheet lists every shortcut, and those of a single key can be turned off', opts, async () => {
+  await page.locator('#scroller').click();
+  await page.keyboard.press('?');
+  await page.waitForSelector('#help-dialog[open]');
+  assert.ok(await page.locator('#help-list dt').count() >= 19);
+  await shot('help');
+  await page.uncheck('#help-single');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('?');
+  assert.ok(await page.isHidden('#help-dialog'));
+  await page.evaluate(() => localStorage.removeItem('single-keys'));
+  const before = page.url();
+  await page.keyboard.press('Alt+ArrowDown');
+  await until(page, `location.href !== ${JSON.stringify(before)}`);
+  await page.keyboard.press('Alt+ArrowUp');
+  await until(page, () => document.querySelector('.message.assistant'));
+});
+
+test('nothing failed in the page meanwhile', opts, () => assert.deepEqual(house.problems, []));

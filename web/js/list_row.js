@@ -1,0 +1,50 @@
+// One row of the list: a group's name, a note, or a conversation.
+
+import { el, fromTemplate } from "./dom.js";
+import { t } from "./i18n.js";
+import { tagChip } from "./tags.js";
+
+export const HEIGHT = { group: 34, item: 38, tagged: 58, match: 78, note: 56 }; // css/sidebar.css draws them so
+const SHOWN_TAGS = 4;
+
+export const titleOf = (c) => c.title || t("common.newChat");
+
+export function heightOf(c, words) {
+  return words && c.match ? HEIGHT.match : c.tags?.length ? HEIGHT.tagged : HEIGHT.item;
+}
+
+/** What was searched, marked where it stands. */
+function marked(text, words) {
+  const at = words ? text.toLowerCase().indexOf(words.toLowerCase()) : -1;
+  return at < 0 ? [text] : [text.slice(0, at), el("mark", {}, text.slice(at, at + words.length)), text.slice(at + words.length)];
+}
+
+function snippet({ before, text, after }) {
+  const line = (s) => s.replace(/\s+/g, " ");
+  return [before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
+}
+
+/** old: the element that showed the row before, used again where that is possible. list: {words, plain, chosen, current}. */
+export function drawRow(row, old, { words, plain, chosen, current }) {
+  if (row.text) return el("h2", { class: "row group" }, row.text);
+  if (row.note) return el("p", { class: "row empty" }, row.note);
+  const { c } = row;
+  const match = words ? c.match : null;
+  const root = old?.querySelector(".conversation-link") ? old : fromTemplate("t-conversation");
+  root.dataset.id = c.id;
+  root.toggleAttribute("data-running", Boolean(c.running));
+  root.toggleAttribute("data-pinned", Boolean(c.pinned) && !plain);
+  root.toggleAttribute("data-current", current);
+  const link = root.querySelector(".conversation-link");
+  link.href = match ? `#/c/${c.id}/${match.message_id}` : `#/c/${c.id}`;
+  if (current) link.setAttribute("aria-current", "page");
+  else link.removeAttribute("aria-current");
+  root.querySelector(".conversation-title").replaceChildren(...marked(titleOf(c), words));
+  root.querySelector(".conversation-match").replaceChildren(...(match ? snippet(match) : []));
+  root.querySelector(".conversation-tags").replaceChildren(...(c.tags || []).slice(0, SHOWN_TAGS).map((tag) => tagChip(tag)));
+  const box = root.querySelector(".conversation-check");
+  box.checked = chosen;
+  box.setAttribute("aria-label", t("list.select", { title: titleOf(c) }));
+  root.querySelector(".conversation-more").setAttribute("aria-label", t("list.actions", { title: titleOf(c) }));
+  return root;
+}

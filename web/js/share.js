@@ -1,0 +1,43 @@
+// The dialog that makes, shows and revokes read-only links to a chat.
+
+import { call } from "./api.js";
+import { copyText, el, $, icon, toast } from "./dom.js";
+import { date, t } from "./i18n.js";
+
+let conversation = null;
+
+function item(link) {
+  return el("li", {}, el("span", { class: "grow" }, t("share.made", { date: date(link.created_at, { dateStyle: "medium", timeStyle: "short" }) }),
+    el("span", { class: "muted share-until" }, link.expires_at ? t("share.until", { date: date(link.expires_at) }) : t("share.forever"))),
+  el("button", { class: "quiet", type: "button", on: { click: async () => {
+    try { await call("DELETE", `/api/shares/${link.id}`); toast(t("share.revoked")); await draw(); } catch (error) { toast(error.message, 5000); }
+  } } }, t("share.revoke")));
+}
+
+async function draw() {
+  const { items, allowed } = await call("GET", `/api/conversations/${conversation.id}/shares`);
+  $("share-off").hidden = allowed;
+  $("share-form").hidden = !allowed;
+  $("share-list").replaceChildren(...items.map(item));
+  $("share-made").hidden = !items.length;
+}
+
+export async function shareDialog(c) {
+  conversation = c;
+  $("share-link").hidden = true;
+  try { await draw(); } catch (error) { toast(error.message, 5000); return; }
+  $("share-dialog").showModal();
+}
+
+$("share-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const days = Number($("share-days").value);
+  try {
+    const link = await call("POST", `/api/conversations/${conversation.id}/shares`, days ? { expires_in_days: days } : {});
+    const url = location.origin + link.path;
+    $("share-link").hidden = false;
+    $("share-link").replaceChildren(el("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url), " ",
+      el("button", { type: "button", class: "icon-button", ariaLabel: t("share.copy"), on: { click: () => copyText(url, t("share.copied")) } }, icon("copy")));
+    await draw();
+  } catch (error) { toast(error.message, 5000); }
+});

@@ -1,0 +1,85 @@
+// Every shortcut of the page in one table: the handler and the help sheet both read it. None takes a key from the browser
+// or from a screen reader: single letters count only outside of text fields, and the others have Ctrl (Command on a Mac).
+
+import { el, $ } from "./dom.js";
+import { t } from "./i18n.js";
+import { emit } from "./state.js";
+
+const mac = /Mac|iP(hone|ad)/.test(navigator.platform);
+
+// mod: Ctrl or Command; alone: only where nothing is being typed; shown: only in the help, others see to it.
+const TABLE = [
+  { keys: "Enter", what: "help.send", shown: true },
+  { keys: "Shift Enter", what: "help.newLine", shown: true },
+  { keys: "mod Shift o", what: "help.newChat", run: "new" },
+  { keys: "mod k", what: "help.search", run: "search" },
+  { keys: "mod f", what: "help.find", run: "find", unless: () => $("find").contains(document.activeElement) },
+  { keys: "mod b", what: "help.list", run: "toggle-list" },
+  { keys: "Alt ArrowDown", what: "help.next", run: "next" },
+  { keys: "Alt ArrowUp", what: "help.previous", run: "previous" },
+  { keys: "/", what: "help.composer", run: "composer", alone: true },
+  { keys: "e", what: "help.editLast", run: "edit-last", alone: true },
+  { keys: "r", what: "help.again", run: "again", alone: true },
+  { keys: "mod Shift c", what: "help.copyLast", run: "copy-last" },
+  { keys: "p", what: "help.pin", run: "pin", alone: true },
+  { keys: "a", what: "help.archive", run: "archive", alone: true },
+  { keys: "t", what: "help.tags", run: "tags", alone: true },
+  { keys: "s", what: "help.share", run: "share", alone: true },
+  { keys: "F2", what: "help.rename", run: "rename" },
+  { keys: "mod Shift Backspace", what: "help.trash", run: "trash" },
+  { keys: "Escape", run: "close-list" },
+  { keys: "Escape", what: "help.stop", run: "stop" },
+  { keys: "?", what: "help.this", run: "help", alone: true },
+];
+
+function parts(shortcut) {
+  const words = shortcut.keys.split(" ");
+  return { mod: words.includes("mod"), shift: words.includes("Shift"), alt: words.includes("Alt"), key: words.at(-1) };
+}
+
+function matches(shortcut, event) {
+  const { mod, shift, alt, key } = parts(shortcut);
+  const held = mac ? event.metaKey && !event.ctrlKey : event.ctrlKey && !event.metaKey;
+  if (mod !== held || alt !== event.altKey || (!mod && (event.metaKey || event.ctrlKey))) return false;
+  if (shortcut.alone && key.length === 1 && /[^a-z]/.test(key)) return event.key === key; // a sign: where it stands on the keyboard differs
+  return shift === event.shiftKey && event.key.toLowerCase() === key.toLowerCase();
+}
+
+const STORED = "single-keys"; // kept on this device, as the theme is
+
+/** Keys that are a single letter or sign can be turned off: who speaks to the page presses them by accident. */
+function singleKeys() {
+  try { return localStorage.getItem(STORED) !== "0"; } catch { return true; } // private mode
+}
+
+function inText(target) {
+  return target.matches?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+}
+
+/** can(name): may this be done now? Runs by events `key-NAME`. */
+export function initShortcuts(can) {
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || $("app").hidden || document.querySelector("dialog[open], .menu")) return;
+    const found = TABLE.find((s) => s.run && matches(s, event) && !(s.alone && (inText(event.target) || !singleKeys())) && !s.unless?.() && can(s.run));
+    if (!found) return;
+    event.preventDefault();
+    emit(`key-${found.run}`);
+  });
+}
+
+function shownKeys(shortcut) {
+  const { mod, shift, alt, key } = parts(shortcut);
+  const names = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc", Backspace: "⌫" };
+  const all = [mod ? (mac ? "⌘" : "Ctrl") : "", alt ? (mac ? "⌥" : "Alt") : "", shift ? (mac ? "⇧" : "Shift") : "", names[key] || (key.length === 1 ? key.toUpperCase() : key)];
+  return all.filter(Boolean).flatMap((name, i) => [i ? " " : "", el("kbd", {}, name)]);
+}
+
+export function helpDialog() {
+  $("help-list").replaceChildren(...TABLE.filter((s) => s.what).flatMap((s) => [el("dt", {}, ...shownKeys(s)), el("dd", {}, t(s.what))]));
+  $("help-single").checked = singleKeys();
+  $("help-dialog").showModal();
+}
+
+$("help-single").addEventListener("change", () => {
+  try { localStorage.setItem(STORED, $("help-single").checked ? "1" : "0"); } catch { /* private mode */ }
+});
