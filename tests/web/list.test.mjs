@@ -25,8 +25,7 @@ const menu = async (title, label) => {
 };
 async function find(text) {
   await page.fill('#search', text);
-  await page.waitForTimeout(200);
-  await until(page, () => !document.querySelector('.rows')?.dataset.waiting);
+  await until(page, `document.querySelector('#conversations').dataset.query === ${JSON.stringify(text)}`);
 }
 
 test('however long the list, few elements are drawn, and scrolling reaches both ends', opts, async () => {

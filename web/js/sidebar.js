@@ -17,7 +17,8 @@ import { VirtualRows } from "./virtual_rows.js";
 const NEAR = 1200; // pixels before an end of what is held, when the next page is asked for
 const pages = new ListPages();
 const search = $("search");
-const rows = new VirtualRows($("conversations"), draw);
+const list = $("conversations");
+const rows = new VirtualRows(list, draw);
 let renaming = null; // id of the row whose title is being typed
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -66,12 +67,14 @@ const failed = (error) => toast(error.message);
 
 /** The list from its top, as the search box says. */
 export async function loadConversations() {
-  const { text, params } = parseQuery(search.value);
+  const typed = search.value;
+  const { text, params } = parseQuery(typed);
   pages.reset(params, text);
   state.query = text;
   try {
     if (await pages.first()) {
       drawList({ top: true });
+      list.dataset.query = typed; // what the rows answer, for who waits for them
       if (!pages.plain) announce(t("list.found", { n: pages.items.length, more: pages.items.length >= PAGE ? "+" : "" }));
     }
   } catch (error) { failed(error); }
@@ -221,7 +224,6 @@ export function rename(c) {
 
 // --- clicks and keys ------------------------------------------------------------------------------------------------------
 
-const list = $("conversations");
 list.addEventListener("click", (event) => {
   const c = conversationOf(event.target);
   if (!c) return;
