@@ -153,6 +153,10 @@ bool buf_json_string(struct buf *b, const char *s, size_t len)
     const unsigned char *p = (const unsigned char *)s, *end = p + len, *plain = p;
     buf_putc(b, '"');
     while (p < end) {
+        while (p < end && *p >= 0x20 && *p < 0x7F && *p != '"' && *p != '\\')
+            p++;
+        if (p == end)
+            break;
         bool escape = *p < 0x20 || *p == '"' || *p == '\\' || *p == 0x7F;
         int step = escape ? 1 : utf8_step(p, (size_t)(end - p));
         bool separator = step == 3 && p[0] == 0xE2 && p[1] == 0x80 && (p[2] & 0xFE) == 0xA8;

@@ -18,13 +18,26 @@
     "details{margin:.5rem 0}summary{cursor:pointer}" \
     "@media print{body{max-width:none;padding:0}article+article{break-before:page}}"
 
+static const char *escape_of(unsigned char c)
+{
+    switch (c) {
+    case '&': return "&amp;";
+    case '<': return "&lt;";
+    case '>': return "&gt;";
+    case '"': return "&quot;";
+    case '\'': return "&#39;";
+    case '\n':
+    case '\t': return NULL;
+    default: return c < ' ' || c == 0x7f ? "\xef\xbf\xbd" : NULL;
+    }
+}
+
 static void put_escaped(struct buf *out, const char *text, size_t len)
 {
     const char *plain = text, *end = text + len;
+    buf_reserve(out, len);
     for (const char *p = text; p < end; p++) {
-        const unsigned char c = (unsigned char)*p;
-        const char *as = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : c == '\'' ? "&#39;"
-                       : (c < ' ' && c != '\n' && c != '\t') || c == 0x7f ? "\xef\xbf\xbd" : NULL;
+        const char *as = escape_of((unsigned char)*p);
         if (!as)
             continue;
         buf_append(out, plain, (size_t)(p - plain));

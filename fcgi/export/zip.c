@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define BLOCK (64 << 10)
+#define LEVEL "2" /* texts: half the time of zlib's own choice, a tenth more bytes */
 
 struct zip {
     struct archive *archive;
@@ -44,6 +45,7 @@ struct zip *zip_create(struct export_sink sink, struct err *e)
     }
     z->sink = sink;
     if (archive_write_set_format_zip(z->archive) != ARCHIVE_OK ||
+        archive_write_set_format_option(z->archive, "zip", "compression-level", LEVEL) != ARCHIVE_OK ||
         archive_write_set_bytes_per_block(z->archive, BLOCK) != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(z->archive, 1) != ARCHIVE_OK ||
         archive_write_open2(z->archive, z, NULL, pass_on, NULL, NULL) != ARCHIVE_OK) {
