@@ -10,7 +10,10 @@ import { order, sleep, start } from './harness.mjs';
 const none = { authorization: null };
 const PASSWORD = 'a long password';
 let s, n = 0;
-before(async () => { s = await start({ fake: true }); });
+before(async () => {
+  s = await start({ fake: true });
+  await setting({ sign_up: 'invite' });
+});
 after(() => s?.stop());
 
 const login = (name, password = PASSWORD, more = {}, headers = {}) => s.json('POST', '/api/login', { name, password, ...more }, { ...none, ...headers });
@@ -18,11 +21,12 @@ const sessionOf = (r) => ({ ...none, cookie: r.headers.get('set-cookie').split('
 const setting = async (change) => assert.equal((await s.json('PATCH', '/api/admin/settings', change)).status, 200);
 
 async function user(name = `user${++n}`) {
-  const made = await s.json('POST', '/api/users', { name, password: PASSWORD, role: 'user' });
+  const { invite } = (await s.json('POST', '/api/invites', {})).body;
+  const made = await s.json('POST', '/api/sign-up', { name, password: PASSWORD, invite }, none);
   assert.equal(made.status, 201, made.text);
-  const session = sessionOf(await login(name));
+  const session = sessionOf(made), { id } = made.body.user;
   const key = await s.json('POST', '/api/keys', { name: 'k' }, session);
-  return { id: made.body.id, name, session, key: { authorization: `Bearer ${key.body.key}` }, patch: (what) => s.json('PATCH', `/api/users/${made.body.id}`, what) };
+  return { id, name, session, key: { authorization: `Bearer ${key.body.key}` }, patch: (what) => s.json('PATCH', `/api/users/${id}`, what) };
 }
 
 /** The app's side of RFC 6238. */
@@ -38,6 +42,7 @@ test('sign_up says who may make an account', async () => {
   const invite = async () => (await s.json('POST', '/api/invites', { note: 'x' })).body.invite;
   const up = (body) => s.json('POST', '/api/sign-up', { password: PASSWORD, ...body }, none);
   const token = await invite();
+  await setting({ sign_up: 'closed' });
   assert.equal((await up({ name: 'a1', invite: token })).body.error.code, 'sign_up_closed');
   assert.equal((await up({ name: 'a1' })).status, 403);
   await setting({ sign_up: 'invite' });
@@ -264,7 +269,7 @@ test('the audit log has who did what; admins search it, nobody changes it', asyn
   await u.patch({ role: 'user' });
   await s.json('POST', '/api/logout', undefined, u.session);
   await login(u.name, 'wrong password');
-  assert.deepEqual((await log(`&user=${u.name}`)).map((a) => a.action), ['login.fail', 'logout', 'key.add', 'login']);
+  assert.deepEqual((await log(`&user=${u.name}`)).map((a) => a.action), ['login.fail', 'logout', 'key.add', 'login', 'user.accept']);
   assert.deepEqual((await log('&action=user.role')).slice(0, 1).map((a) => [a.user, a.target]), [['admin', `user:${u.id}`]]);
   const page = (await s.json('GET', '/api/admin/audit?limit=2')).body;
   assert.equal(page.items.length, 2);
