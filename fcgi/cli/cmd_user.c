@@ -8,6 +8,7 @@
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "sql/store.h"
+#include "sql/store_factor.h"
 
 struct settings {
     const char *state, *password_file;
@@ -83,6 +84,28 @@ static bool remove_user(struct store *s, struct arena *a, const char *name, stru
     return true;
 }
 
+/* Disabled: no login, no session, no key, from the next request on. */
+static bool set_disabled(struct store *s, struct arena *a, const char *name, bool disabled, struct err *e)
+{
+    struct store_user u;
+    if (!cli_store_user(s, a, name, &u, e) || !store_user_set_disabled(s, u.id, disabled, e))
+        return false;
+    cli_store_audit(s, disabled ? "user.disable" : "user.enable", "user", u.id);
+    printf("%s %s\n", disabled ? "disabled" : "enabled", u.name);
+    return true;
+}
+
+/* For who lost the app and the recovery codes, when there is no admin who could do it on the page. */
+static bool reset_factor(struct store *s, struct arena *a, const char *name, struct err *e)
+{
+    struct store_user u;
+    if (!cli_store_user(s, a, name, &u, e) || !store_factor_remove(s, u.id, e))
+        return false;
+    cli_store_audit(s, "second_factor.reset", "user", u.id);
+    printf("%s logs in by name and password alone\n", u.name);
+    return true;
+}
+
 static bool print_user(void *context, const struct store_user *u)
 {
     char made[32];
@@ -113,6 +136,10 @@ static bool run_verb(const struct settings *o, char **rest, struct arena *a, str
         ok = set_password(s, a, o, name, e);
     else if (s && !strcmp(verb, "remove"))
         ok = remove_user(s, a, name, e);
+    else if (s && (!strcmp(verb, "disable") || !strcmp(verb, "enable")))
+        ok = set_disabled(s, a, name, !strcmp(verb, "disable"), e);
+    else if (s && !strcmp(verb, "reset-factor"))
+        ok = reset_factor(s, a, name, e);
     else if (s)
         err_set(e, ERR_INPUT, "no verb '%.40s'; usage: sluice user %s", verb, cmd_user.usage);
     store_close(&s);
@@ -142,7 +169,8 @@ static int run(int argc, char **argv)
 
 const struct command cmd_user = {
     .name = "user",
-    .usage = "add NAME [--admin] | list | password NAME | remove NAME  [--state DIR] [--password-file FILE]",
-    .help = "add, list and remove the people who may log in",
+    .usage = "add NAME [--admin] | list | password NAME | disable NAME | enable NAME | reset-factor NAME | remove NAME  "
+             "[--state DIR] [--password-file FILE]",
+    .help = "add, list, disable and remove the people who may log in; take a lost second factor away",
     .run = run,
 };

@@ -65,6 +65,12 @@ test('keys are shown once, listed by their beginning, removed by id', () => {
 });
 
 test('the last admin stays; a removed name is free', () => {
+  assert.equal(run(['user', 'disable', 'ada']).code, 1, 'the last admin stays');
+  assert.equal(run(['user', 'disable', 'bob']).code, 0);
+  assert.match(run(['user', 'list']).out, /bob +user +disabled/);
+  assert.equal(run(['user', 'enable', 'bob']).code, 0);
+  assert.equal(run(['user', 'reset-factor', 'bob']).code, 0);
+  assert.equal(run(['user', 'reset-factor', 'nobody']).code, 1);
   const last = run(['user', 'remove', 'ada']);
   assert.equal(last.code, 1);
   assert.match(last.err, /last admin/);
