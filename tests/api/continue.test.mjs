@@ -86,6 +86,22 @@ test('the engine dies in mid-answer: what was written is gone on with', async ()
   assert.ok(text(m).startsWith(text(whole).slice(0, 200)), text(m).slice(0, 300));
 });
 
+test('where the tokens are not known, the text is set as the model would have', async () => {
+  for (const thinking of [false, true]) {
+    const whole = (await post(await make({ ...greedy, thinking }), { content: endless })).last.message;
+    const id = await make({ ...greedy, thinking, max_tokens: 30 });
+    const first = (await post(id, { content: endless })).last.message;
+    const copy = (await s.json('POST', `/api/conversations/${id}/fork`, { from_message_id: first.id })).body; // copies no tokens
+    const m = (await post(copy.id, { continue: copy.leaf_id, settings: { max_tokens: 20 } })).last.message;
+    assert.ok(text(m).startsWith(text(first).replace(/\s*\|?\s*$/, '')), `${text(first)} -> ${text(m)}`);
+    assert.equal(m.status, 'length');
+    assert.ok(m.timings.earlier_tokens > 0 && text(m).length > text(first).length);
+    const again = (await post(copy.id, { continue: copy.leaf_id, settings: { max_tokens: 5 } })).last.message; // now they are
+    assert.equal(again.timings.earlier_tokens, m.timings.earlier_tokens + 20);
+    assert.ok(text(again).startsWith(text(m)) && whole.status === 'length');
+  }
+});
+
 test('what can not be gone on with is refused in words', async () => {
   const id = await make(greedy);
   const first = (await post(id, { content: endless, settings: { max_tokens: 5 } })).last.message;

@@ -210,6 +210,7 @@ static void serve_key(struct fake *f, const struct frame *frame)
     bool found = attach ? fake_detached_replay(f->folder, key, f->fd) : fake_detached_cancel(f->folder, key);
     struct engine_event ev = {.type = ENGINE_FAILED};
     err_set(&ev.error, ERR_NOTFOUND, "no job has this key");
+    f->id = 0; /* a refusal, not the end of a job: who attaches too early asks again */
     if (!found)
         send_event(f, &ev);
     else if (!attach)

@@ -70,6 +70,7 @@ async function fetchBefore(message) {
 
 async function follow(context, method, path, body) {
   for await (const { event, data } of stream(method, path, body, context.control.signal)) {
+    if (event === "error" && data.message?.status === "running") throw new ApiError(0); // it goes on without this stream
     if (event === "start" && data.user_message?.role === "tool") await fetchBefore(data.user_message);
     handle(event, data, context);
     if (context.finished) return;

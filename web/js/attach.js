@@ -19,6 +19,11 @@ export function attached() {
   return { n: files.length, ready: files.every((f) => f.state === "ready") };
 }
 
+/** The ids of those that are there already. */
+export function readyIds() {
+  return files.filter((f) => f.state === "ready").map((f) => f.id);
+}
+
 /** Takes them out for sending: the records, whose ids go into the message. */
 export function takeFiles() {
   const taken = files;

@@ -1,6 +1,7 @@
 // How full the model's context is: by the engine's own figures of the last answer, and by the server's count of what stands
 // in the message box, rendered as it would be sent.
 
+import { readyIds } from "./attach.js";
 import { call } from "./api.js";
 import { el, $ } from "./dom.js";
 import { t } from "./i18n.js";
@@ -41,9 +42,11 @@ async function countDraft() {
   const content = text.value.trim();
   const conversation = state.current;
   const mine = ++asked;
-  if (!content || isRunning(conversation) || /^\/\S*$/.test(content)) { drawUsed(); return; }
+  const files = readyIds();
+  if (!(content || files.length) || isRunning(conversation) || /^\/\S*$/.test(content)) { drawUsed(); return; }
   const before = conversation && branch(conversation).findLast((m) => m.role === "assistant");
   const body = conversation ? { conversation_id: conversation.id, parent_id: conversation.leaf_id || null, content } : { content, settings: state.draftSettings };
+  if (files.length) body.attachments = files;
   try {
     const { prompt_tokens, n_ctx } = await call("POST", "/api/count", body);
     if (mine === asked && text.value.trim() === content && state.current === conversation) draw(prompt_tokens, n_ctx, before?.usage?.cached_tokens, true);
@@ -56,5 +59,5 @@ function later() {
 }
 
 text.addEventListener("input", later);
-for (const name of ["answer-end", "thread-changed", "settings-changed", "thread-drawn"]) on(name, later);
+for (const name of ["answer-end", "thread-changed", "settings-changed", "thread-drawn", "files-changed"]) on(name, later);
 for (const name of ["answer-start", "answer-progress", "status"]) on(name, drawUsed);
