@@ -1,0 +1,109 @@
+/* Imports of hostile files: JSON, JSONL and ZIP, all formats, told apart by content as ever. The store is a stand-in that
+ * looks at what it is given: only whole trees of sound messages may come this far. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/base/json.h"
+#include "fcgi/import/import.h"
+#include "sql/store_import.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+const char *store_role_name(enum store_role r)
+{
+    return (const char *const[]){"system", "user", "assistant", "tool"}[r];
+}
+
+const char *store_status_name(enum store_status s)
+{
+    return (const char *const[]){"done", "running", "stopped", "length", "error"}[s];
+}
+
+static void must(bool ok)
+{
+    if (!ok)
+        abort();
+}
+
+static void is_json(const char *text, char bracket)
+{
+    struct err e;
+    cJSON *v = json_parse(text, strlen(text), &(struct json_limits){.max_depth = 200}, &e);
+    must(v && text[0] == bracket);
+    cJSON_Delete(v);
+}
+
+static void is_text(const char *text)
+{
+    struct buf b = {0};
+    struct err e;
+    buf_json_string(&b, text, strlen(text));
+    cJSON *v = json_parse(b.data, b.len, NULL, &e);
+    must(v && !strcmp(v->valuestring, text)); /* ill-formed bytes would have become U+FFFD */
+    cJSON_Delete(v);
+    buf_fini(&b);
+}
+
+bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e)
+{
+    (void)s, (void)e;
+    must(user_id == 7 && strlen(key) >= 1 && strlen(key) <= STORE_KEY_BYTES);
+    *known = false;
+    return true;
+}
+
+bool store_import_sync(struct store *s, int64_t user_id, struct err *e)
+{
+    (void)s, (void)e;
+    return user_id == 7;
+}
+
+static void check_message(const struct store_import_message *m, int i)
+{
+    must(m->parent >= -1 && m->parent < i && m->role < ROLE__N && m->status < MESSAGE__N && m->status != MESSAGE_RUNNING);
+    must(m->created_at >= 0 && m->finished_at >= 0);
+    const char *const texts[] = {m->content, m->reasoning, m->tool_call_id, m->error, m->model};
+    for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++)
+        if (texts[k])
+            is_text(texts[k]);
+    if (m->tool_calls)
+        is_json(m->tool_calls, '[');
+    if (m->timings)
+        is_json(m->timings, '{');
+}
+
+bool store_import_add(struct store *s, const struct store_import *c, int64_t *id, struct err *e)
+{
+    bool known;
+    must(store_import_known(s, c->user_id, c->key, &known, e));
+    must(strlen(c->title) <= STORE_TITLE_BYTES && c->leaf >= -1 && c->leaf < c->n_messages && c->n_tags <= STORE_TAGS_MAX);
+    is_text(c->title);
+    is_json(c->settings, '{');
+    for (int i = 0; i < c->n_tags; i++)
+        must(*c->tags[i] && strlen(c->tags[i]) <= STORE_TAG_BYTES);
+    for (int i = 0; i < c->n_messages; i++)
+        check_message(&c->messages[i], i);
+    *id = 1;
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct import_report r;
+    struct err e = {0};
+    struct buf out = {0};
+    int fd = memfd_create("import", 0);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    bool ok = import_run(&(struct import_params){.user_id = 7, .fd = fd}, &r, &e);
+    must(ok || e.code != ERR_NONE);
+    must(r.conversations == r.imported + r.duplicates + r.failed || e.code == ERR_NOMEM);
+    import_report_json(&out, &r, false, ok ? NULL : &e);
+    is_json(out.data, '{');
+    buf_fini(&out);
+    close(fd);
+    return 0;
+}
