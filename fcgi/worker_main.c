@@ -150,10 +150,13 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
         return err_set(e, ERR_NOMEM, "no memory");
     if (!(w->settings = setting_cache_create()))
         return err_set(e, ERR_NOMEM, "no memory");
-    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) || !ring || !log_ring_join(ring, route_pool_name(w->pool), e) || !(w->shared = shared_open(shared, e)) ||
+    if (!secret_init(e) || !file_mkdirs(w->run_dir, 0755, e) || !(w->shared = shared_open(shared, e)) ||
         !open_text(w, e))
         return false;
     name_model(w, o->model_name);
+    struct err ignored;
+    if (!ring || !log_ring_join(ring, route_pool_name(w->pool), &ignored)) /* no reason not to serve */
+        log_warn("the admin's page will not show this process's log");
     return true;
 }
 

@@ -130,3 +130,10 @@ test("ARCHITECTURE names every room", () => {
   const rooms = new Set(ending(/\.c$/).filter((f) => !f.startsWith("tests/")).map((f) => dirname(f)));
   assert.deepEqual([...rooms].filter((r) => !text.includes(r)), []);
 });
+
+test("each setting of the server is read where it counts", () => {
+  const names = [...read("fcgi/server_settings.h").matchAll(/^ {4}(SETTING_\w+),/gm)].map((m) => m[1]).filter((n) => !n.startsWith("SETTING_TYPE"));
+  const readers = ending(/^fcgi\/.*\.c$/).filter((f) => f !== "fcgi/server_settings.c").map(read).join("\n");
+  assert.ok(names.length > 10);
+  assert.deepEqual(names.filter((n) => !new RegExp(`setting_(bool|int|number|text|int_of)\\([^;]*\\b${n}\\b|overlay\\(r, ${n}\\b`).test(readers)), []);
+});
