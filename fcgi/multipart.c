@@ -5,109 +5,157 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define WINDOW 65536
-#define HEAD_BYTES 4096
-#define BOUNDARY_MAX 70 /* RFC 2046 */
+#define MAX_BOUNDARY 70 /* RFC 2046 */
+#define MAX_PART_HEAD 8192
 
-struct window {
-    int fd, out;
-    char data[WINDOW];
-    size_t n;
-    bool ended;
-    char mark[BOUNDARY_MAX + 8]; /* "\r\n--boundary" */
-    size_t mark_len;
-};
+/* A parameter of a header such as Content-Type: name="value" or name=value. False: it is not there, or too long. */
+static bool parameter(const char *header, size_t len, const char *name, char *out, size_t size)
+{
+    const size_t want = strlen(name);
+    for (size_t i = 0; i < len; i++) {
+        if (header[i] == '"') { /* past what is quoted */
+            do
+                i++;
+            while (i < len && header[i] != '"');
+            continue;
+        }
+        if (header[i] != ';')
+            continue;
+        size_t at = i + 1;
+        while (at < len && (header[at] == ' ' || header[at] == '\t'))
+            at++;
+        if (at + want >= len || strncasecmp(header + at, name, want) || header[at + want] != '=')
+            continue;
+        at += want + 1;
+        bool quoted = at < len && header[at] == '"';
+        size_t n = 0;
+        for (at += quoted; at < len && header[at] != (quoted ? '"' : ';') && (quoted || header[at] != ' '); at++) {
+            if (n + 1 >= size)
+                return false;
+            out[n++] = header[at];
+        }
+        out[n] = '\0';
+        return true;
+    }
+    return false;
+}
+
+/* Browsers write quotes and line ends in a name as %22, %0D and %0A. */
+static void unescape(char *name)
+{
+    char *to = name;
+    for (const char *c = name; *c; c++) {
+        if (!strncmp(c, "%22", 3)) {
+            *to++ = '"';
+            c += 2;
+        } else {
+            *to++ = *c;
+        }
+    }
+    *to = '\0';
+}
+
+static bool read_head(const char *head, size_t len, struct multipart_part *p)
+{
+    static const char wanted[] = "content-disposition:";
+    while (len) {
+        const char *end = memmem(head, len, "\r\n", 2);
+        size_t n = end ? (size_t)(end - head) : len;
+        if (n > sizeof wanted && !strncasecmp(head, wanted, sizeof wanted - 1)) {
+            p->is_file = parameter(head, n, "filename", p->file_name, sizeof p->file_name);
+            unescape(p->file_name);
+            return parameter(head, n, "name", p->name, sizeof p->name);
+        }
+        head += n + (end ? 2 : 0);
+        len -= n + (end ? 2 : 0);
+    }
+    return false;
+}
+
+/* The part that begins at *at, just past a delimiter's "--boundary". False: there are no more, or *bad. */
+static bool next_part(const char *data, size_t len, const char *delimiter, size_t *at, struct multipart_part *p, bool *bad)
+{
+    const size_t n = strlen(delimiter);
+    *p = (struct multipart_part){0};
+    if (len - *at >= 2 && !memcmp(data + *at, "--", 2))
+        return false;
+    *bad = true;
+    if (len - *at < 2 || memcmp(data + *at, "\r\n", 2))
+        return false;
+    const char *head = data + *at; /* its first line may be empty */
+    const char *body = memmem(head, len - *at, "\r\n\r\n", 4);
+    if (!body || (size_t)(body - head) > MAX_PART_HEAD || !read_head(head + 2, (size_t)(body - head > 2 ? body - head - 2 : 0), p))
+        return false;
+    p->data = body + 4;
+    const char *end = memmem(p->data, len - (size_t)(p->data - data), delimiter, n);
+    if (!end)
+        return false;
+    p->len = (size_t)(end - p->data);
+    *at = (size_t)(end - data) + n;
+    *bad = false;
+    return true;
+}
 
 bool multipart_is(const char *type)
 {
     return type && !strncasecmp(type, "multipart/form-data", 19);
 }
 
-static bool begin(struct window *w, const char *type, struct err *e)
+bool multipart_find(const char *data, size_t len, const char *type, struct multipart_part *file, struct err *e)
 {
-    const char *p = strcasestr(type, "boundary=");
-    const bool quoted = p && p[9] == '"';
-    const char *name = p ? p + 9 + quoted : "";
-    const size_t n = strcspn(name, quoted ? "\"" : "; \t");
-    if (!n || n > BOUNDARY_MAX)
-        return err_field(e, ERR_INPUT, "Content-Type", "must name a boundary of 1 to %d characters", BOUNDARY_MAX);
-    w->mark_len = (size_t)snprintf(w->mark, sizeof w->mark, "\r\n--%.*s", (int)n, name);
-    memcpy(w->data, "\r\n", 2); /* the first boundary may be the body's first line */
-    w->n = 2;
-    return true;
-}
-
-static bool fill(struct window *w, struct err *e)
-{
-    while (w->n < WINDOW && !w->ended) {
-        ssize_t k = read(w->fd, w->data + w->n, WINDOW - w->n);
-        if (k < 0 && errno != EINTR)
-            return err_errno(e, "reading the upload");
-        w->ended = k == 0;
-        w->n += k > 0 ? (size_t)k : 0;
+    char boundary[MAX_BOUNDARY + 1], delimiter[MAX_BOUNDARY + 5];
+    struct multipart_part p;
+    bool bad = false;
+    int files = 0;
+    if (!parameter(type, strlen(type), "boundary", boundary, sizeof boundary) || !boundary[0])
+        return err_field(e, ERR_INPUT, "Content-Type", "must name a boundary of 1 to %d characters", MAX_BOUNDARY);
+    snprintf(delimiter, sizeof delimiter, "\r\n--%s", boundary);
+    const size_t n = strlen(delimiter);
+    size_t at = n - 2;
+    if (len < at || memcmp(data, delimiter + 2, at)) { /* a preamble */
+        const char *first = len ? memmem(data, len, delimiter, n) : NULL;
+        if (!first)
+            return err_set(e, ERR_INPUT, "the form is not well-formed");
+        at = (size_t)(first - data) + n;
     }
+    while (next_part(data, len, delimiter, &at, &p, &bad))
+        if (p.is_file && ++files == 1)
+            *file = p;
+    if (bad)
+        return err_set(e, ERR_INPUT, "the form is not well-formed");
+    if (files != 1)
+        return err_set(e, ERR_INPUT, "the multipart body holds %s", files ? "more than one file" : "no file");
     return true;
 }
 
-static bool drop(struct window *w, size_t n, bool keep, struct err *e)
+static bool write_whole(int fd, const char *data, size_t len, struct err *e)
 {
-    for (size_t done = 0; keep && done < n;) {
-        ssize_t k = write(w->out, w->data + done, n - done);
-        if (k < 0 && errno != EINTR)
+    while (len) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno != EINTR)
             return err_errno(e, "storing the upload");
-        done += k > 0 ? (size_t)k : 0;
+        data += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
     }
-    memmove(w->data, w->data + n, w->n -= n);
     return true;
-}
-
-/* To behind the next boundary; what stands before it is written out, or not. */
-static bool past_mark(struct window *w, bool keep, struct err *e)
-{
-    for (;;) {
-        if (!fill(w, e))
-            return false;
-        const char *at = memmem(w->data, w->n, w->mark, w->mark_len);
-        if (at)
-            return drop(w, (size_t)(at - w->data), keep, e) && drop(w, w->mark_len, false, e) && fill(w, e);
-        if (w->ended)
-            return err_set(e, ERR_INPUT, "the multipart body ends without its boundary");
-        if (!drop(w, w->n - (w->mark_len - 1), keep, e))
-            return false;
-    }
-}
-
-/* A part's head, from behind the boundary. */
-static bool past_head(struct window *w, bool *is_file, struct err *e)
-{
-    char head[HEAD_BYTES + 1];
-    const size_t most = w->n < HEAD_BYTES ? w->n : HEAD_BYTES;
-    const char *end = memmem(w->data, most, "\r\n\r\n", 4);
-    if (!end)
-        return err_set(e, ERR_INPUT, "a part of the multipart body has no proper head");
-    const size_t n = (size_t)(end - w->data);
-    memcpy(head, w->data, n);
-    head[n] = '\0';
-    const char *disposition = strcasestr(head, "\ncontent-disposition:");
-    *is_file = disposition && strcasestr(disposition, "filename");
-    return drop(w, n + 4, false, e);
 }
 
 bool multipart_file(int body, const char *type, int file, struct err *e)
 {
-    struct window w = {.fd = body, .out = file};
-    bool is_file = false;
-    if (lseek(body, 0, SEEK_SET) != 0)
+    struct stat st;
+    struct multipart_part part;
+    if (fstat(body, &st) != 0)
         return err_errno(e, "reading the upload");
-    if (!begin(&w, type, e) || !past_mark(&w, false, e))
-        return false;
-    while (!is_file) {
-        if (w.n >= 2 && !memcmp(w.data, "--", 2))
-            return err_set(e, ERR_INPUT, "the multipart body holds no file");
-        if (!past_head(&w, &is_file, e) || !past_mark(&w, is_file, e))
-            return false;
-    }
-    return true;
+    const size_t len = (size_t)st.st_size;
+    void *data = len ? mmap(NULL, len, PROT_READ, MAP_PRIVATE, body, 0) : NULL;
+    if (data == MAP_FAILED)
+        return err_errno(e, "reading the upload");
+    bool ok = multipart_find(data ? data : "", len, type, &part, e) && write_whole(file, part.data, part.len, e);
+    if (data)
+        munmap(data, len);
+    return ok;
 }

@@ -1,10 +1,20 @@
-/* The file out of a stored multipart/form-data body (RFC 7578): its first part that has a filename. */
+/* The file out of a multipart/form-data body (RFC 7578), as browsers and curl send it. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "engine/base/err.h"
 
+struct multipart_part {
+    const char *data; /* in the body */
+    size_t len;
+    char name[64], file_name[1024]; /* as they were sent, quotes taken off */
+    bool is_file;
+};
+
 bool multipart_is(const char *content_type); /* NULL: no */
-/* Copies the file from descriptor `body`, read from its beginning, to descriptor `file`. ERR_INPUT: there is none, or the
- * body is not what its media type says. Needs some 64 KB of stack. */
+/* The one file of a body that is in memory (or mapped). ERR_INPUT: not well-formed, or not exactly one file in it.
+ * Parts that are no files are passed over. Pure. */
+bool multipart_find(const char *data, size_t len, const char *content_type, struct multipart_part *file, struct err *e);
+/* Copies it from descriptor `body`, a whole file, to descriptor `file`. */
 bool multipart_file(int body, const char *content_type, int file, struct err *e);

@@ -79,6 +79,15 @@ const EXTRA = [
   ['help-dialog', async (page) => { await page.evaluate(() => document.activeElement.blur()); await page.keyboard.press('?'); await page.waitForSelector('#help-dialog[open]'); }, closeDialogs],
   ['edit', async (page) => { await page.hover('.message.user'); await page.click('.message.user .act-edit'); await page.waitForSelector('.edit'); },
     async (page) => { await page.press('.edit textarea', 'Escape'); }],
+  ['files', async (page) => {
+    await page.setInputFiles('#attach-input', [['notes.md', '# Notes'], ['data.bin', '\0\x01']].map(([name, text]) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(text) })));
+    await page.waitForSelector('.file[data-state="failed"]');
+    await page.waitForSelector('.file[data-state="ready"]');
+  }, async () => {}],
+  ['file-dialog', async (page) => { await page.click('.file[data-state="ready"] .file-open'); await page.waitForSelector('#file-body pre'); }, async (page) => {
+    await closeDialogs(page);
+    while (await page.locator('#files .file').count()) await page.locator('#files .file-remove').first().click();
+  }],
   ['reasoning', async (page) => { await page.click('.reasoning summary'); }, async (page) => { await page.click('.reasoning summary'); }],
 ];
 
