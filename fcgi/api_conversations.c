@@ -10,6 +10,7 @@
 #include "fcgi/recorder.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
+#include "fcgi/users.h"
 #include "fcgi/worker.h"
 #include "sql/store_conversations.h"
 #include "sql/store_users.h"
@@ -188,6 +189,7 @@ static bool remove_conversation(struct request *r, struct err *e)
     for (int i = 0; i < keys.n; i++)
         engine_cancel_key(r->worker->engine_socket, keys.key[i], NULL);
     recorder_notify(r->worker->run_dir, id);
+    users_audit_id(r, "conversation.delete", "conversation", id);
     return reply_empty(r, 204);
 }
 

@@ -1,4 +1,5 @@
 /* Many conversations at once, the names of tags, the trash. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/json.h"
@@ -7,6 +8,7 @@
 #include "fcgi/recorder.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
+#include "fcgi/users.h"
 #include "fcgi/worker.h"
 #include "sql/store_sorting.h"
 
@@ -47,6 +49,14 @@ static bool read_tags(struct request *r, const cJSON *body, const char *name, co
     return ok || err_set(e, ERR_NOMEM, "no memory for the tags");
 }
 
+static void note_deletion(struct request *r, int n)
+{
+    char target[48];
+    snprintf(target, sizeof target, "%d conversations", n);
+    if (n)
+        users_audit(r, r->who.user_id, r->who.name, "conversation.delete", target);
+}
+
 bool conversation_bulk(struct request *r, struct err *e)
 {
     struct store_bulk b = {0};
@@ -58,8 +68,10 @@ bool conversation_bulk(struct request *r, struct err *e)
         !read_tags(r, body, "add_tags", &b.add_tags, e) || !read_tags(r, body, "remove_tags", &b.remove_tags, e) ||
         !read_ids(r, body, &b, e) || !store_conversation_bulk(r->store, r->who.user_id, &b, &changed, e))
         return false;
-    if (b.remove) /* it stops what still runs in them, and clears them away */
+    if (b.remove) { /* the recorder stops what still runs in them, and clears them away */
         recorder_notify(r->worker->run_dir, b.ids[0]);
+        note_deletion(r, changed);
+    }
     struct buf out = {0};
     buf_printf(&out, "{\"changed\":%d}", changed);
     reply_json_buf(r, 200, &out);
@@ -72,8 +84,10 @@ bool conversation_empty_trash(struct request *r, struct err *e)
     int removed = 0;
     if (!store_trash_empty(r->store, r->who.user_id, &removed, e))
         return false;
-    if (removed)
+    if (removed) {
         recorder_notify(r->worker->run_dir, 1);
+        note_deletion(r, removed);
+    }
     struct buf out = {0};
     buf_printf(&out, "{\"removed\":%d}", removed);
     reply_json_buf(r, 200, &out);

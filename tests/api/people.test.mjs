@@ -267,9 +267,12 @@ test('the audit log has who did what; admins search it, nobody changes it', asyn
   const u = await user();
   const log = async (query = '') => (await s.json('GET', `/api/admin/audit?limit=500${query}`)).body.items;
   await u.patch({ role: 'user' });
+  const ids = await Promise.all([1, 2, 3].map(async () => (await s.json('POST', '/api/conversations', {}, u.session)).body.id));
+  await s.json('DELETE', `/api/conversations/${ids[0]}`, undefined, u.session);
+  await s.json('POST', '/api/conversations/bulk', { ids: ids.slice(1), deleted: true }, u.session);
   await s.json('POST', '/api/logout', undefined, u.session);
   await login(u.name, 'wrong password');
-  assert.deepEqual((await log(`&user=${u.name}`)).map((a) => a.action), ['login.fail', 'logout', 'key.add', 'login', 'user.accept']);
+  assert.deepEqual((await log(`&user=${u.name}`)).map((a) => a.action), ['login.fail', 'logout', 'conversation.delete', 'conversation.delete', 'key.add', 'login', 'user.accept']);
   assert.deepEqual((await log('&action=user.role')).slice(0, 1).map((a) => [a.user, a.target]), [['admin', `user:${u.id}`]]);
   const page = (await s.json('GET', '/api/admin/audit?limit=2')).body;
   assert.equal(page.items.length, 2);
