@@ -138,6 +138,8 @@ async function refreshTitle(conversation) {
 }
 
 on("command-new", () => { location.hash = "#/"; route(); });
+const openImport = async () => (await import("./import.js")).importDialog();
+on("command-import", openImport);
 on("command-export", () => withExport((m) => m.exportDialog()));
 on("send", (content) => { if (!runCommand(content)) post({ content, parent_id: state.current?.leaf_id || null }, content, takeFiles()); });
 on("edit-message", ({ message, content, attachments }) => post({ content, parent_id: message.parent_id || null, attachments }));
@@ -199,7 +201,7 @@ $("scrim").addEventListener("click", () => showSidebar(false));
 $("new-chat").addEventListener("click", () => { location.hash = "#/"; route(); });
 $("account").addEventListener("click", () => openMenu($("account"), [
   { label: t("export.menu"), icon: "export", run: () => withExport((m) => m.exportDialog()) },
-  { label: t("import.menu"), icon: "import", run: async () => (await import("./import.js")).importDialog() },
+  { label: t("import.menu"), icon: "import", run: openImport },
   { label: t("export.account"), icon: "export", run: () => withExport((m) => m.exportAccount()) },
   { label: t("prompts.title"), icon: "prompt", run: promptsDialog },
   { label: t("account.keys"), icon: "key", run: keysDialog },
