@@ -14,6 +14,7 @@
 #define LEAST_CHUNKS 16
 #define RECORD_ALIGN 256
 #define TAKEN 16 /* experts unpacked between two looks at the store */
+#define SLICES 8 /* of an expert, unpacked by several threads */
 
 /* --- where records are */
 
@@ -82,17 +83,26 @@ static int32_t acquire(struct expert_pool *p, int32_t layer, int32_t expert)
 
 /* --- bringing them */
 
-static void unpack(const struct device_layer *l, int32_t expert, uint8_t *out)
+struct unpacking { /* experts that came, each cut into slices of rows */
+    const struct device_layer *layer;
+    int32_t experts[TAKEN];
+    uint8_t *to[TAKEN];
+};
+
+static void unpack(void *context, int share)
 {
-    const struct device_experts *x = &l->apart;
+    const struct unpacking *u = context;
+    const struct device_experts *x = &u->layer->apart;
     const struct weight *const parts[2][2] = {{x->gate, x->up}, {x->down, NULL}};
-    const struct device_layout *layouts[2] = {&l->mlp.gate_up.layout, &l->mlp.down.layout};
+    const struct device_layout *layouts[2] = {&u->layer->mlp.gate_up.layout, &u->layer->mlp.down.layout};
+    const int32_t expert = u->experts[share / SLICES], slice = share % SLICES;
+    uint8_t *out = u->to[share / SLICES];
     for (int which = 0; which < 2; which++) {
         for (int plane = 0; plane < DEVICE_PLANES; plane++) {
-            uint32_t row_bytes = layouts[which]->row_bytes[plane];
+            const uint32_t row_bytes = layouts[which]->row_bytes[plane];
             for (int i = 0; row_bytes && i < 2 && parts[which][i]; i++) {
-                const int64_t rows = parts[which][i]->rows;
-                device_layout_rows(parts[which][i], layouts[which], plane, expert * rows, rows, out);
+                const int64_t rows = parts[which][i]->rows, from = rows * slice / SLICES, to = rows * (slice + 1) / SLICES;
+                device_layout_rows(parts[which][i], layouts[which], plane, expert * rows + from, to - from, out + (uint64_t)from * row_bytes);
                 out += (uint64_t)rows * row_bytes;
             }
         }
@@ -102,18 +112,19 @@ static void unpack(const struct device_layer *l, int32_t expert, uint8_t *out)
 /* Reads what is missing and unpacks it as it comes. */
 static bool read_missing(struct expert_pool *p, struct expert_slots *s, struct device_model *m, int32_t layer, struct err *e)
 {
-    const struct device_layer *l = &m->layers[layer];
-    int32_t ids[TAKEN], n;
-    while ((n = expert_store_take(p->store, ids, TAKEN, true, e)) > 0) {
+    struct unpacking u = {.layer = &m->layers[layer]};
+    int32_t n;
+    while ((n = expert_store_take(p->store, u.experts, TAKEN, true, e)) > 0) {
         for (int32_t i = 0; i < n; i++) {
-            int32_t record = acquire(p, layer, ids[i]);
+            int32_t record = acquire(p, layer, u.experts[i]);
             if (record < 0) {
                 return err_set(e, ERR_INTERNAL, "no record for an expert among %d", p->n_records);
             }
-            unpack(l, ids[i], record_memory(p, record));
-            expert_slots_point(s, &l->apart, layer, ids[i], expert_pool_address(p, layer, ids[i]));
+            u.to[i] = record_memory(p, record);
+            expert_slots_point(s, &u.layer->apart, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
         }
-        expert_store_give(p->store, ids, n);
+        workers_run(p->workers, unpack, &u, n * SLICES);
+        expert_store_give(p->store, u.experts, n);
     }
     return n == 0;
 }
@@ -233,6 +244,9 @@ bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct expert_slots 
 {
     const size_t experts = (size_t)p->n_layer * (size_t)p->n_expert;
     p->store = store;
+    if (!(p->workers = workers_open(e))) {
+        return false;
+    }
     p->chunks = calloc((size_t)(p->n_planned / p->per_chunk + 1), sizeof *p->chunks);
     p->holds = calloc((size_t)p->n_planned, sizeof *p->holds);
     p->record_of = calloc(experts, sizeof *p->record_of);
@@ -260,6 +274,7 @@ bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct expert_slots 
 
 void expert_pool_close(struct expert_pool *p, struct gpu *g)
 {
+    workers_close(&p->workers);
     for (int32_t i = 0; i < p->n_chunks; i++) {
         gpu_buffer_destroy(g, &p->chunks[i]);
     }

@@ -9,6 +9,7 @@
 #include "engine/experts/expert_store.h"
 #include "engine/vulkan/device_model.h"
 #include "engine/vulkan/gpu.h"
+#include "engine/vulkan/workers.h"
 
 struct expert_slots;
 
@@ -25,6 +26,7 @@ struct expert_pool {
     int32_t n_layer, n_expert;
     struct expert_want *missing, *held; /* [n_expert] of the running layer */
     struct expert_store *store;
+    struct workers *workers; /* unpack */
     struct expert_held counted;
 };
 

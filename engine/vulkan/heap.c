@@ -1,16 +1,15 @@
 /* Planning, allocation and upload of long-lived device memory. */
 #include "engine/vulkan/heap.h"
+#include "engine/vulkan/workers.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ALIGN 256u
 #define BUFFER_BYTES (2048ull << 20) /* aim; larger parts get a buffer of their own */
 #define STAGE_BYTES (32ull << 20)    /* each of two */
-#define FILLERS 8                    /* threads at most that turn the file's layout into the device's */
-#define FILL_BYTES (1 << 20)         /* worth a thread */
+#define FILL_BYTES (1 << 20)         /* of rows to be turned from the file's layout into the device's: worth a share */
+#define MOST_SHARES 64
 
 bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e)
 {
@@ -102,46 +101,29 @@ fail:
     return false;
 }
 
-struct share { /* one thread's rows */
+struct filling { /* rows of a part, shared out among threads */
     const struct heap_part *part;
-    int source;
+    int source, n_shares;
     int64_t first, n;
     uint8_t *out;
 };
 
-static void *fill_share(void *context)
+static void fill_share(void *context, int share)
 {
-    const struct share *s = context;
-    s->part->fill(s->part, s->source, s->first, s->n, s->out);
-    return NULL;
+    const struct filling *f = context;
+    const int64_t from = f->n * share / f->n_shares, to = f->n * (share + 1) / f->n_shares;
+    f->part->fill(f->part, f->source, f->first + from, to - from, f->out + from * f->part->row_bytes);
 }
 
-/* What bounds a load is this: unpacking and page faults, one core's worth of them. A share whose thread can't be had is
- * filled here. */
-static void fill(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+/* What bounds a load is this: unpacking and page faults, one core's worth of them. */
+static void fill(struct workers *w, const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
 {
-    pthread_t threads[FILLERS];
-    struct share shares[FILLERS];
-    int64_t wanted = n * p->row_bytes / FILL_BYTES, cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int count = (int)(wanted < 1 ? 1 : wanted > FILLERS ? FILLERS : wanted), started = 1;
-    count = cores < count ? (int)cores : count;
-    for (int i = 0; i < count; i++) {
-        int64_t from = n * i / count, to = n * (i + 1) / count;
-        shares[i] = (struct share){p, source, first + from, to - from, out + from * p->row_bytes};
-    }
-    while (started < count && pthread_create(&threads[started], NULL, fill_share, &shares[started]) == 0) {
-        started++;
-    }
-    fill_share(&shares[0]);
-    for (int i = started; i < count; i++) {
-        fill_share(&shares[i]);
-    }
-    for (int i = 1; i < started; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    const int64_t wanted = n * p->row_bytes / FILL_BYTES;
+    struct filling f = {p, source, (int)(wanted < 1 ? 1 : wanted > MOST_SHARES ? MOST_SHARES : wanted), first, n, out};
+    workers_run(w, fill_share, &f, f.n_shares);
 }
 
-static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const struct heap_part *p, struct err *e)
+static bool upload_part(struct heap *h, struct gpu *g, struct workers *w, struct stage *s, const struct heap_part *p, struct err *e)
 {
     VkBuffer to = h->buffers[p->buffer].buffer;
     uint64_t at = p->offset;
@@ -159,7 +141,7 @@ static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const st
             }
             n = n < room ? n : room;
             struct gpu_buffer *half = &s->half[s->now];
-            fill(p, i, row, n, (uint8_t *)half->map + s->used);
+            fill(w, p, i, row, n, (uint8_t *)half->map + s->used);
             VkBufferCopy copy = {.srcOffset = s->used, .dstOffset = at, .size = (uint64_t)n * p->row_bytes};
             vkCmdCopyBuffer(s->command[s->now], half->buffer, to, 1, &copy);
             s->used += (copy.size + 15) / 16 * 16;
@@ -171,13 +153,13 @@ static bool upload_part(struct heap *h, struct gpu *g, struct stage *s, const st
 }
 
 /* Memory that the host sees is written where it lies. */
-static void write_parts(struct heap *h)
+static void write_parts(struct heap *h, struct workers *w)
 {
     for (int i = 0; i < h->n_parts; i++) {
         const struct heap_part *p = &h->parts[i];
         uint8_t *at = (uint8_t *)h->buffers[p->buffer].map + p->offset;
         for (int k = 0; p->fill && k < HEAP_SOURCES && p->sources[k]; k++) {
-            fill(p, k, 0, p->rows[k], at);
+            fill(w, p, k, 0, p->rows[k], at);
             at += p->rows[k] * p->row_bytes;
         }
         if (!p->fill) {
@@ -186,7 +168,7 @@ static void write_parts(struct heap *h)
     }
 }
 
-static bool upload(struct heap *h, struct gpu *g, struct err *e)
+static bool upload(struct heap *h, struct gpu *g, struct workers *w, struct err *e)
 {
     struct stage s = {0};
     bool ok = gpu_buffer_create(g, GPU_UPLOAD, STAGE_BYTES, "staging 0", &s.half[0], e) &&
@@ -194,7 +176,7 @@ static bool upload(struct heap *h, struct gpu *g, struct err *e)
     for (int i = 0; ok && i < h->n_parts; i++) {
         const struct heap_part *p = &h->parts[i];
         if (p->fill) {
-            ok = p->row_bytes <= STAGE_BYTES ? upload_part(h, g, &s, p, e)
+            ok = p->row_bytes <= STAGE_BYTES ? upload_part(h, g, w, &s, p, e)
                                              : err_set(e, ERR_LIMIT, "a row of %u bytes is too long", p->row_bytes);
         } else if ((ok = stage_ready(g, &s, e))) {
             vkCmdFillBuffer(s.command[s.now], h->buffers[p->buffer].buffer, p->offset, (p->bytes + 3) / 4 * 4, 0);
@@ -218,7 +200,8 @@ bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const cha
     uint64_t limit = g->caps.max_allocation < BUFFER_BYTES ? g->caps.max_allocation / ALIGN * ALIGN : BUFFER_BYTES;
     uint64_t *sizes = calloc((size_t)h->n_parts + 1, sizeof *sizes);
     h->buffers = calloc((size_t)h->n_parts + 1, sizeof *h->buffers);
-    if (!sizes || !h->buffers) {
+    struct workers *w = workers_open(e);
+    if (!w || !sizes || !h->buffers) {
         err_set(e, ERR_NOMEM, "no memory for the list of buffers");
         goto out;
     }
@@ -233,12 +216,13 @@ bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const cha
         *h->parts[i].address = h->buffers[h->parts[i].buffer].address + h->parts[i].offset;
     }
     if (where == GPU_LOCAL) {
-        ok = upload(h, g, e);
+        ok = upload(h, g, w, e);
     } else {
-        write_parts(h);
+        write_parts(h, w);
         ok = true;
     }
 out:
+    workers_close(&w);
     free(sizes);
     return ok;
 }
