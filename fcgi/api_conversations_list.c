@@ -1,7 +1,6 @@
 /* GET /api/conversations: the list, and the search in it. */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "fcgi/conversation.h"
 #include "fcgi/reply.h"
@@ -43,13 +42,11 @@ static bool inside_letter(const char *p)
 }
 
 /* The place where the text stands first, with a little around it: three texts, the middle one is what was found. */
-static void put_match(struct buf *out, const struct store_conversation *c, const char *text)
+static void put_match(struct buf *out, const struct store_conversation *c)
 {
-    const size_t len = strlen(text);
-    const char *hit = c->match_text;
-    while (hit && *hit && strncasecmp(hit, text, len))
-        hit++;
-    if (!hit || !*hit) {
+    const size_t len = c->match_bytes;
+    const char *hit = c->match_text ? c->match_text + c->match_at : NULL;
+    if (!len) {
         buf_puts(out, ",\"match\":null");
         return;
     }
@@ -84,7 +81,7 @@ static bool list_one(void *context, const struct store_conversation *c)
     }
     conversation_json(&l->out, c);
     if (l->text)
-        put_match(&l->out, c, l->text);
+        put_match(&l->out, c);
     buf_putc(&l->out, '}');
     l->last_updated = c->updated_at;
     l->last_id = c->id;
@@ -146,7 +143,8 @@ static void put_cursor(struct buf *out, const char *name, bool any, int64_t upda
 bool conversation_list(struct request *r, struct err *e)
 {
     int64_t limit = PAGE_DEFAULT;
-    struct store_page page = {.text = request_query(r, "q")};
+    bool cut = false;
+    struct store_page page = {.text = request_query(r, "q"), .cut = &cut};
     if (!request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
         !read_cursor(r, "before", &page.before_updated, &page.before_id, e) ||
         !read_cursor(r, "after", &page.after_updated, &page.after_id, e) || !read_filters(r, &page, e))
@@ -159,7 +157,7 @@ bool conversation_list(struct request *r, struct err *e)
     /* What came is a page above another: there is more below it, and maybe above. */
     put_cursor(&l.out, "],\"next\":", l.more || (page.after_id && l.n), l.last_updated, l.last_id);
     put_cursor(&l.out, ",\"prev\":", page.after_id && l.n == l.limit, l.first_updated, l.first_id);
-    buf_putc(&l.out, '}');
+    buf_puts(&l.out, cut ? ",\"partial\":true}" : ",\"partial\":false}");
     if (ok)
         reply_json_buf(r, 200, &l.out);
     buf_fini(&l.out);

@@ -22,12 +22,12 @@ libsluice_sql_a_SOURCES = \
 	%D%/store_search.c %D%/search_row.h %D%/store_tree.c %D%/store_tree.h \
 	%D%/store_responses.c %D%/store_responses.h %D%/store_attachments.c %D%/store_attachments.h %D%/attachment_files.c %D%/attachment_row.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h
 libsluice_sql_a_SOURCES += %D%/store_changes.c %D%/store_continue.c %D%/continue_row.h %D%/store_library.c %D%/store_library.h
-libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h
+libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h %D%/fold.c %D%/fold.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h
 libsluice_sql_a_SOURCES += %D%/otp.c %D%/otp.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \
 	%D%/store_limits.c %D%/store_limits.h %D%/store_people.c %D%/store_people.h
 libsluice_sql_a_SOURCES += %D%/store_import.c %D%/store_import.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
-SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH_LIBS) $(CJSON_LIBS)
+SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH_LIBS) $(CJSON_LIBS) $(UTF8PROC_LIBS)
 
 # $^ is the prerequisites where VPATH found them.
 %D%/queries.gen.h: $(SQL_QUERIES) %D%/embed.awk

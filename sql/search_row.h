@@ -1,6 +1,7 @@
 /* The search index inside other statements' transactions, and what a search asks of it. Inside sql/ only. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/err.h"
@@ -16,5 +17,14 @@ bool search_remove(struct store *s, int64_t conversation_id, int limit, struct e
 bool search_remove_one(struct store *s, int64_t message_id, struct err *e);
 /* One short step of merging away what was removed; *more: call again. Opens its own transaction. */
 bool search_clear(struct store *s, bool *more, struct err *e);
-/* LIKE's pattern for `text` taken literally, and its pieces of three letters for the index: empty when it is shorter. */
-bool search_terms(const char *text, struct buf *pattern, struct buf *terms, struct err *e);
+
+/* Once per connection: the functions by which statements compare texts. */
+bool search_functions(struct store *s, struct err *e);
+/* From here on they look for `text`, taken literally, letter case aside. terms: its pieces of three letters for the index,
+ * empty when it is shorter: then the messages are read, some 32 MB at most. */
+bool search_begin(struct store *s, const char *text, struct buf *terms, struct err *e);
+/* How much the statement may read; a first try ends with an error at 2 MB, else what lies beyond is passed over. Either
+ * sets s->search.cut. */
+void search_limit(struct store *s, bool first_try);
+/* Where in `text` it stands first; bytes 0: nowhere. */
+void search_place(const struct store *s, const char *text, size_t *at, size_t *bytes);

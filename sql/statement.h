@@ -16,6 +16,7 @@
 
 #include "engine/base/err.h"
 #include "sql/embedded.h"
+#include "sql/fold.h"
 
 struct arena;
 
@@ -29,6 +30,11 @@ struct store {
     /* of the checkpointer, see store_record.c */
     int64_t checked_version; /* PRAGMA data_version before the last checkpoint; 0: none yet */
     bool own_commits;        /* since then */
+    struct { /* see store_search.c */
+        struct fold_needle needle; /* what is searched */
+        int64_t bytes_left;        /* that may still be read */
+        bool stop_at_cut, cut;
+    } search;
     sqlite3_stmt *statements[QUERY__N];
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sql/migrate.h"
+#include "sql/search_row.h"
 #include "sql/statement.h"
 
 #define BUSY_MS 5000
@@ -79,7 +80,7 @@ struct store *store_open(const struct store_params *p, struct err *e)
     }
     s->busy_ms = busy_ms;
     sqlite3_busy_handler(s->db, store_wait, s);
-    if (!configure(s, e) || !set_wal(s, busy_ms, e) || !store_exec(s, connection_sql, e) ||
+    if (!configure(s, e) || !search_functions(s, e) || !set_wal(s, busy_ms, e) || !store_exec(s, connection_sql, e) ||
         !migrate(s, schema_sql, migration_table, e))
         goto fail;
     return s;

@@ -63,7 +63,7 @@ bool store_conversation_add(struct store *s, int64_t user_id, const char *title,
     return write_end(s, ok && (!title || !*title || own_title(s, user_id, *id, e)), e);
 }
 
-static void borrow(sqlite3_stmt *q, struct store_conversation *c)
+static void borrow(const struct store *s, sqlite3_stmt *q, struct store_conversation *c)
 {
     *c = (struct store_conversation){
         .id = sqlite3_column_int64(q, 0),
@@ -83,6 +83,8 @@ static void borrow(sqlite3_stmt *q, struct store_conversation *c)
     if (sqlite3_column_count(q) > C_MATCH_TEXT) {
         c->match_id = sqlite3_column_int64(q, C_MATCH_ID);
         c->match_text = column_optional(q, C_MATCH_TEXT);
+        if (c->match_text)
+            search_place(s, c->match_text, &c->match_at, &c->match_bytes);
     }
 }
 
@@ -97,7 +99,7 @@ bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, i
     int rc = query_step(s, q, e);
     bool ok = false;
     if (rc == 1) {
-        borrow(q, out);
+        borrow(s, q, out);
         ok = column_copy(q, 2, a, &out->title, e) && column_copy(q, 3, a, &out->settings, e) &&
              column_copy(q, 12, a, &out->tags, e);
     } else if (rc == 0) {
@@ -107,20 +109,15 @@ bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, i
     return ok;
 }
 
-static sqlite3_stmt *list_query(struct store *s, const struct store_page *page, struct err *e)
+static sqlite3_stmt *list_query(struct store *s, const struct store_page *page, const char *terms, struct err *e)
 {
     if (page->after_id)
         return query(s, QUERY_CONVERSATION_LIST_ABOVE, e);
     if (!page->text || !*page->text)
         return query(s, QUERY_CONVERSATION_LIST, e);
-    struct buf pattern = {.limit = MAX_TERMS_BYTES}, terms = {.limit = MAX_TERMS_BYTES};
-    sqlite3_stmt *q = NULL;
-    if (search_terms(page->text, &pattern, &terms, e) && (q = query(s, QUERY_CONVERSATION_SEARCH, e))) {
-        bind_text(q, ":pattern", pattern.data);
-        bind_text(q, ":terms", terms.len ? terms.data : NULL);
-    }
-    buf_fini(&pattern);
-    buf_fini(&terms);
+    sqlite3_stmt *q = query(s, QUERY_CONVERSATION_SEARCH, e);
+    if (q)
+        bind_text(q, ":terms", terms);
     return q;
 }
 
@@ -136,7 +133,7 @@ static bool each(struct store *s, sqlite3_stmt *q, store_conversation_fn fn, voi
     int rc;
     struct store_conversation c;
     while ((rc = query_step(s, q, e)) == 1) {
-        borrow(q, &c);
+        borrow(s, q, &c);
         if (!fn(context, &c))
             break;
     }
@@ -153,16 +150,12 @@ static void bind_place(sqlite3_stmt *q, const struct store_page *page)
     bind_int(q, ":before_id", bounded ? 0 : first ? INT64_MAX : page->before_id);
 }
 
-bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
-                             store_conversation_fn fn, void *context, struct err *e)
+static sqlite3_stmt *begin_list(struct store *s, int64_t user_id, const struct store_page *page, const char *terms,
+                                struct err *e)
 {
-    if (page->limit < 1 || page->limit > STORE_PAGE_MAX)
-        return err_field(e, ERR_INPUT, "limit", "must be 1 to %d", STORE_PAGE_MAX);
-    if (page->after_id && (page->before_id || (page->text && *page->text)))
-        return err_field(e, ERR_INPUT, "after", "goes neither with `before` nor with `q`");
-    sqlite3_stmt *q = list_query(s, page, e);
+    sqlite3_stmt *q = list_query(s, page, terms, e);
     if (!q)
-        return false;
+        return NULL;
     bind_int(q, ":user_id", user_id);
     if (page->after_id) {
         bind_int(q, ":after_updated", page->after_updated);
@@ -177,7 +170,46 @@ bool store_conversation_list(struct store *s, int64_t user_id, const struct stor
     bind_which(q, ":archived", page->archived);
     bind_int(q, ":trashed", page->trashed);
     bind_int(q, ":limit", page->limit);
-    return each(s, q, fn, context, e);
+    return q;
+}
+
+/* A text that is in many conversations fills a page from the newest ones: reading a little of them tells, before the index
+ * lists every message there is with it. */
+static bool is_common(struct store *s, int64_t user_id, const struct store_page *page)
+{
+    struct err why = {0};
+    int n = 0;
+    search_limit(s, true);
+    sqlite3_stmt *q = begin_list(s, user_id, page, NULL, &why);
+    while (q && n < page->limit && query_step(s, q, &why) == 1)
+        n++;
+    query_end(q);
+    const bool whole = !s->search.cut && why.code == ERR_NONE;
+    search_limit(s, false);
+    return whole;
+}
+
+bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
+                             store_conversation_fn fn, void *context, struct err *e)
+{
+    struct buf terms = {.limit = MAX_TERMS_BYTES};
+    const bool search = page->text && *page->text;
+    if (page->cut)
+        *page->cut = false;
+    if (page->limit < 1 || page->limit > STORE_PAGE_MAX)
+        return err_field(e, ERR_INPUT, "limit", "must be 1 to %d", STORE_PAGE_MAX);
+    if (page->after_id && (page->before_id || search))
+        return err_field(e, ERR_INPUT, "after", "goes neither with `before` nor with `q`");
+    bool ok = !search || search_begin(s, page->text, &terms, e);
+    if (ok) {
+        const bool by_index = terms.len && !is_common(s, user_id, page);
+        sqlite3_stmt *q = begin_list(s, user_id, page, by_index ? terms.data : NULL, e);
+        ok = q && each(s, q, fn, context, e);
+    }
+    if (ok && search && page->cut)
+        *page->cut = s->search.cut;
+    buf_fini(&terms);
+    return ok;
 }
 
 bool store_conversation_each(struct store *s, int64_t user_id, int64_t after, int limit,

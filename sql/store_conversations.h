@@ -32,6 +32,7 @@ struct store_conversation {
     const char *tags;   /* JSON array of texts */
     int64_t match_id;   /* only of a search: the newest message with the text; 0: it is in the title alone */
     const char *match_text; /* that message's content; NULL: none */
+    size_t match_at, match_bytes; /* where in it the text stands first, as it is written there */
 };
 
 enum store_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL, ROLE__N };
@@ -69,7 +70,8 @@ struct store_page {
     int limit;                        /* 1..STORE_PAGE_MAX */
     int64_t before_updated, before_id; /* the last row of the page before; both 0: the first page */
     int64_t after_updated, after_id;   /* the first row of the page below: what comes right above it; not with `text` */
-    const char *text; /* only those with it in the title or a finished message (ASCII case ignored); NULL: all */
+    const char *text; /* only those with it in the title or a finished message (letter case ignored); NULL: all */
+    bool *cut; /* set to whether a text of one or two letters was looked for in the newest messages only; NULL: not asked */
     const char *tag;  /* ASCII case ignored; NULL: any */
     enum store_which pinned, archived;
     bool trashed;      /* those in the trash; else those that are not */

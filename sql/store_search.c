@@ -12,7 +12,9 @@
 #include "sql/server_row.h"
 #include "sql/statement.h"
 
-#define SEARCH_BYTES 1000
+#define SEARCH_BYTES 1000 /* at most FOLD_LETTERS letters */
+#define READ_BYTES ((int64_t)32 << 20) /* of messages that one search without the index compares: some 100 ms */
+#define FIRST_TRY_BYTES ((int64_t)2 << 20)
 #define SEARCH_PIECES 64 /* more make no text rarer */
 #define MERGE_SETTING "search_merge" /* 2: something was removed; 1: being merged; 0: nothing to do */
 #define MERGE_PAGES 200 /* of 4 KB, in one transaction: some milliseconds */
@@ -112,27 +114,57 @@ static void put_pieces(const char *text, struct buf *out)
     }
 }
 
-/* %text% with LIKE's own letters escaped. */
-static void put_pattern(const char *text, struct buf *out)
+/* What a statement asks of each text: is what is searched in it? The connection has one search at a time. */
+static void text_has(sqlite3_context *context, int n, sqlite3_value **args)
 {
-    buf_putc(out, '%');
-    for (; *text; text++) {
-        if (strchr("%_\\", *text))
-            buf_putc(out, '\\');
-        buf_putc(out, *text);
-    }
-    buf_putc(out, '%');
+    struct store *s = sqlite3_user_data(context);
+    const char *text = (const char *)sqlite3_value_text(args[0]);
+    size_t at, bytes;
+    (void)n;
+    sqlite3_result_int(context, text && fold_find(&s->search.needle, text, (size_t)sqlite3_value_bytes(args[0]), &at, &bytes));
 }
 
-bool search_terms(const char *text, struct buf *pattern, struct buf *terms, struct err *e)
+static void text_has_within(sqlite3_context *context, int n, sqlite3_value **args)
 {
-    int letters = 0;
-    if (strlen(text) > SEARCH_BYTES)
+    struct store *s = sqlite3_user_data(context);
+    s->search.bytes_left -= sqlite3_value_bytes(args[0]);
+    if (s->search.bytes_left >= 0) {
+        text_has(context, n, args);
+        return;
+    }
+    s->search.cut = true;
+    if (s->search.stop_at_cut)
+        sqlite3_result_error(context, "enough was read", -1);
+    else
+        sqlite3_result_int(context, 0);
+}
+
+bool search_functions(struct store *s, struct err *e)
+{
+    const int flags = SQLITE_UTF8 | SQLITE_DIRECTONLY;
+    return (!sqlite3_create_function(s->db, "text_has", 1, flags, s, text_has, NULL, NULL) &&
+            !sqlite3_create_function(s->db, "text_has_within", 1, flags, s, text_has_within, NULL, NULL)) ||
+           store_failed(s, e);
+}
+
+void search_limit(struct store *s, bool first_try)
+{
+    s->search.bytes_left = first_try ? FIRST_TRY_BYTES : READ_BYTES;
+    s->search.stop_at_cut = first_try;
+    s->search.cut = false;
+}
+
+bool search_begin(struct store *s, const char *text, struct buf *terms, struct err *e)
+{
+    if (strlen(text) > SEARCH_BYTES || !fold_needle(&s->search.needle, text, strlen(text)))
         return err_field(e, ERR_INPUT, "q", "is longer than %d bytes", SEARCH_BYTES);
-    for (const char *p = text; *p && letters < 3; p = next_letter(p))
-        letters++;
-    put_pattern(text, pattern);
-    if (letters == 3)
+    search_limit(s, false);
+    if (s->search.needle.n >= 3)
         put_pieces(text, terms);
-    return (!pattern->failed && !terms->failed) || err_set(e, ERR_NOMEM, "memory ran out");
+    return !terms->failed || err_set(e, ERR_NOMEM, "memory ran out");
+}
+
+void search_place(const struct store *s, const char *text, size_t *at, size_t *bytes)
+{
+    fold_find(&s->search.needle, text, strlen(text), at, bytes);
 }

@@ -44,9 +44,9 @@ ORDER BY c.updated_at, c.id
 LIMIT :limit)
 ORDER BY updated_at DESC, id DESC;
 
--- :pattern is made by the caller: %text% with %, _ and \ escaped; :terms too, the text's three-letter pieces for the
--- index, or NULL when it has none: then the messages are read. What the index finds is compared as well. The newest
--- message with the text comes along.
+-- text_has() compares with what is searched, which the connection knows (store_search.c), letter case aside in any script;
+-- text_has_within() does so until it has read its share. :terms are the three-letter pieces for the index, or NULL: then the
+-- messages are read. What the index finds is compared as well. The newest message with the text comes along.
 -- name: conversation_search
 SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
        EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
@@ -56,7 +56,7 @@ SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_
 FROM conversations c
 LEFT JOIN messages h ON h.id = (
     SELECT m.id FROM messages m
-    WHERE m.conversation_id = c.id AND m.status <> 'running' AND m.content LIKE :pattern ESCAPE '\'
+    WHERE m.conversation_id = c.id AND m.status <> 'running' AND text_has(m.content)
     ORDER BY m.id DESC LIMIT 1)
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.updated_at, c.id) < (:before_updated, :before_id) AND c.updated_at >= :from
@@ -64,16 +64,16 @@ WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.trashed_at IS NOT NULL) = :trashed
   AND (:tag IS NULL OR EXISTS (SELECT 1 FROM conversation_tags t
                                WHERE t.conversation_id = c.id AND t.tag = :tag))
-  AND (c.title LIKE :pattern ESCAPE '\'
+  AND (text_has(c.title)
        OR CASE WHEN :terms IS NULL
                THEN EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status <> 'running'
-                              AND m.content LIKE :pattern ESCAPE '\')
+                              AND text_has_within(m.content))
                ELSE c.id IN (SELECT m.conversation_id
                              FROM message_search f CROSS JOIN messages m ON m.id = f.rowid
                              WHERE f.message_search MATCH :terms
                                AND m.conversation_id IN (SELECT id FROM conversations
                                                          WHERE user_id = :user_id AND deleted_at IS NULL)
-                               AND m.content LIKE :pattern ESCAPE '\')
+                               AND text_has(m.content))
           END)
 ORDER BY c.updated_at DESC, c.id DESC
 LIMIT :limit;

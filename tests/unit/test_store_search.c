@@ -104,6 +104,76 @@ static void test_texts_of_any_script_and_length_are_found(void **state)
     assert_int_equal(count(f, broken), 0);
 }
 
+static void test_letter_case_is_ignored_in_any_script(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] = "ÜBERGRÖSSE, Straße, ΟΔΟΣ, Москва, İstanbul, ǅ and ﬁne";
+    static const char *const hits[] = {"übergrösse", "straße", "STRAßE", "οδος", "Οδοσ", "МОСКВА", "москва", "мо", "ü", "Ο", "ﬁne"};
+    static const char *const misses[] = {"strasse", "uber", "ubergrosse", "fine", "московa"};
+    int64_t id = fixture_conversation(f, f->user, "ÄRGER im Titel");
+    fixture_finish(f, fixture_post(f, f->user, id, 0, "x").message_id, text);
+    for (size_t i = 0; i < sizeof hits / sizeof *hits; i++)
+        if (count(f, hits[i]) != 1)
+            fail_msg("not found: %s", hits[i]);
+    for (size_t i = 0; i < sizeof misses / sizeof *misses; i++)
+        if (count(f, misses[i]) != 0)
+            fail_msg("found: %s", misses[i]);
+    assert_int_equal(count(f, "ärger"), 1);
+}
+
+static bool place(void *context, const struct store_conversation *c)
+{
+    snprintf(context, 64, "%.*s", (int)c->match_bytes, c->match_text ? c->match_text + c->match_at : "");
+    return true;
+}
+
+static void test_what_was_found_is_told_as_it_is_written(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    static const struct {
+        const char *text, *asked, *found;
+    } cases[] = {{"aab aaab", "AAAB", "aaab"}, {"die Straße", "STRAßE", "Straße"}, {"x ΟΔΟΣ y", "οδος", "ΟΔΟΣ"},
+                 {"\xe6\x97 and WÜRM", "würm", "WÜRM"}, {"K is Kelvin \xe2\x84\xaa", "n k", "n \xe2\x84\xaa"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char found[64] = "";
+        int64_t id = fixture_conversation(f, f->user, "");
+        fixture_finish(f, fixture_post(f, f->user, id, 0, "?").message_id, cases[i].text);
+        const struct store_page page = {.limit = 1, .text = cases[i].asked};
+        ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+        assert_string_equal(found, cases[i].found);
+    }
+}
+
+/* Short texts are looked for by reading, which has an end: then it is said. */
+static void test_a_short_text_is_looked_for_so_far_and_no_further(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    bool cut = true;
+    char found[64];
+    static char large[3 << 20];
+    memset(large, 'x', sizeof large - 1);
+    int64_t old = fixture_conversation(f, f->user, "");
+    fixture_finish(f, fixture_post(f, f->user, old, 0, "?").message_id, "a q long ago, zebra");
+    struct store_page page = {.limit = 5, .text = "q", .cut = &cut};
+    ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+    assert_false(cut);
+    assert_string_equal(found, "q");
+    for (int i = 0; i < 12; i++) {
+        int64_t id = fixture_conversation(f, f->user, "");
+        fixture_finish(f, fixture_post(f, f->user, id, 0, "?").message_id, large);
+    }
+    found[0] = 0;
+    ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+    assert_true(cut);
+    assert_string_equal(found, "");
+    page.text = "zebra"; /* by the index, behind a first try that ends early */
+    ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+    assert_false(cut);
+    assert_string_equal(found, "zebra");
+}
+
 static void test_search_by_the_index_is_the_search_by_reading(void **state)
 {
     struct fixture *f = *state;
@@ -253,6 +323,9 @@ int main(void)
         T(test_an_answer_is_found_once_it_is_finished),
         T(test_texts_of_any_script_and_length_are_found),
         T(test_search_by_the_index_is_the_search_by_reading),
+        T(test_letter_case_is_ignored_in_any_script),
+        T(test_what_was_found_is_told_as_it_is_written),
+        T(test_a_short_text_is_looked_for_so_far_and_no_further),
         T(test_what_is_deleted_leaves_the_index),
         T(test_lists_are_sorted_by_pin_archive_tag_and_date),
         T(test_tags_have_limits),

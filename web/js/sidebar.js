@@ -111,7 +111,6 @@ export function setQuery(text) {
 $("filters").addEventListener("click", () => filtersMenu($("filters"), search.value, setQuery, emptyTrash));
 
 // --- one row ----------------------------------------------------------------------------------------------------------
-
 const rowOf = (target) => target.closest?.(".conversation");
 const conversationOf = (target) => pages.find(rowOf(target)?.dataset.id);
 
@@ -286,8 +285,7 @@ export function neighbour(step) {
 
 /** The open conversation as the list knows it, for the shortcuts. */
 export function currentRow() {
-  const c = state.current;
-  return c && (pages.find(c.id) || c);
+  return state.current && (pages.find(state.current.id) || state.current);
 }
 
 selection.bar($("selection"), {
