@@ -58,6 +58,7 @@ async function* menuOf(page, button, name, begin) {
     const item = page.locator('.menu [role=menuitem]').nth(i);
     if (await item.locator('.i-out, .i-language, .i-trash, .i-edit, .i-pin, .i-archive, .i-select').count()) { await closeDialogs(page); continue; }
     const here = page.url();
+    await page.evaluate(() => document.querySelectorAll('.toast').forEach((n) => n.remove()));
     await item.click();
     const what = await page.waitForSelector('dialog[open], .toast, #admin', { timeout: 1500 }).catch(() => null);
     const opened = what && await page.$('dialog[open]');
