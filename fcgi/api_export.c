@@ -182,7 +182,8 @@ static bool write_on(void *context, const void *data, size_t len, struct err *e)
     return reply_stream_write(context, data, len, e);
 }
 
-/* What fails before the first byte is an error as any other; after it the reply is cut off, and never looks whole. */
+/* What fails before the first byte is an error as any other; after it the reply is cut off: short of its Content-Length, or a
+ * ZIP without its directory, which no program opens. */
 static bool send_export(struct request *r, struct wish *w, struct err *e)
 {
     uint64_t bytes = 0;

@@ -85,6 +85,20 @@ test('the bar follows the bytes; cancel stops the transfer and the dialog stays'
   assert.ok(parts.every((p, i) => p >= 0 && p <= 1 && (!i || p >= parts[i - 1])), String(parts));
 });
 
+test('a ZIP that was cut off is not saved', opts, async () => {
+  await page.route('**/api/export?*', async (route) => {
+    const whole = await route.fetch();
+    await route.fulfill({ status: 200, headers: { 'content-type': 'application/zip', 'x-export-files': '3' }, body: (await whole.body()).subarray(0, -10) });
+  });
+  await open();
+  await page.check('#export-dialog [value=zip]');
+  await page.click('#export-dialog .export-start');
+  await page.waitForSelector('#export-dialog .form-error:not([hidden])');
+  assert.match(await page.innerText('#export-dialog .form-error'), /cannot be reached/);
+  await page.keyboard.press('Escape');
+  await page.unroute('**/api/export?*');
+});
+
 test('a failure is said in the dialog', opts, async () => {
   await page.route('**/api/export?*', (route) => route.fulfill({ status: 429, contentType: 'application/json', body: '{"error":{"message":"another export of yours is being made"}}' }));
   await open();

@@ -48,6 +48,12 @@ function countEntries(held, piece) {
   return n;
 }
 
+/** A ZIP without its directory was cut off; nothing else tells. */
+async function hasEnd(blob) {
+  const end = new Uint8Array(await blob.slice(-22).arrayBuffer());
+  return [0x50, 0x4b, 5, 6].every((b, i) => end[i] === b);
+}
+
 /** Reads all of it; onProgress(part of 1, bytes). */
 async function receive(response, onProgress) {
   const length = Number(response.headers.get("content-length")) || 0;
@@ -69,8 +75,9 @@ async function receive(response, onProgress) {
     if (parts.length > 256) parts = [new Blob(parts)]; // the browser keeps blobs where it likes, also on the disk
     onProgress(length ? bytes / length : files ? Math.min(1, entries / files) : 0, bytes);
   }
-  if (length && bytes !== length) throw new ApiError(0);
-  return new Blob(parts, { type: response.headers.get("content-type") });
+  const blob = new Blob(parts, { type: response.headers.get("content-type") });
+  if ((length && bytes !== length) || (blob.type === "application/zip" && !await hasEnd(blob))) throw new ApiError(0);
+  return blob;
 }
 
 async function begin(query, signal) {
