@@ -17,6 +17,7 @@
 
 #define MAX_CONFIG ((size_t)4 << 20)
 #define MAX_STATE ((size_t)1 << 20)
+#define MAX_ENTRIES 1000 /* of a folder that holds other things as well */
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -77,7 +78,8 @@ void local_models_scan(const char *folder, cJSON *list)
 {
     char path[PATH_MAX];
     DIR *d = opendir(folder);
-    for (struct dirent *entry; d && (entry = readdir(d));)
+    int n = 0;
+    for (struct dirent *entry; d && n < MAX_ENTRIES && (entry = readdir(d)); n++)
         if (entry->d_name[0] != '.' && !ends_with(entry->d_name, ".part") &&
             file_join(path, sizeof path, folder, entry->d_name, NULL))
             local_models_add(path, list);

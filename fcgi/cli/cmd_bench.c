@@ -129,6 +129,29 @@ static void print_disk(const struct bench *b, const struct options *o)
            b->routing ? "" : " (needs a trace)");
 }
 
+static double split_rate(const struct bench_case *c)
+{
+    return (double)c->split_hits / (double)(c->split_hits + c->split_misses);
+}
+
+/* Experts in RAM that the device reads over the bus, or has copies of. */
+static void print_split(const struct bench *b)
+{
+    bool any = false;
+    for (int32_t i = 0; i < b->n_cases; i++) {
+        const struct bench_case *c = &b->cases[i];
+        if (!(c->split_hits + c->split_misses))
+            continue;
+        if (!any)
+            printf("\n%-8s %6s %6s %6s %10s %14s %14s\n", "what", "tokens", "depth", "batch", "on device", "bus MB/step", "copied MB/step");
+        any = true;
+        printf("%-8s %6d %6d %6d %9.1f%% %14.3f %14.3f\n", c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth,
+               c->batch, split_rate(c) * 100, per_step(c->bus_bytes, c) * 1e3, per_step(c->copied_bytes, c) * 1e3);
+    }
+    if (any)
+        printf("\non device: distinct experts of a step that the device had; bus: the others, read from RAM; copied: for later steps.\n");
+}
+
 /* The planner held against the measurement, once for each depth. */
 static void print_estimates(const struct bench *b)
 {
@@ -177,6 +200,7 @@ static void print_text(const struct bench *b, const struct options *o, bool real
     }
     printf("\nGB are read per step (counted by the backend); bound: share of the time that reading them at the measured\n"
            "bandwidth would take. One token needs %.4f GB of weights by the plan.\n", bench_planned_weights(r, 1) / 1e9);
+    print_split(b);
     if (r->memory.streaming)
         print_disk(b, o);
     print_estimates(b);
@@ -214,6 +238,9 @@ static void print_case(const struct bench *b, const struct bench_case *c)
         printf("\"share_of_bound\": %.4f", bench_share(b, c));
     else
         printf("\"share_of_bound\": null");
+    if (c->split_hits + c->split_misses)
+        printf(", \"device_hit_rate\": %.4f, \"bus_bytes_per_step\": %.0f, \"copied_bytes_per_step\": %.0f", split_rate(c),
+               per_step(c->bus_bytes, c) * 1e9, per_step(c->copied_bytes, c) * 1e9);
     if (b->run.memory.streaming)
         print_case_disk(b, c);
     putchar('}');
