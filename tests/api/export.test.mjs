@@ -158,6 +158,31 @@ test("another user's conversations are not there, alone or in a list", async () 
   assert.deepEqual((await (await as('')).json()).conversations, []);
 });
 
+test('attachments: named in their message, their bytes once in the archive', async () => {
+  const bytes = 'a line\n'.repeat(20);
+  const ids = [];
+  for (const name of ['one.txt', 'two.txt']) {
+    const r = await s.json('POST', `/api/attachments?name=${name}`, bytes, { 'content-type': 'application/octet-stream' });
+    assert.equal(r.status, 201, r.text);
+    ids.push(r.body.id);
+  }
+  const c = (await s.json('POST', '/api/conversations', { title: 'with files' })).body;
+  await post(c.id, { content: say('read'), attachments: ids });
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const r = await get(`?format=zip&conversation=${c.id}`);
+  assert.equal(r.headers.get('x-export-files'), '3');
+  const files = unzip(Buffer.from(await r.arrayBuffer()));
+  assert.deepEqual(Object.keys(files), ['conversations/000001-with-files.json', `attachments/${sha256}`, 'index.json']);
+  assert.equal(files[`attachments/${sha256}`].toString(), bytes);
+  const value = JSON.parse(files['conversations/000001-with-files.json']);
+  assert.ok(check(value), JSON.stringify(check.errors));
+  const file = { sha256, mime: 'text/plain', size: bytes.length };
+  assert.deepEqual(value.conversations[0].messages[0].attachments, [{ ...file, name: 'one.txt' }, { ...file, name: 'two.txt' }]);
+  assert.deepEqual(JSON.parse(files['index.json']).attachments, [{ ...file, file: `attachments/${sha256}` }]);
+  assert.ok((await text(`?format=markdown&conversation=${c.id}`)).includes('*Attached: one.txt, two.txt*'));
+  await s.json('DELETE', `/api/conversations/${c.id}`);
+});
+
 test('an account goes out whole: conversations with the trash, defaults, presets, prompts, keys without their secret, usage', async () => {
   await s.json('PATCH', '/api/defaults', { temperature: 0.25 });
   await s.json('POST', '/api/prompts', { name: 'sum', text: 'Sum up {{text}}' });

@@ -35,3 +35,9 @@ EXTRA_DIST += tests/store/v1.sql
 %C%_test_recorder_LDADD = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_title_SOURCES = %D%/test_title.c
 %C%_test_title_LDADD = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
+
+STORE_EXPORT_TEST = %D%/test_store_export
+check_PROGRAMS += $(STORE_EXPORT_TEST)
+TESTS += $(STORE_EXPORT_TEST)
+%C%_test_store_export_SOURCES = %D%/test_store_export.c $(STORE_FIXTURE)
+%C%_test_store_export_LDADD = $(STORE_TEST_LIBS)
