@@ -1,104 +1,62 @@
-/* /api/import: conversations from a file into the caller's history.
- *
- * The upload is written to a file without a name in the state folder, so nothing of it outlives this process; one import
- * of a user runs at a time, which a lock on a file named by the user's id sees to. Then it is read as import.h says,
- * and, when the client asks for events, told how far it is. */
+/* /api/import: conversations from a file into the caller's history. One import of a user runs at a time, which a lock on a
+ * file named by the user's id sees to. The upload is read as import.h says, and a client that asks for events is told how
+ * far it is. */
 #define LOG_MODULE "import"
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "fcgi/attachment.h"
 #include "fcgi/import/import.h"
-#include "fcgi/multipart.h"
 #include "fcgi/limits.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
 #include "fcgi/sse.h"
 #include "fcgi/state.h"
+#include "fcgi/upload.h"
 #include "fcgi/users.h"
 #include "fcgi/worker.h"
+#include "sql/store_attachments.h"
 
 #define EVENT_NS ((uint64_t)100000000)
-#define MULTIPART_ROOM 65536 /* a multipart body's heads, beside the file */
-#define UPLOAD_PATH 4096
+#define PATH_BYTES 4096
 
 struct upload {
-    char folder[UPLOAD_PATH];
-    int lock, file;
+    int lock;
+    struct store_upload file;
 };
-
-static bool stored_failed(struct err *e)
-{
-    return errno == ENOSPC || errno == EDQUOT ? err_set(e, ERR_UNAVAILABLE, "the server's disk is full") : err_errno(e, "storing the upload");
-}
-
-static int unnamed_file(const struct upload *u, struct err *e)
-{
-    int fd = open(u->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        stored_failed(e);
-    return fd;
-}
 
 static bool lock_user(struct request *r, struct upload *u, struct err *e)
 {
-    char path[UPLOAD_PATH], name[32];
+    char folder[PATH_BYTES], path[PATH_BYTES], name[32];
     snprintf(name, sizeof name, "%lld.lock", (long long)r->who.user_id);
-    if (!file_join(u->folder, sizeof u->folder, r->worker->state_dir, STATE_IMPORTS, e) ||
-        !file_mkdirs(u->folder, 0700, e) || !file_join(path, sizeof path, u->folder, name, e))
+    if (!file_join(folder, sizeof folder, r->worker->state_dir, STATE_IMPORTS, e) || !file_mkdirs(folder, 0700, e) ||
+        !file_join(path, sizeof path, folder, name, e))
         return false;
     u->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (u->lock < 0)
-        return stored_failed(e);
+        return err_errno(e, "the lock of imports");
     return flock(u->lock, LOCK_EX | LOCK_NB) == 0 || err_set(e, ERR_CONFLICT, "another import of yours is still running");
 }
 
-static bool write_all(int fd, const char *data, size_t len, struct err *e)
+/* The upload loses its name at once: whatever happens to this process, nothing of it stays. */
+static bool take_upload(struct request *r, struct upload *u, struct err *e)
 {
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno != EINTR)
-            return stored_failed(e);
-        data += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-static bool store_body(struct request *r, struct upload *u, struct err *e)
-{
+    char name[FILE_NAME_SIZE];
     const int64_t limit = setting_int(r, SETTING_IMPORT_BYTES);
-    const char *type = request_header(r, "CONTENT_TYPE");
-    const bool parts = multipart_is(type);
-    char data[65536];
-    size_t len, n, got = 0;
     if (limit <= 0)
         return err_set(e, ERR_FORBIDDEN, "this server takes no imports");
-    if (!request_body_begin(r, (size_t)limit + (parts ? MULTIPART_ROOM : 0), &len, e) || !lock_user(r, u, e) ||
-        (u->file = unnamed_file(u, e)) < 0)
+    if (!lock_user(r, u, e) || !upload_take(r, (size_t)limit, &u->file, name, e))
         return false;
-    while (got < len && (n = request_body_read(r, data, len - got < sizeof data ? len - got : sizeof data)) > 0) {
-        if (!write_all(u->file, data, n, e))
-            return false;
-        got += n;
-    }
-    if (got < len)
-        return err_set(e, ERR_INPUT, "the body ended after %zu of %zu bytes", got, len);
-    if (!parts)
-        return true;
-    const int body = u->file;
-    u->file = unnamed_file(u, e);
-    bool ok = u->file >= 0 && multipart_file(body, type, u->file, e);
-    close(body);
-    return ok;
+    unlink(u->file.path);
+    u->file.path[0] = '\0';
+    return true;
 }
 
 struct progress {
@@ -109,6 +67,16 @@ struct progress {
     bool events, writes;
     struct err full; /* the user's storage: why the import stopped */
 };
+
+/* A file out of an own archive, before the conversation that names it. */
+static bool take_file(void *context, struct store_upload *file, struct err *e)
+{
+    const struct progress *g = context;
+    int64_t id;
+    const struct attachment_source from = {.user_id = g->r->who.user_id, .name = "imported", .text = g->r->worker->text,
+                                           .model_id = g->r->worker->model_id};
+    return attachment_take(NULL, g->r->store, &from, file, &id, e);
+}
 
 static bool on_progress(void *context, const struct import_progress *p)
 {
@@ -160,7 +128,8 @@ static bool run_import(struct request *r, const struct upload *u, bool dry_run, 
     if (g->events && !sse_start(&g->sse, r))
         return true;
     const uint64_t began = clock_ns();
-    bool ok = import_run(&(struct import_params){.store = r->store, .user_id = r->who.user_id, .fd = u->file, .dry_run = dry_run,
+    bool ok = import_run(&(struct import_params){.store = r->store, .user_id = r->who.user_id, .fd = u->file.fd, .dry_run = dry_run,
+                                                 .take_file = take_file, .max_file_bytes = setting_int(r, SETTING_ATTACHMENT_BYTES),
                                                  .progress = on_progress, .context = g}, report, &why);
     if (g->full.code)
         why = g->full;
@@ -185,15 +154,14 @@ static bool run_import(struct request *r, const struct upload *u, bool dry_run, 
 
 static bool import(struct request *r, struct err *e)
 {
-    struct upload u = {.lock = -1, .file = -1};
+    struct upload u = {.lock = -1, .file.fd = -1};
     struct progress g = {.r = r, .told_ns = clock_ns()};
     bool dry_run;
     struct import_report *report = calloc(1, sizeof *report);
     bool ok = report || err_set(e, ERR_NOMEM, "memory ran out");
-    ok = ok && query_flag(r, "dry_run", &dry_run, e) && query_flag(r, "events", &g.events, e) && store_body(r, &u, e) &&
+    ok = ok && query_flag(r, "dry_run", &dry_run, e) && query_flag(r, "events", &g.events, e) && take_upload(r, &u, e) &&
          run_import(r, &u, dry_run, &g, report, e);
-    if (u.file >= 0)
-        close(u.file);
+    store_upload_drop(&u.file);
     if (u.lock >= 0)
         close(u.lock);
     buf_fini(&g.text);

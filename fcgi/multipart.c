@@ -1,13 +1,9 @@
 /* multipart.h */
 #include "fcgi/multipart.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MAX_BOUNDARY 70 /* RFC 2046 */
 #define MAX_PART_HEAD 8192
@@ -130,32 +126,4 @@ bool multipart_find(const char *data, size_t len, const char *type, struct multi
     if (files != 1)
         return err_set(e, ERR_INPUT, "the multipart body holds %s", files ? "more than one file" : "no file");
     return true;
-}
-
-static bool write_whole(int fd, const char *data, size_t len, struct err *e)
-{
-    while (len) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno != EINTR)
-            return err_errno(e, "storing the upload");
-        data += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-bool multipart_file(int body, const char *type, int file, struct err *e)
-{
-    struct stat st;
-    struct multipart_part part;
-    if (fstat(body, &st) != 0)
-        return err_errno(e, "reading the upload");
-    const size_t len = (size_t)st.st_size;
-    void *data = len ? mmap(NULL, len, PROT_READ, MAP_PRIVATE, body, 0) : NULL;
-    if (data == MAP_FAILED)
-        return err_errno(e, "reading the upload");
-    bool ok = multipart_find(data ? data : "", len, type, &part, e) && write_whole(file, part.data, part.len, e);
-    if (data)
-        munmap(data, len);
-    return ok;
 }

@@ -16,5 +16,3 @@ bool multipart_is(const char *content_type); /* NULL: no */
 /* The one file of a body that is in memory (or mapped). ERR_INPUT: not well-formed, or not exactly one file in it.
  * Parts that are no files are passed over. Pure. */
 bool multipart_find(const char *data, size_t len, const char *content_type, struct multipart_part *file, struct err *e);
-/* Copies it from descriptor `body`, a whole file, to descriptor `file`. */
-bool multipart_file(int body, const char *content_type, int file, struct err *e);

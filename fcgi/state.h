@@ -16,4 +16,4 @@
 #define STATE_EXPORT_LOCK "export.lock" /* a byte locked per user whose history is being exported */
 #define STATE_UP_LOCK "up.lock"           /* flock: at most one `sluice up` */
 #define STATE_RECORD_LOCK "record.lock"   /* flock: at most one recorder */
-#define STATE_IMPORTS "imports"           /* folder: uploads without names while they are read, and locks by user id */
+#define STATE_IMPORTS "imports"           /* folder: locks by user id, one import at a time */

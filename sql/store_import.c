@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
+#include "sql/attachment_row.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
+#include "sql/store_attachments.h"
 
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e)
 {
@@ -87,6 +90,64 @@ static bool add_message(struct store *s, const struct store_import *c, int64_t c
     return query_int(s, q, id, e) && search_add(s, *id, e);
 }
 
+/* *id 0: none. *named: it has the name already. */
+static bool find_file(struct store *s, int64_t user_id, const struct store_import_file *f, int64_t *id, bool *named, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_IMPORT_FILE, e);
+    *id = 0;
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_text(q, ":sha256", f->sha256);
+    bind_text(q, ":name", f->name);
+    int rc = query_step(s, q, e);
+    if (rc == 1) {
+        *id = sqlite3_column_int64(q, 0);
+        *named = sqlite3_column_int(q, 1);
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+static bool name_file(struct store *s, int64_t user_id, const char *name, int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_IMPORT_FILE_NAMED, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":id", *id);
+    bind_text(q, ":name", name);
+    bind_int(q, ":now", clock_wall_ms());
+    return query_int(s, q, id, e);
+}
+
+static bool add_files(struct store *s, int64_t user_id, const struct store_import_message *m, int64_t message_id,
+                      struct store_imported *out, struct err *e)
+{
+    int64_t ids[STORE_MESSAGE_ATTACHMENTS];
+    int n = 0;
+    assert(m->n_files <= STORE_MESSAGE_ATTACHMENTS);
+    for (int i = 0; i < m->n_files; i++) {
+        bool named = false;
+        if (!find_file(s, user_id, &m->files[i], &ids[n], &named, e) ||
+            (ids[n] && !named && !name_file(s, user_id, m->files[i].name, &ids[n], e)))
+            return false;
+        n += ids[n] != 0;
+    }
+    out->n_files += n;
+    out->n_missing += m->n_files - n;
+    return !n || attachments_bind(s, user_id, message_id, ids, n, e);
+}
+
+bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e)
+{
+    int64_t id;
+    bool named;
+    bool ok = find_file(s, user_id, &(struct store_import_file){.sha256 = sha256, .name = ""}, &id, &named, e);
+    *known = id != 0;
+    return ok;
+}
+
 static bool set_leaf(struct store *s, const struct store_import *c, int64_t id, int64_t leaf_id, struct err *e)
 {
     sqlite3_stmt *q = query(s, QUERY_CONVERSATION_CHANGE, e);
@@ -98,29 +159,31 @@ static bool set_leaf(struct store *s, const struct store_import *c, int64_t id, 
     return query_run(s, q, NULL, e);
 }
 
-static bool add_all(struct store *s, const struct store_import *c, int64_t *ids, int64_t *id, struct err *e)
+static bool add_all(struct store *s, const struct store_import *c, int64_t *ids, struct store_imported *out, struct err *e)
 {
     bool known;
     if (!store_import_known(s, c->user_id, c->key, &known, e))
         return false;
     if (known)
         return err_set(e, ERR_CONFLICT, "this conversation is there already");
-    if (!add_conversation(s, c, id, e) || !add_tags(s, c, *id, e))
+    if (!add_conversation(s, c, &out->id, e) || !add_tags(s, c, out->id, e))
         return false;
     for (int i = 0; i < c->n_messages; i++) {
         assert(c->messages[i].parent < i);
-        if (!add_message(s, c, *id, &c->messages[i], ids, &ids[i], e))
+        if (!add_message(s, c, out->id, &c->messages[i], ids, &ids[i], e) ||
+            !add_files(s, c->user_id, &c->messages[i], ids[i], out, e))
             return false;
     }
-    return c->leaf < 0 || set_leaf(s, c, *id, ids[c->leaf], e);
+    return c->leaf < 0 || set_leaf(s, c, out->id, ids[c->leaf], e);
 }
 
-bool store_import_add(struct store *s, const struct store_import *c, int64_t *id, struct err *e)
+bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e)
 {
+    *out = (struct store_imported){0};
     int64_t *ids = calloc((size_t)c->n_messages + 1, sizeof *ids);
     if (!ids)
         return err_set(e, ERR_NOMEM, "memory ran out");
-    bool ok = write_begin_unsynced(s, e) && write_end(s, add_all(s, c, ids, id, e), e);
+    bool ok = write_begin_unsynced(s, e) && write_end(s, add_all(s, c, ids, out, e), e);
     free(ids);
     return ok;
 }

@@ -11,6 +11,10 @@ struct store;
 
 #define STORE_KEY_BYTES 64
 
+struct store_import_file {
+    const char *sha256, *name; /* an attachment of the message; the user's files with this content serve */
+};
+
 struct store_import_message {
     int parent; /* index of an earlier message; -1: a root */
     enum store_role role;
@@ -22,6 +26,8 @@ struct store_import_message {
     bool has_usage;
     int64_t prompt_tokens, cached_tokens, completion_tokens;
     int64_t created_at, finished_at;
+    const struct store_import_file *files;
+    int n_files; /* at most STORE_MESSAGE_ATTACHMENTS */
 };
 
 struct store_import {
@@ -40,10 +46,17 @@ struct store_import {
     int leaf; /* index of the last message of the branch that is shown; -1: none */
 };
 
+struct store_imported {
+    int64_t id;
+    int n_files, n_missing; /* attachments that the messages have now; those that no file of the user serves for */
+};
+
 /* Has the user a conversation with this key? */
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e);
 /* One transaction, the search index with it. Not synced: a power cut may undo the last ones, each of them whole, until
  * store_import_sync has returned. */
-bool store_import_add(struct store *s, const struct store_import *c, int64_t *id, struct err *e);
+bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e);
+/* Has the user a file with this content? */
+bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e);
 /* All that was added is on the disk. */
 bool store_import_sync(struct store *s, int64_t user_id, struct err *e);

@@ -6,6 +6,7 @@
 #include "engine/base/json.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/import.h"
+#include "sql/store_attachments.h"
 
 #define SCHEMA "sluice-export"
 #define VERSION 1
@@ -171,6 +172,41 @@ static bool read_words(const cJSON *o, struct store_import_message *m, struct er
     return must("status", i < MESSAGE__N && i != MESSAGE_RUNNING, "done, stopped, length or error", e);
 }
 
+static bool read_file(const cJSON *o, struct store_import_file *f, struct err *e)
+{
+    static const char *const members[] = {"sha256", "name", "mime", "size", NULL};
+    const char *mime;
+    int64_t size;
+    if (!must("attachments", cJSON_IsObject(o), "an array of objects", e) || !check_members(o, members, e) ||
+        !get_text(o, "sha256", false, &f->sha256, e) || !get_text(o, "name", false, &f->name, e) ||
+        !get_text(o, "mime", false, &mime, e) || !get_count(o, "size", 0, -1, &size, e))
+        return false;
+    const size_t n = strlen(f->name);
+    bool clean = n >= 1 && n <= STORE_FILE_NAME_BYTES;
+    for (const char *p = f->name; *p; p++)
+        clean = clean && (unsigned char)*p >= 0x20 && *p != 0x7F;
+    return must("sha256", strspn(f->sha256, "0123456789abcdef") == 64 && !f->sha256[64], "64 lower case hexadecimal digits", e) &&
+           must("name", clean, "1 to 255 bytes without control characters", e);
+}
+
+static bool read_files(struct draft *d, const cJSON *list, struct store_import_message *m, struct err *e)
+{
+    const cJSON *o;
+    const int n = cJSON_GetArraySize(list);
+    if (!n)
+        return true;
+    if (n > STORE_MESSAGE_ATTACHMENTS)
+        return err_field(e, ERR_INPUT, "attachments", "a message takes at most %d", STORE_MESSAGE_ATTACHMENTS);
+    struct store_import_file *files = arena_alloc(d->arena, (size_t)n * sizeof *files);
+    if (!files)
+        return draft_no_memory(e);
+    cJSON_ArrayForEach(o, list)
+        if (!read_file(o, &files[m->n_files++], e))
+            return false;
+    m->files = files;
+    return true;
+}
+
 static bool read_message(struct draft *d, const cJSON *o, struct json_slice text, int index, struct store_import_message *m,
                          struct err *e)
 {
@@ -184,8 +220,7 @@ static bool read_message(struct draft *d, const cJSON *o, struct json_slice text
         !get_count(o, "created_at", 0, -1, &m->created_at, e) || !get_count(o, "finished_at", 0, -1, &m->finished_at, e) ||
         !must("attachments", cJSON_IsArray(attachments), "an array", e))
         return false;
-    d->n_missing += cJSON_GetArraySize(attachments);
-    return true;
+    return read_files(d, attachments, m, e);
 }
 
 static bool in_message(struct err *e, int index)

@@ -36,50 +36,74 @@ static int64_t read_file(void *context, void *to, size_t size, struct err *e)
     return n;
 }
 
-/* In a dry run nothing is written that could tell a second one: false, and remembered, when the key is new. */
-static bool seen_before(struct import_run *x, const char *key)
+/* Where the hash is, or its free place. */
+static size_t place_of(const uint64_t *table, size_t cap, uint64_t hash)
 {
-    const uint64_t hash = hash64(key, strlen(key), 0) | 1;
-    if (x->n_seen * 2 >= x->cap_seen) {
-        const size_t cap = x->cap_seen ? x->cap_seen * 2 : 1024;
+    size_t at = (hash >> 1) & (cap - 1);
+    while (table[at] && table[at] != hash)
+        at = (at + 1) & (cap - 1);
+    return at;
+}
+
+static uint64_t hash_of(const char *text)
+{
+    return hash64(text, strlen(text), 0) | 1;
+}
+
+static bool seen_in(const struct import_seen *seen, const char *text)
+{
+    return seen->n && seen->table[place_of(seen->table, seen->cap, hash_of(text))];
+}
+
+void import_see(struct import_seen *seen, const char *text)
+{
+    if (seen->n * 2 >= seen->cap) {
+        const size_t cap = seen->cap ? seen->cap * 2 : 1024;
         uint64_t *more = calloc(cap, sizeof *more);
         if (!more)
-            return false;
-        for (size_t i = 0; i < x->cap_seen; i++)
-            if (x->seen[i]) {
-                size_t at = (x->seen[i] >> 1) & (cap - 1);
-                while (more[at])
-                    at = (at + 1) & (cap - 1);
-                more[at] = x->seen[i];
-            }
-        free(x->seen);
-        x->seen = more;
-        x->cap_seen = cap;
+            return; /* a dry run that says too much */
+        for (size_t i = 0; i < seen->cap; i++)
+            if (seen->table[i])
+                more[place_of(more, cap, seen->table[i])] = seen->table[i];
+        free(seen->table);
+        seen->table = more;
+        seen->cap = cap;
     }
-    size_t at = (hash >> 1) & (x->cap_seen - 1);
-    for (; x->seen[at]; at = (at + 1) & (x->cap_seen - 1))
-        if (x->seen[at] == hash)
-            return true;
-    x->seen[at] = hash;
-    x->n_seen++;
-    return false;
+    const size_t at = place_of(seen->table, seen->cap, hash_of(text));
+    seen->n += !seen->table[at];
+    seen->table[at] = hash_of(text);
+}
+
+/* Of a dry run: those that a real one would have, in the archive or from before. */
+static bool look_for_files(struct import_run *x, const struct store_import *c, struct store_imported *out, struct err *e)
+{
+    for (int i = 0; i < c->n_messages; i++)
+        for (int k = 0; k < c->messages[i].n_files; k++) {
+            const char *sha256 = c->messages[i].files[k].sha256;
+            bool known = seen_in(&x->files, sha256);
+            if (!known && !store_import_file_known(x->params->store, x->params->user_id, sha256, &known, e))
+                return false;
+            out->n_files += known;
+            out->n_missing += !known;
+        }
+    return true;
 }
 
 /* *known: it is there already. */
-static bool write_or_look(struct import_run *x, const struct store_import *c, bool *known, struct err *e)
+static bool write_or_look(struct import_run *x, const struct store_import *c, bool *known, struct store_imported *out, struct err *e)
 {
     const struct import_params *p = x->params;
     struct err why = {0};
-    int64_t id;
     if (p->dry_run) {
         if (!store_import_known(p->store, p->user_id, c->key, known, e))
             return false;
-        *known |= seen_before(x, c->key);
-        return true;
+        *known = *known || seen_in(&x->keys, c->key);
+        import_see(&x->keys, c->key);
+        return look_for_files(x, c, out, e);
     }
     for (int i = 0; i < BUSY_TRIES; i++) {
         why.code = ERR_NONE;
-        if (store_import_add(p->store, c, &id, &why) || why.code != ERR_BUSY)
+        if (store_import_add(p->store, c, out, &why) || why.code != ERR_BUSY)
             break;
     }
     *known = why.code == ERR_CONFLICT;
@@ -96,17 +120,19 @@ static bool take_tree(struct import_run *x, const struct import_format *f, const
                       struct err *e)
 {
     struct draft d;
+    struct store_imported done = {0};
     bool known = false;
     draft_begin(&d, x->arena);
     bool good = f->read(&d, item, json_slice_of(s->item.data, s->item.len), why) && (f->whole || draft_finish(&d, f->name, why));
     d.out.user_id = x->params->user_id;
-    bool ok = !good || write_or_look(x, &d.out, &known, e);
+    bool ok = !good || write_or_look(x, &d.out, &known, &done, e);
     if (good && ok) {
         note_format(x->report, f->name);
         x->report->duplicates += known;
         x->report->imported += !known;
         x->report->messages += known ? 0 : d.out.n_messages;
-        x->report->attachments_missing += known ? 0 : d.n_missing;
+        x->report->attachments += known ? 0 : done.n_files;
+        x->report->attachments_missing += known ? 0 : d.n_missing + done.n_missing;
     }
     draft_end(&d);
     return ok;
@@ -286,7 +312,8 @@ bool import_run(const struct import_params *p, struct import_report *report, str
         ok = err_set(e, why.code, "%s", why.text);
     if (ok && !x.found)
         ok = err_set(e, ERR_INPUT, "there are no conversations in this file");
-    free(x.seen);
+    free(x.keys.table);
+    free(x.files.table);
     arena_destroy(&x.arena);
     return ok;
 }

@@ -15,6 +15,7 @@
 #include "engine/base/err.h"
 
 struct store;
+struct store_upload;
 
 #define IMPORT_ITEM_BYTES ((size_t)64 << 20)    /* of one conversation's JSON text */
 #define IMPORT_ITEM_VALUES ((size_t)1500000)    /* in it: a value costs 64 bytes in memory, however short its text */
@@ -36,7 +37,8 @@ struct import_report {
     int64_t conversations; /* found */
     int64_t imported, duplicates, failed; /* their sum; in a dry run `imported` says what would be */
     int64_t messages;      /* of those imported */
-    int64_t attachments_missing; /* files that messages name and the import has not */
+    int64_t attachments;         /* of those messages: files that came in, or were there */
+    int64_t attachments_missing; /* files that messages name and that are neither in the import nor there */
     int64_t replaced;      /* characters that no text can hold (NUL, half surrogates), now U+FFFD */
     int64_t skipped_files; /* of an archive: not conversations */
     struct import_problem problems[IMPORT_PROBLEMS];
@@ -55,6 +57,9 @@ struct import_params {
     bool dry_run; /* nothing is written */
     bool (*progress)(void *context, const struct import_progress *p); /* after each conversation; false: stop there. May be NULL */
     void *context;
+    /* Keeps a file of an own archive as one of the user's (taken over); NULL: files are not taken. At most max_file_bytes each. */
+    bool (*take_file)(void *context, struct store_upload *file, struct err *e);
+    int64_t max_file_bytes;
 };
 
 /* True when the file was read to its end, even if conversations in it failed: *report has them. False: *e says why the

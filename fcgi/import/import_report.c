@@ -21,8 +21,8 @@ void import_report_json(struct buf *out, const struct import_report *r, bool dry
     buf_printf(out, ",\"conversations\":%lld,\"imported\":%lld,\"duplicates\":%lld,\"failed\":%lld,\"messages\":%lld",
                (long long)r->conversations, (long long)r->imported, (long long)r->duplicates, (long long)r->failed,
                (long long)r->messages);
-    buf_printf(out, ",\"attachments_missing\":%lld,\"replaced_characters\":%lld,\"skipped_files\":%lld,\"problems\":[",
-               (long long)r->attachments_missing, (long long)r->replaced, (long long)r->skipped_files);
+    buf_printf(out, ",\"attachments\":%lld,\"attachments_missing\":%lld,\"replaced_characters\":%lld,\"skipped_files\":%lld,\"problems\":[",
+               (long long)r->attachments, (long long)r->attachments_missing, (long long)r->replaced, (long long)r->skipped_files);
     for (int64_t i = 0; i < named; i++) {
         const struct import_problem *p = &r->problems[i];
         buf_puts(out, i ? ",{\"item\":" : "{\"item\":");

@@ -8,8 +8,11 @@
 
 #include "fcgi/import/run.h"
 #include "fcgi/import/zip_survey.h"
+#include "sql/store_attachments.h"
+#include "sql/store_import.h"
 
 #define BLOCK 65536
+#define FILES "attachments/"
 #define RATIO_FREE ((int64_t)64 << 20) /* small archives may be packed as well as they like */
 
 struct zip {
@@ -39,34 +42,110 @@ static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
     return n;
 }
 
-static bool read_entries(struct zip *z, struct err *e)
+static bool next_entry(struct zip *z, struct archive_entry **entry, bool *more, struct err *e)
 {
-    struct archive_entry *entry;
-    int rc;
-    while ((rc = archive_read_next_header(z->archive, &entry)) == ARCHIVE_OK || rc == ARCHIVE_WARN) {
-        const char *name = archive_entry_pathname(entry);
-        if (archive_entry_filetype(entry) != AE_IFREG)
-            continue; /* folders; links were refused */
+    const int rc = archive_read_next_header(z->archive, entry);
+    *more = rc == ARCHIVE_OK || rc == ARCHIVE_WARN;
+    if (*more) {
         z->entry = 0;
-        z->stated = archive_entry_size(entry);
-        if (!import_stream(z->run, read_entry, z, name ? name : "an entry without a name", e))
-            return false;
+        z->stated = archive_entry_size(*entry);
+        return true;
     }
     const char *why = archive_error_string(z->archive);
     return rc == ARCHIVE_EOF || err_set(e, ERR_INPUT, "the archive is damaged: %.120s", why ? why : "it cannot be read on");
 }
 
+/* "attachments/SHA256" of an own archive: the hash; else NULL. Folders and links are none. */
+static const char *file_hash(struct archive_entry *entry)
+{
+    const char *name = archive_entry_pathname(entry);
+    if (!name || archive_entry_filetype(entry) != AE_IFREG || strncmp(name, FILES, strlen(FILES)) != 0)
+        return NULL;
+    name += strlen(FILES);
+    return strspn(name, "0123456789abcdef") == 64 && !name[64] ? name : NULL;
+}
+
+/* False with e: the import ends; a file that is not what its name says, or not taken here, is a problem of its own. */
+static bool take_file(struct zip *z, const char *sha256, struct err *e)
+{
+    const struct import_params *p = z->run->params;
+    struct store_upload u = {.fd = -1};
+    struct err why = {0};
+    char piece[BLOCK], item[DIGEST_TEXT_SIZE + sizeof FILES];
+    struct digest hash;
+    bool known, ok = store_import_file_known(p->store, p->user_id, sha256, &known, e);
+    if (!ok || known)
+        return ok;
+    ok = z->stated <= p->max_file_bytes || err_set(&why, ERR_INPUT, "this file is larger than %lld bytes", (long long)p->max_file_bytes);
+    ok = ok && store_upload_begin(p->store, &u, &why);
+    int64_t n = 0;
+    while (ok && (n = read_entry(z, piece, sizeof piece, &why)) > 0)
+        ok = store_upload_write(&u, piece, (size_t)n, &why);
+    if (ok && n == 0) {
+        hash = u.digest;
+        digest_end(&hash, item);
+        ok = !strcmp(item, sha256) ? p->take_file(p->context, &u, &why) : err_set(&why, ERR_INPUT, "this file's content is not what its name says");
+    }
+    store_upload_drop(&u);
+    snprintf(item, sizeof item, FILES "%s", sha256);
+    if (why.code == ERR_INPUT || why.code == ERR_FORMAT || why.code == ERR_UNSUPPORTED)
+        import_problem(z->run, item, &why);
+    else if (why.code != ERR_NONE)
+        return err_field(e, why.code, why.field, "%s", why.text);
+    return true;
+}
+
+/* The first time through: files, so that the conversations find them. A dry run only learns which there are. */
+static bool read_files(struct zip *z, struct err *e)
+{
+    struct archive_entry *entry;
+    bool more;
+    for (;;) {
+        if (!next_entry(z, &entry, &more, e))
+            return false;
+        if (!more)
+            return true;
+        const char *sha256 = file_hash(entry);
+        if (sha256 && z->run->params->dry_run)
+            import_see(&z->run->files, sha256);
+        else if (sha256 && !take_file(z, sha256, e))
+            return false;
+    }
+}
+
+static bool read_conversations(struct zip *z, struct err *e)
+{
+    struct archive_entry *entry;
+    bool more;
+    for (;;) {
+        if (!next_entry(z, &entry, &more, e))
+            return false;
+        if (!more)
+            return true;
+        const char *name = archive_entry_pathname(entry);
+        if (archive_entry_filetype(entry) != AE_IFREG || (z->run->params->take_file && file_hash(entry)))
+            continue; /* folders, and what was taken already; links were refused */
+        if (!import_stream(z->run, read_entry, z, name ? name : "an entry without a name", e))
+            return false;
+    }
+}
+
+static bool read_through(struct zip *z, bool (*read)(struct zip *z, struct err *e), struct err *e)
+{
+    z->archive = archive_read_new();
+    if (!z->archive)
+        return err_set(e, ERR_NOMEM, "memory ran out");
+    lseek(z->run->params->fd, 0, SEEK_SET);
+    bool ok = archive_read_support_format_zip_seekable(z->archive) == ARCHIVE_OK &&
+              archive_read_open_fd(z->archive, z->run->params->fd, BLOCK) == ARCHIVE_OK;
+    ok = ok ? read(z, e) : err_set(e, ERR_INPUT, "the archive is damaged: %.120s", archive_error_string(z->archive));
+    archive_read_free(z->archive);
+    return ok;
+}
+
 bool import_archive(struct import_run *x, struct err *e)
 {
-    if (!zip_survey(x->params->fd, x->total_bytes, IMPORT_ENTRIES, e))
-        return false;
-    struct zip z = {.archive = archive_read_new(), .run = x};
-    if (!z.archive)
-        return err_set(e, ERR_NOMEM, "memory ran out");
-    lseek(x->params->fd, 0, SEEK_SET);
-    bool ok = archive_read_support_format_zip_seekable(z.archive) == ARCHIVE_OK &&
-              archive_read_open_fd(z.archive, x->params->fd, BLOCK) == ARCHIVE_OK;
-    ok = ok ? read_entries(&z, e) : err_set(e, ERR_INPUT, "the archive is damaged: %.120s", archive_error_string(z.archive));
-    archive_read_free(z.archive);
-    return ok;
+    struct zip z = {.run = x};
+    return zip_survey(x->params->fd, x->total_bytes, IMPORT_ENTRIES, e) && (!x->params->take_file || read_through(&z, read_files, e)) &&
+           read_through(&z, read_conversations, e);
 }

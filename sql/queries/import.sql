@@ -19,6 +19,18 @@ SELECT c.id, :parent_id, :role, :status, :content, :reasoning, :tool_calls, :too
 FROM conversations c WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
 
+-- The user's file with this content, best one with this name.
+-- name: import_file
+SELECT id, name = :name FROM attachments WHERE sha256 = :sha256 AND user_id = :user_id
+ORDER BY name = :name DESC, id LIMIT 1;
+
+-- The same file by another name.
+-- name: import_file_named
+INSERT INTO attachments (user_id, sha256, name, type, bytes, tokens, model, note, created_at, text)
+SELECT user_id, sha256, :name, type, bytes, tokens, model, note, :now, text FROM attachments
+WHERE id = :id AND user_id = :user_id
+RETURNING id;
+
 -- Changes nothing, and yet writes a page: see store_import_sync.
 -- name: import_touch
 UPDATE users SET settings = settings WHERE id = :user_id;

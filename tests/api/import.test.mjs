@@ -259,3 +259,31 @@ test('out and in again: the bytes are the same, as JSON and as ZIP', async () =>
     assert.equal(JSON.parse(sluice('import', file, '--user', user, '--json')).duplicates, report.imported);
   }
 });
+
+test('attachments: out of the archive, under their own names, once; without it they are counted', async () => {
+  const sluice = (...args) => execFileSync(program('sluice'), [...args, '--state', path.join(s.dir, 'state')], { encoding: 'utf8' });
+  const up = async (text, name) => (await s.json('POST', `/api/attachments?name=${name}`, Buffer.from(text), { 'content-type': 'application/octet-stream' })).body;
+  const files = [await up('first words', 'a.txt'), await up('second words', 'b.md')];
+  const c = (await s.json('POST', '/api/conversations', { title: 'with files' })).body;
+  await s.request('POST', `/api/conversations/${c.id}/messages`, { content: 'fake:{"text":"read"}', attachments: files.map((f) => f.id) }).then(follow);
+  const get = async (format, key) => Buffer.from(await (await fetch(`${s.url}/api/export?format=${format}&conversation=all`, { headers: { authorization: `Bearer ${key}` } })).arrayBuffer());
+  const only = async (key) => JSON.parse(await get('json', key)).conversations.filter((x) => x.title === 'with files');
+  sluice('user', 'add', 'fourth');
+  const key = sluice('key', 'add', 'fourth').match(/sk-\S+/)[0];
+  const as = { authorization: `Bearer ${key}` };
+  const archive = await get('zip', s.key);
+  const bare = await take(JSON.stringify(ownFile(...(await only(s.key)))), { query: '?dry_run=1', ...as });
+  assert.deepEqual([bare.imported, bare.attachments, bare.attachments_missing], [1, 0, 2], 'JSON alone has no bytes');
+  const looked = await take(archive, { query: '?dry_run=1', ...as });
+  const r = await take(archive, as);
+  assert.deepEqual([r.failed, r.attachments, r.problems], [0, 2, []]);
+  assert.deepEqual([looked.imported, looked.attachments, looked.attachments_missing], [r.imported, r.attachments, r.attachments_missing], 'the dry run said so');
+  assert.deepEqual(await only(key), await only(s.key));
+  const again = (await s.json('GET', '/api/conversations?q=fake', undefined, as)).body.items[0];
+  const [m] = (await s.json('GET', `/api/conversations/${again.id}`, undefined, as)).body.messages;
+  const bytes = await s.request('GET', `/api/attachments/${m.attachments[0].id}/content`, undefined, as);
+  assert.equal(await bytes.text(), 'first words');
+  assert.equal((await s.json('GET', `/api/attachments/${m.attachments[0].id}`)).status, 404, 'nobody else reaches it');
+  const forged = await take(zip([{ name: `attachments/${'0'.repeat(64)}`, data: 'x' }, { name: 'c.json', data: JSON.stringify(ownFile(own({ key: 'forged' }))) }]), as);
+  assert.deepEqual([forged.imported, forged.problems[0].reason], [1, "this file's content is not what its name says"]);
+});

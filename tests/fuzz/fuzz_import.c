@@ -8,7 +8,10 @@
 
 #include "engine/base/json.h"
 #include "fcgi/import/import.h"
+#include "sql/store_attachments.h"
 #include "sql/store_import.h"
+
+#define FILE_BYTES 1000
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -73,9 +76,49 @@ static void check_message(const struct store_import_message *m, int i)
         is_json(m->tool_calls, '[');
     if (m->timings)
         is_json(m->timings, '{');
+    must(m->n_files >= 0 && m->n_files <= STORE_MESSAGE_ATTACHMENTS);
+    for (int k = 0; k < m->n_files; k++) {
+        must(strlen(m->files[k].sha256) == 64 && *m->files[k].name);
+        is_text(m->files[k].name);
+    }
 }
 
-bool store_import_add(struct store *s, const struct store_import *c, int64_t *id, struct err *e)
+bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e)
+{
+    (void)s, (void)e;
+    must(user_id == 7 && strlen(sha256) == 64);
+    *known = false;
+    return true;
+}
+
+bool store_upload_begin(struct store *s, struct store_upload *u, struct err *e)
+{
+    (void)s, (void)e;
+    digest_begin(&u->digest);
+    return true;
+}
+
+bool store_upload_write(struct store_upload *u, const void *data, size_t len, struct err *e)
+{
+    (void)e;
+    digest_add(&u->digest, data, len);
+    u->bytes += (int64_t)len;
+    must(u->bytes <= FILE_BYTES);
+    return true;
+}
+
+void store_upload_drop(struct store_upload *u)
+{
+    (void)u;
+}
+
+static bool take_file(void *context, struct store_upload *u, struct err *e)
+{
+    (void)context;
+    return u->bytes % 2 || err_set(e, ERR_INPUT, "an even file");
+}
+
+bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e)
 {
     bool known;
     must(store_import_known(s, c->user_id, c->key, &known, e));
@@ -86,7 +129,7 @@ bool store_import_add(struct store *s, const struct store_import *c, int64_t *id
         must(*c->tags[i] && strlen(c->tags[i]) <= STORE_TAG_BYTES);
     for (int i = 0; i < c->n_messages; i++)
         check_message(&c->messages[i], i);
-    *id = 1;
+    *out = (struct store_imported){.id = 1};
     return true;
 }
 
@@ -98,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("import", 0);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size)
         abort();
-    bool ok = import_run(&(struct import_params){.user_id = 7, .fd = fd}, &r, &e);
+    bool ok = import_run(&(struct import_params){.user_id = 7, .fd = fd, .take_file = take_file, .max_file_bytes = FILE_BYTES}, &r, &e);
     must(ok || e.code != ERR_NONE);
     must(r.conversations == r.imported + r.duplicates + r.failed || e.code == ERR_NOMEM);
     import_report_json(&out, &r, false, ok ? NULL : &e);
