@@ -98,6 +98,9 @@ export async function* scenes(house, context = {}) {
   await out.goto(house.server.url);
   await out.waitForSelector('#login:not([hidden])');
   yield { name: 'login', page: out };
+  await out.goto(`${house.server.url}/#/invite/none`);
+  await out.waitForSelector('#sign-up-error:not([hidden])');
+  yield { name: 'sign-up', page: out };
   await out.context().close();
 
   const page = await house.page(context);
@@ -140,5 +143,19 @@ export async function* scenes(house, context = {}) {
     await page.waitForTimeout(250);
     yield { name: `admin-${section.replace(/\W/g, '')}`, page };
   }
+  await page.goto(`${house.server.url}/admin#/users`);
+  await page.locator('.name-button').first().click();
+  await page.waitForSelector('.person .limits');
+  yield { name: 'person', page };
+  await page.goto(house.server.url);
+  await list();
+  await page.click('#account');
+  await page.click('.menu button:has(.i-shield)');
+  await page.waitForSelector('.security .keys li');
+  await page.locator('.security-part').nth(2).getByRole('button').click();
+  await page.fill('.security .proof input', house.server.admin.password);
+  await page.click('.security .proof .primary');
+  await page.waitForSelector('.qr');
+  yield { name: 'second-factor', page };
   await page.context().close();
 }
