@@ -150,6 +150,7 @@ static bool may_scan(int q)
     switch (q) {
     case QUERY_FACTS:
     case QUERY_OBJECT_COUNT:
+    case QUERY_HAS_ATTACHMENTS: /* the schema, by the backup */
     case QUERY_USER_COUNT:
     case QUERY_USER_LIST:
     case QUERY_SETTING_LIST:
