@@ -203,22 +203,17 @@ static void follow(struct setting_cache *c, struct store *store, const struct sh
 }
 
 /* Copies the value out. A process without a cache (a test's) has the defaults. */
-static void value_of(struct setting_cache *c, struct store *store, const struct shared *shared,
-                     enum server_setting which, struct setting_value *out)
+static void value_in(const struct request *r, enum server_setting which, struct setting_value *out)
 {
-    if (!c || !shared) {
+    struct setting_cache *c = r->worker->settings;
+    if (!c || !r->worker->shared) {
         take(&rows[which], rows[which].fallback, out);
         return;
     }
-    follow(c, store, shared);
+    follow(c, r->store, r->worker->shared);
     pthread_mutex_lock(&c->lock);
     *out = c->values[which];
     pthread_mutex_unlock(&c->lock);
-}
-
-static void value_in(const struct request *r, enum server_setting which, struct setting_value *out)
-{
-    value_of(r->worker->settings, r->store, r->worker->shared, which, out);
 }
 
 bool setting_bool(const struct request *r, enum server_setting which)
@@ -250,13 +245,6 @@ const char *setting_text(const struct request *r, enum server_setting which)
     value_in(r, which, &v);
     const char *text = arena_strdup(r->arena, v.text);
     return text ? text : "";
-}
-
-int64_t setting_int_of(struct setting_cache *c, struct store *store, const struct shared *shared, enum server_setting which)
-{
-    struct setting_value v;
-    value_of(c, store, shared, which, &v);
-    return (int64_t)v.number;
 }
 
 /* ---- as the API tells and takes them ---- */

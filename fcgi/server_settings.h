@@ -62,8 +62,6 @@ int64_t setting_int(const struct request *r, enum server_setting which);
 bool setting_number(const struct request *r, enum server_setting which, double *out);
 /* CHOICE and TEXT, copied into the request's arena; "" when there is no memory. */
 const char *setting_text(const struct request *r, enum server_setting which);
-/* For processes without requests (the recorder). */
-int64_t setting_int_of(struct setting_cache *c, struct store *store, const struct shared *shared, enum server_setting which);
 
 /* One per process, made before its children are forked. */
 struct setting_cache *setting_cache_create(void);
