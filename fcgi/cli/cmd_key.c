@@ -123,13 +123,14 @@ static bool remove_key(struct store *s, const struct store_user *u, const char *
     return true;
 }
 
-static bool run_verb(const struct settings *o, char **rest, struct arena *a, struct err *e)
+static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e)
 {
+    const struct settings *o = settings;
     const char *verb = rest[0], *name = verb ? rest[1] : NULL, *id = name ? rest[2] : NULL;
     bool removing = verb && !strcmp(verb, "remove");
     struct store_user u;
     if (!name || removing != (id != NULL) || (id && rest[3]))
-        return err_set(e, ERR_INPUT, "usage: sluice key %s", cmd_key.usage);
+        return cli_store_usage(&cmd_key, e);
     struct store *s = cli_store_open(o->state, false, e);
     bool ok = s && cli_store_user(s, a, name, &u, e);
     if (!ok)
@@ -149,22 +150,7 @@ static bool run_verb(const struct settings *o, char **rest, struct arena *a, str
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    struct err e = {0};
-    struct arena *a = arena_create(1 << 20);
-    char **rest = a ? arena_alloc(a, sizeof *rest * ((size_t)argc + 1)) : NULL;
-    int status = 0;
-    if (!rest || !option_parse(options, N_OPTIONS, argc, argv, &o, rest, &e)) {
-        command_fail("key", &e);
-        status = 2;
-    } else if (o.help) {
-        printf("usage: sluice key %s\n\n%s\n\n", cmd_key.usage, cmd_key.help);
-        option_help(options, N_OPTIONS);
-    } else if (!run_verb(&o, rest, a, &e)) {
-        command_fail("key", &e);
-        status = e.code == ERR_INPUT ? 2 : 1;
-    }
-    arena_destroy(&a);
-    return status;
+    return cli_store_run(&cmd_key, options, N_OPTIONS, argc, argv, &o, &o.help, run_verb);
 }
 
 const struct command cmd_key = {

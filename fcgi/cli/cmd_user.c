@@ -120,12 +120,13 @@ static bool list(struct store *s, struct err *e)
     return store_user_list(s, print_user, NULL, e);
 }
 
-static bool run_verb(const struct settings *o, char **rest, struct arena *a, struct err *e)
+static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e)
 {
+    const struct settings *o = settings;
     const char *verb = rest[0], *name = verb ? rest[1] : NULL;
     bool listing = verb && !strcmp(verb, "list");
     if (!verb || (!listing && !name) || (name && rest[2]) || (listing && name))
-        return err_set(e, ERR_INPUT, "usage: sluice user %s", cmd_user.usage);
+        return cli_store_usage(&cmd_user, e);
     struct store *s = cli_store_open(o->state, !strcmp(verb, "add"), e);
     bool ok = false;
     if (s && listing)
@@ -149,22 +150,7 @@ static bool run_verb(const struct settings *o, char **rest, struct arena *a, str
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    struct err e = {0};
-    struct arena *a = arena_create(1 << 20);
-    char **rest = a ? arena_alloc(a, sizeof *rest * ((size_t)argc + 1)) : NULL;
-    int status = 0;
-    if (!rest || !option_parse(options, N_OPTIONS, argc, argv, &o, rest, &e)) {
-        command_fail("user", &e);
-        status = 2;
-    } else if (o.help) {
-        printf("usage: sluice user %s\n\n%s\n\n", cmd_user.usage, cmd_user.help);
-        option_help(options, N_OPTIONS);
-    } else if (!run_verb(&o, rest, a, &e)) {
-        command_fail("user", &e);
-        status = e.code == ERR_INPUT ? 2 : 1;
-    }
-    arena_destroy(&a);
-    return status;
+    return cli_store_run(&cmd_user, options, N_OPTIONS, argc, argv, &o, &o.help, run_verb);
 }
 
 const struct command cmd_user = {
