@@ -150,7 +150,9 @@ static bool may_scan(int q)
     switch (q) {
     case QUERY_FACTS:
     case QUERY_OBJECT_COUNT:
-    case QUERY_HAS_ATTACHMENTS: /* the schema, by the backup */
+    case QUERY_HAS_ATTACHMENTS: /* the schema, and all files: by the backup */
+    case QUERY_COPY_FILES:
+    case QUERY_IMPORT_FILE: /* a user's uploads of one content */
     case QUERY_USER_COUNT:
     case QUERY_USER_LIST:
     case QUERY_SETTING_LIST:
