@@ -78,6 +78,9 @@ async function* menuOf(page, button, name, begin) {
 const EXTRA = [
   ['settings-dialog', async (page) => { await page.click('#settings'); await page.waitForSelector('dialog[open]'); }, closeDialogs],
   ['help-dialog', async (page) => { await page.evaluate(() => document.activeElement.blur()); await page.keyboard.press('?'); await page.waitForSelector('#help-dialog[open]'); }, closeDialogs],
+  ['slash', async (page) => { await page.fill('#composer-text', '/'); await page.waitForSelector('#slash-list:not([hidden])'); },
+    async (page) => { await page.press('#composer-text', 'Escape'); await page.fill('#composer-text', ''); }],
+  ['message-menu', async (page) => { await page.locator('.message.assistant .act-more').first().click(); await page.waitForSelector('.menu'); }, closeDialogs],
   ['edit', async (page) => { await page.hover('.message.user'); await page.click('.message.user .act-edit'); await page.waitForSelector('.edit'); },
     async (page) => { await page.press('.edit textarea', 'Escape'); }],
   ['files', async (page) => {

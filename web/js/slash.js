@@ -2,7 +2,7 @@
 // Escape; what is typed after a command's name is its text.
 
 import { setText } from "./composer.js";
-import { el, $ } from "./dom.js";
+import { announce, el, $ } from "./dom.js";
 import { t } from "./i18n.js";
 import { prompts, usePrompt } from "./prompts.js";
 import { emit, hears } from "./state.js";
@@ -35,7 +35,7 @@ async function find(word) {
 function close() {
   list.hidden = true;
   items = [];
-  for (const name of ["role", "aria-expanded", "aria-controls", "aria-activedescendant"]) text.removeAttribute(name);
+  for (const name of ["aria-autocomplete", "aria-controls", "aria-activedescendant"]) text.removeAttribute(name);
 }
 
 function mark(n) {
@@ -56,9 +56,10 @@ async function draw() {
     on: { pointerdown: (event) => { event.preventDefault(); choose(i); } } },
   el("span", { class: "slash-name" }, `/${item.name}`), el("span", { class: "slash-hint muted", dir: "auto" }, item.hint))));
   list.hidden = false;
-  text.setAttribute("role", "combobox");
-  text.setAttribute("aria-expanded", "true");
+  // A textarea may not be a combobox; it may say which option of which list is the active one, and the rest is spoken.
+  text.setAttribute("aria-autocomplete", "list");
   text.setAttribute("aria-controls", "slash-list");
+  announce(t("slash.found", { n: items.length }));
   mark(0);
 }
 
