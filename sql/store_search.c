@@ -2,13 +2,17 @@
  *
  * FTS5 keeps removed entries in older parts of its index until the parts are merged (its own secure-delete came with
  * SQLite 3.42). So every removal leaves a note, and the recorder merges the index whole in small steps; the pages that
- * this frees are zeroed by secure_delete. */
+ * this frees are zeroed by secure_delete. Merging writes the index anew, some 1.5 bytes for each byte of text: in a large
+ * database the removals of some hours are merged together. */
 #include "sql/search_row.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/buf.h"
+#include "engine/base/clock.h"
 #include "sql/server_row.h"
 #include "sql/statement.h"
 
@@ -17,6 +21,9 @@
 #define FIRST_TRY_BYTES ((int64_t)2 << 20)
 #define SEARCH_PIECES 64 /* more make no text rarer */
 #define MERGE_SETTING "search_merge" /* 2: something was removed; 1: being merged; 0: nothing to do */
+#define MERGED_SETTING "search_merged_at" /* Unix ms: when that was last done */
+#define LARGE_BYTES ((int64_t)64 << 20) /* of the database: from here on ... */
+#define MERGE_EVERY_MS ((int64_t)6 * 3600 * 1000) /* ... so long after the last time */
 #define MERGE_PAGES 200 /* of 4 KB, in one transaction: some milliseconds */
 
 bool search_add(struct store *s, int64_t message_id, struct err *e)
@@ -47,17 +54,24 @@ bool search_remove_one(struct store *s, int64_t message_id, struct err *e)
     return query_run(s, q, NULL, e) && set_setting(s, MERGE_SETTING, "2", e);
 }
 
-/* 0 when it was never set; -1: *e. */
-static int merge_state(struct store *s, struct err *e)
+/* False: *e. 0 when it was never set. */
+static bool read_number(struct store *s, const char *name, int64_t *out, struct err *e)
 {
     sqlite3_stmt *q = query(s, QUERY_SETTING_GET, e);
     if (!q)
-        return -1;
-    bind_text(q, ":name", MERGE_SETTING);
+        return false;
+    bind_text(q, ":name", name);
     int rc = query_step(s, q, e);
-    int state = rc == 1 ? atoi(column_text(q, 0)) : rc;
+    *out = rc == 1 ? strtoll(column_text(q, 0), NULL, 10) : 0;
     query_end(q);
-    return state;
+    return rc >= 0;
+}
+
+static bool note_merged(struct store *s, struct err *e)
+{
+    char json[32];
+    snprintf(json, sizeof json, "%lld", (long long)clock_wall_ms());
+    return set_setting(s, MERGED_SETTING, json, e);
 }
 
 /* FTS5 tells that nothing was left to do by changing fewer than two rows. */
@@ -71,16 +85,31 @@ static bool merge(struct store *s, int state, struct err *e)
     if (!query_run(s, q, NULL, e))
         return false;
     const bool whole = state == 1 && sqlite3_total_changes(s->db) - before < 2;
-    return set_setting(s, MERGE_SETTING, whole ? "0" : "1", e);
+    return set_setting(s, MERGE_SETTING, whole ? "0" : "1", e) && (!whole || note_merged(s, e));
+}
+
+/* By name only: opening and closing the file would drop SQLite's locks. */
+static bool is_large(struct store *s)
+{
+    struct stat st;
+    return stat(sqlite3_db_filename(s->db, "main"), &st) == 0 && st.st_size > LARGE_BYTES;
 }
 
 bool search_clear(struct store *s, bool *more, struct err *e)
 {
-    const int state = merge_state(s, e);
-    *more = state > 0;
+    int64_t state, merged_at;
+    *more = false;
+    if (!read_number(s, MERGE_SETTING, &state, e))
+        return false;
     if (state <= 0)
-        return state == 0;
-    return write_begin_unsynced(s, e) && write_end(s, merge(s, state, e), e);
+        return true;
+    if (!read_number(s, MERGED_SETTING, &merged_at, e))
+        return false;
+    const int64_t since = clock_wall_ms() - merged_at;
+    if (state == 2 && since >= 0 && since < MERGE_EVERY_MS && is_large(s))
+        return true; /* later, together with what is removed until then */
+    *more = true;
+    return write_begin_unsynced(s, e) && write_end(s, merge(s, (int)state, e), e);
 }
 
 static const char *next_letter(const char *p)

@@ -223,6 +223,31 @@ static void test_what_is_deleted_leaves_the_index(void **state)
     fixture_check_whole(f->path);
 }
 
+/* Merging writes the index anew: in a large database not after each removal. */
+static void test_removals_from_a_large_index_are_merged_together(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    fixture_number(f->path, "CREATE TABLE ballast (x)");
+    fixture_number(f->path, "INSERT INTO ballast VALUES (zeroblob(70 * 1024 * 1024)) RETURNING 1");
+    struct store *recorder = fixture_open(f, true); /* moves it from the WAL into the file */
+    struct store_wal w;
+    ASSERT_OK(store_checkpoint(recorder, true, &w, &e));
+    store_close(&recorder);
+    for (int round = 0; round < 2; round++) {
+        int64_t id = fixture_conversation(f, f->user, "");
+        fixture_finish(f, fixture_post(f, f->user, id, 0, "secret words").message_id, "and an answer");
+        ASSERT_OK(store_conversation_remove(f->store, f->user, id, &e));
+        clear_all(f);
+        assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 0);
+        assert_int_equal(fixture_number(f->path, "SELECT value FROM settings WHERE name = 'search_merge'"), round ? 2 : 0);
+    }
+    fixture_number(f->path, "UPDATE settings SET value = value - 7 * 3600000 WHERE name = 'search_merged_at' RETURNING 1");
+    clear_all(f);
+    assert_int_equal(fixture_number(f->path, "SELECT value FROM settings WHERE name = 'search_merge'"), 0);
+    assert_int_equal(fixture_number(f->path, INDEX_ROWS), EMPTY_INDEX);
+}
+
 static void test_lists_are_sorted_by_pin_archive_tag_and_date(void **state)
 {
     struct fixture *f = *state;
@@ -327,6 +352,7 @@ int main(void)
         T(test_what_was_found_is_told_as_it_is_written),
         T(test_a_short_text_is_looked_for_so_far_and_no_further),
         T(test_what_is_deleted_leaves_the_index),
+        T(test_removals_from_a_large_index_are_merged_together),
         T(test_lists_are_sorted_by_pin_archive_tag_and_date),
         T(test_tags_have_limits),
         T(test_trash_is_restored_or_cleared_after_its_days),
