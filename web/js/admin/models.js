@@ -13,7 +13,8 @@ function open(view, signal) {
   const list = el("div");
   const progress = el("div", { class: "pull" });
   const hub = block(t("admin.pull"), ...pullForm(() => again()), progress);
-  view.append(el("div", { class: "admin-column" }, state, list, hub), el("div", { class: "admin-row" }, el("label", { htmlFor: "model-grace" }, t("admin.modelGrace")), grace), el("p", { class: "muted" }, t("admin.modelHelp")));
+  view.append(el("div", { class: "admin-column" }, state, block(t("admin.modelList"), list,
+    el("div", { class: "admin-row model-grace" }, el("label", { htmlFor: "model-grace" }, t("admin.modelGrace")), grace), el("p", { class: "muted" }, t("admin.modelHelp"))), hub));
 
   const ask = async (action, body, title, text) => {
     if (!await confirmDialog(title, text)) return;
@@ -39,9 +40,9 @@ function open(view, signal) {
     hub.hidden = !m.can_switch;
     if (!progress.contains(document.activeElement) || m.pull?.phase !== "running") drawPull(progress, m.pull, () => again());
     const held = document.activeElement?.dataset?.path;
-    list.replaceChildren(block(t("admin.modelList"), table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
+    list.replaceChildren(table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
       item.path === loaded ? el("b", {}, item.name) : item.name, item.model_type || "–", item.format, bytes(item.bytes), el("code", {}, item.path),
-      item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { path: item.path }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""]))));
+      item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { path: item.path }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""])));
     if (held) list.querySelector(`[data-path="${CSS.escape(held)}"]`)?.focus();
   };
   const again = poll(signal, 1000, "/api/admin/models", draw, (error) => state.replaceChildren(problem(error)));

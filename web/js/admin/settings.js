@@ -3,20 +3,21 @@
 
 import { call } from "../api.js";
 import { el, toast } from "../dom.js";
-import { has, t } from "../i18n.js";
-import { bytes, problem } from "./view.js";
+import { has, number, t } from "../i18n.js";
+import { bytes, problem, short } from "./view.js";
 
 const GROUPS = ["page", "model", "limits", "accounts"];
 // The server's own words (English) where the catalogue does not know the name yet.
 const label = (row) => (has(`admin.set_${row.name}`) ? t(`admin.set_${row.name}`) : row.name);
 const help = (row) => (has(`admin.help_${row.name}`) ? t(`admin.help_${row.name}`) : row.help);
 const word = (choice) => (has(`admin.choice_${choice}`) ? t(`admin.choice_${choice}`) : choice);
+const unit = (row) => (has(`admin.unit_${row.unit}`) ? t(`admin.unit_${row.unit}`) : row.unit);
 const heading = (group) => (GROUPS.includes(group) ? t(`admin.group_${group}`) : group);
 
 function describe(row) {
   const parts = [];
   if (row.unit === "bytes") parts.push(t("admin.between", { min: bytes(row.min), max: bytes(row.max) }));
-  else if (row.min !== undefined) parts.push(t("admin.between", { min: String(row.min), max: String(row.max) }) + (row.unit ? ` ${row.unit}` : ""));
+  else if (row.min !== undefined) parts.push(t("admin.between", { min: short(row.min), max: number(row.max) }) + (row.unit ? ` ${unit(row)}` : ""));
   parts.push(t("admin.default", { value: row.default === null ? t("admin.none") : row.default === "" ? t("admin.empty") : row.type === "bool" ? t(`admin.${row.default ? "on" : "off"}`) : row.unit === "bytes" ? bytes(row.default) : word(String(row.default)) }));
   return parts.join(" · ");
 }

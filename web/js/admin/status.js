@@ -31,7 +31,7 @@ function memoryBlock(s) {
       [t("admin.resident"), bytes(m.resident_bytes)], [t("admin.residentWeights"), bytes(m.resident_weight_bytes)], [t("admin.available"), bytes(m.memory_available)],
       [t("admin.kvUsed"), s.engine.n_blocks ? t("admin.kvUsedValue", { used: count(s.load.blocks_used), cached: count(s.load.blocks_cached), all: count(s.engine.n_blocks) }) : null],
       [t("admin.formats"), Object.entries(s.parts).map(([name, p]) => `${name}: ${Object.keys(p.formats).join(", ")}`).join("; ")],
-      [t("admin.planned"), s.plan ? t("admin.plannedValue", { size: bytes(s.plan.device_bytes + s.plan.host_bytes), rate: s.plan.estimated_tok_s ?? "?" }) : null],
+      [t("admin.planned"), s.plan ? t("admin.plannedValue", { size: bytes(s.plan.device_bytes + s.plan.host_bytes), rate: s.plan.estimated_tok_s ? short(s.plan.estimated_tok_s) : "?" }) : null],
       [t("admin.planReason"), s.plan?.reason],
       [t("admin.expertDisk"), experts.asked ? t("admin.expertDiskValue", { rate: percent(experts.hits, experts.asked), read: bytes(experts.read_bytes), wait: span(experts.wait_seconds), cache: bytes(experts.resident_bytes) }) : null],
       [t("admin.expertBus"), experts.device_hits + experts.device_misses ? t("admin.expertBusValue", { rate: percent(experts.device_hits, experts.device_hits + experts.device_misses), bus: bytes(experts.bus_bytes), copied: bytes(experts.copied_bytes) }) : null],
