@@ -32,7 +32,7 @@ static const char *backend = GOLDEN_BACKEND;
 static int32_t positions = GOLDEN_POSITIONS;
 static struct tensor_file logits_file, nll_file;
 static struct ids ids;         /* of the logits */
-static const float *want;      /* [96, n_vocab] */
+static const float *want;      /* [N_LOGITS / 2, n_vocab]: of positions 1, 3, 5 ... */
 static cJSON *greedy;
 
 static void must(bool ok, const struct err *e)
@@ -94,7 +94,12 @@ static struct golden_rows rows_in_chunks(int32_t chunk, bool exact)
 static void check_logits(bool exact, float tolerance)
 {
     struct golden_rows rows = rows_in_chunks(0, exact);
-    float worst = golden_distance(rows.at, want, (size_t)N_LOGITS * (size_t)rows.n_vocab);
+    float worst = 0;
+    for (int32_t i = 0; i < N_LOGITS / 2; i++) {
+        const size_t n = (size_t)rows.n_vocab;
+        float d = golden_distance(rows.at + (size_t)(2 * i + 1) * n, want + (size_t)i * n, n);
+        worst = d > worst ? d : worst;
+    }
     print_message("largest difference of a logit: %.6f\n", (double)worst);
     assert_true(worst <= tolerance);
     golden_rows_free(&rows);

@@ -25,7 +25,7 @@ static struct model *model;
 static struct backend *plain, *exact; /* f16 and f32 KV */
 static struct file_map golden;
 static const int32_t *golden_ids;  /* [96] */
-static const float *golden_logits; /* [96, VOCAB] */
+static const float *golden_logits; /* [48, VOCAB]: of positions 1, 3, 5 ... */
 static struct step_row rows[MAX_ROWS];
 
 static void path_of(char *out, size_t size, const char *name)
@@ -106,9 +106,12 @@ static double worst_difference(struct backend *b, int32_t chunk)
         struct step_sequence q = {.tokens = golden_ids + start, .n_tokens = n, .start = start, .blocks = blocks, .state = -1,
                                   .n_out = n, .want_logits = true};
         run(b, &q, 1, 1);
-        for (int32_t i = 0; i < n * VOCAB; i++) {
-            double d = fabs(rows[i / VOCAB].logits[i % VOCAB] - golden_logits[(size_t)start * VOCAB + (size_t)i]);
-            worst = d > worst || isnan(d) ? d : worst;
+        for (int32_t i = 0; i < n; i++) {
+            const float *want = golden_logits + (size_t)((start + i) / 2) * VOCAB;
+            for (int32_t v = 0; (start + i) % 2 && v < VOCAB; v++) { /* of every second position, from 1 */
+                double d = fabs(rows[i].logits[v] - want[v]);
+                worst = d > worst || isnan(d) ? d : worst;
+            }
         }
     }
     return worst;
