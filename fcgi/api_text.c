@@ -3,6 +3,7 @@
 
 #include "engine/base/json.h"
 #include "engine/text/detokenizer.h"
+#include "fcgi/chat_files.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/prompt.h"
 #include "fcgi/reply.h"
@@ -117,7 +118,8 @@ static bool apply_template(struct request *r, struct err *e)
         !chat_check_messages(cJSON_GetObjectItemCaseSensitive(body, "messages"), e) ||
         !json_get_array(body, "tools", &tools, e) || (tools && !chat_check_tools(tools, e)) ||
         !json_get_object(body, "chat_template_kwargs", &kwargs, e) ||
-        !json_get_bool(body, "add_generation_prompt", &add, e))
+        !json_get_bool(body, "add_generation_prompt", &add, e) ||
+        !chat_files_read(r, cJSON_GetObjectItemCaseSensitive(body, "messages"), e))
         return false;
     struct prompt_input in = {.messages = cJSON_GetObjectItemCaseSensitive(body, "messages"), .tools = tools,
                               .kwargs = kwargs, .no_generation_prompt = !add};

@@ -27,12 +27,28 @@ static struct where at(const char *fmt, ...)
     return w;
 }
 
+static bool check_file(const cJSON *part, struct where w, struct err *e)
+{
+    struct where file_at = at("%.50s.file", w.path);
+    const char *path = file_at.path;
+    const cJSON *file = json_member(part, "file"), *data = json_member(file, "file_data"), *name = json_member(file, "filename");
+    if (!cJSON_IsObject(file))
+        return err_field(e, ERR_INPUT, path, "must be an object with file_data");
+    if (json_member(file, "file_id"))
+        return err_field(e, ERR_UNSUPPORTED, path, "file_id names nothing here: no files are kept for the API; send file_data");
+    if (!cJSON_IsString(data))
+        return err_field(e, ERR_INPUT, path, "file_data must be a string of base64");
+    return !name || cJSON_IsString(name) || err_field(e, ERR_INPUT, path, "filename must be a string");
+}
+
 static bool check_part(const cJSON *part, int message, int i, struct err *e)
 {
     struct where w = at("messages[%d].content[%d]", message, i);
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "type"));
     if (!cJSON_IsObject(part) || !type)
         return err_field(e, ERR_INPUT, w.path, "must be an object with a type");
+    if (!strcmp(type, "file"))
+        return check_file(part, w, e);
     bool refusal = !strcmp(type, "refusal");
     if (strcmp(type, "text") && !refusal)
         return err_field(e, ERR_UNSUPPORTED, at("%.50s.type", w.path).path,

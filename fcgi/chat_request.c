@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "fcgi/chat_files.h"
 #include "fcgi/inference.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
@@ -127,7 +128,7 @@ bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
         !json_get_bool(body, "ignore_eos", &c->ignore_eos, e) || !json_get_string(body, "cache_salt", &c->salt, e))
         return false;
     c->n = (int)n;
-    return true;
+    return chat_files_read(r, c->messages, e);
 }
 
 void chat_request_fini(struct chat_request *c)

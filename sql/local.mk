@@ -20,7 +20,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/embedded.h %D%/store_backup.c %D%/store_users.c %D%/store_users.h %D%/store_sessions.c %D%/store_keys.c %D%/users_row.h \
 	%D%/store_conversations.c %D%/store_conversations.h %D%/store_messages.c \
 	%D%/store_search.c %D%/search_row.h %D%/store_tree.c %D%/store_tree.h \
-	%D%/store_responses.c %D%/store_responses.h %D%/store_attachments.c %D%/store_attachments.h %D%/attachment_files.c %D%/attachment_row.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h
+	%D%/store_responses.c %D%/store_responses.h %D%/store_attachments.c %D%/store_attachments.h %D%/attachment_files.c %D%/attachment_row.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h %D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h %D%/base64.c %D%/base64.h
 libsluice_sql_a_SOURCES += %D%/store_changes.c %D%/store_continue.c %D%/continue_row.h %D%/store_library.c %D%/store_library.h
 libsluice_sql_a_SOURCES += %D%/store_shares.c %D%/store_shares.h %D%/fold.c %D%/fold.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h
 libsluice_sql_a_SOURCES += %D%/otp.c %D%/otp.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \

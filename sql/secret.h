@@ -1,4 +1,4 @@
-/* Secrets: made at random, kept as hashes. Beside digest.h the only door to libsodium.
+/* Secrets: made at random, kept as hashes. Beside digest.h and base64.h the only door to libsodium.
  *
  * Tokens and keys have 256 random bits, so a plain keyless BLAKE2b is a safe hash of them; passwords are people's,
  * so they take argon2id. Thread-safe after secret_init; no state. */

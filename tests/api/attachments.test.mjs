@@ -232,6 +232,25 @@ test('attachments of a message: bad lists, images, no words', async () => {
   assert.equal((await read(c)).title, 'a.txt');
 });
 
+test('OpenAI’s file parts are read the same way, and nothing of them is kept', async () => {
+  const before = await s.json('GET', '/api/account/limits');
+  const part = (data, filename = 'x', form = (b) => `data:application/octet-stream;base64,${b}`) => ({ type: 'file', file: { filename, file_data: form(Buffer.from(data).toString('base64')) } });
+  const prompt = async (content) => s.json('POST', '/apply-template', { messages: [{ role: 'user', content }] });
+  const r = await prompt([part(pdf(['Words of a page']), '../a.pdf'), part('bare', 'b.txt', (b) => b), { type: 'text', text: 'What is it?' }]);
+  assert.equal(r.status, 200, r.text);
+  assert.match(r.body.prompt, /Attached file: a\.pdf\n```\nWords of a page\n```\n\n\nAttached file: b\.txt\n```\nbare\n```\n\n\nWhat is it\?/);
+  const chat = await s.chat({ messages: [{ role: 'user', content: [part('words', 'w.txt')] }], max_tokens: 2 });
+  assert.equal(chat.status, 200, chat.text);
+  for (const [file, words] of [[part('\0\u0001').file, /binary data/], [part(png).file, /image: this model reads text only/], [{ file_data: '!!' }, /not base64/],
+    [{ file_id: 'file-1' }, /file_id/], [{}, /file_data/], [{ file_data: 'eA==', filename: 5 }, /filename/], [part('').file, /empty/]]) {
+    const bad = await s.chat({ messages: [{ role: 'user', content: [{ type: 'file', file }] }] });
+    assert.equal(bad.status, 400, bad.text);
+    assert.equal(bad.body.error.param, 'messages[0].content[0].file');
+    assert.match(bad.body.error.message, words);
+  }
+  assert.deepEqual((await s.json('GET', '/api/account/limits')).body.used.storage_bytes, before.body.used.storage_bytes);
+});
+
 async function gone(file, ms = 12000) {
   for (const end = Date.now() + ms * slow; existsSync(file);) {
     assert.ok(Date.now() < end, `${file} is still there`);

@@ -1,0 +1,9 @@
+/* Base64 (RFC 4648, the usual alphabet) to bytes; libsodium behind it. Pure. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Room for what `len` characters can hold. */
+#define BASE64_BYTES(len) ((len) / 4 * 3 + 3)
+/* Padding may be missing; line ends and blanks are passed over. False: something else is in it, or it needs more than `size`. */
+bool base64_decode(const char *text, size_t len, unsigned char *out, size_t size, size_t *n);
