@@ -26,9 +26,9 @@ def tide(mass, radius, distance):
 const THOUGHT = 'The user wants a short page. Start with the cause, then numbers, then a piece of code.';
 
 /** Asks the scripted engine for the sample; the conversation gets a title that a person would give. */
-export async function sampleChat(house, page) {
+export async function sampleChat(house, page, tokenMs = 0) {
   await page.click('#settings'); // the order to the scripted engine stands in the system prompt, out of sight
-  await page.fill('#settings-form [name=system]', `fake:${JSON.stringify({ text: `<think>\n${THOUGHT}\n</think>\n\n${SAMPLE}` })}`);
+  await page.fill('#settings-form [name=system]', `fake:${JSON.stringify({ text: `<think>\n${THOUGHT}\n</think>\n\n${SAMPLE}`, token_ms: tokenMs })}`);
   await page.click('#settings-form .primary');
   await say(page, 'Explain the tides.');
   await answered(page);
