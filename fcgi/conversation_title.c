@@ -50,7 +50,8 @@ static bool wanted(const struct request *r, const char *settings)
     json_get_bool(o, "titles", &titles, NULL);
     cJSON_Delete(o);
     struct status_page page;
-    bool able = facts_read(r, &page) && (!page.parameters || page.parameters >= SMALL_MODEL);
+    /* Where others wait the first line will do: a title that waits would hold a process of the pool that answers need. */
+    bool able = facts_read(r, &page) && (!page.parameters || page.parameters >= SMALL_MODEL) && !page.jobs_waiting;
     return titles && able && setting_bool(r, SETTING_MODEL_TITLES);
 }
 

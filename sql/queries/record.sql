@@ -1,7 +1,7 @@
 -- The recorder's: it serves all users, so these carry no user.
 
 -- name: running_list
-SELECT m.id, m.conversation_id, c.user_id, m.job_key, m.parser, coalesce(json_extract(m.parser, '$.began_at'), m.created_at),
+SELECT m.id, m.conversation_id, c.user_id, m.job_key, m.parser, coalesce(CASE WHEN json_valid(m.parser) THEN json_extract(m.parser, '$.began_at') END, m.created_at),
        length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
            + coalesce(length(CAST(m.tool_calls AS BLOB)), 0),
        c.deleted_at IS NOT NULL
@@ -15,6 +15,8 @@ SET status = :status,
     content = CASE WHEN :keep THEN content ELSE :content END,
     reasoning = CASE WHEN :keep THEN reasoning ELSE :reasoning END,
     tool_calls = CASE WHEN :keep THEN tool_calls ELSE :tool_calls END,
+    -- the text that it was begun with stands in the row now
+    parser = CASE WHEN :status <> 'running' AND json_valid(parser) THEN json_remove(parser, '$.prefix') ELSE parser END,
     error = :error, timings = :timings, prompt_tokens = :prompt_tokens,
     cached_tokens = :cached_tokens, completion_tokens = :completion_tokens,
     finished_at = CASE WHEN :status = 'running' THEN NULL ELSE :now END

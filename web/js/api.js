@@ -41,8 +41,8 @@ async function request(method, path, body, signal) {
   throw new ApiError(response.status, error);
 }
 
-export async function call(method, path, body) {
-  const response = await request(method, path, body);
+export async function call(method, path, body, signal) {
+  const response = await request(method, path, body, signal);
   return response.status === 204 || response.status === 202 ? null : response.json();
 }
 

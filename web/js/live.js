@@ -8,6 +8,7 @@ import { emit, isRunning, on, state } from "./state.js";
 
 const SOON_MS = 2000;
 const LATER_MS = 10000;
+const TITLE_MS = 30000; // then whoever computes is better left alone
 const QUIET_MS = 300000; // then nobody waits for anything
 
 const channel = "BroadcastChannel" in self ? new BroadcastChannel("sluice") : null;
@@ -119,7 +120,7 @@ on("answer-end", async (message) => {
   const conversation = state.current;
   if (conversation?.id !== message.conversation_id || message.status === "error" || conversation.messages.size > 2) return;
   try {
-    const { title, changed } = await call("POST", `/api/conversations/${conversation.id}/title`, {});
+    const { title, changed } = await call("POST", `/api/conversations/${conversation.id}/title`, {}, AbortSignal.timeout(TITLE_MS));
     if (!changed) return;
     conversation.title = title;
     emit("titled", conversation);
