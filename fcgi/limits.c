@@ -79,17 +79,23 @@ static struct shared_limit *row_of(const struct request *r, const struct holder 
     return shared_limit_row(r->worker->shared, h->row);
 }
 
+/* Of a user only what runs the model: the page counts tokens while one types. */
+static bool counts(const struct request *r, const struct holder *h)
+{
+    return h->requests && (h->row > 0 || r->route->pool == POOL_STREAM);
+}
+
 bool limits_request(struct request *r, struct err *e)
 {
     struct holder h[2];
     struct shared_minute m;
     const int n = holders(r, h);
     for (int i = 0; i < n; i++) {
-        if (!h[i].requests || shared_minute_take(&row_of(r, &h[i])->requests_full_us, h[i].requests, 1, false, now_us(), &m))
+        if (!counts(r, &h[i]) || shared_minute_take(&row_of(r, &h[i])->requests_full_us, h[i].requests, 1, false, now_us(), &m))
             continue;
         const int64_t wait_us = m.wait_us;
         for (int j = 0; j < i; j++)
-            if (h[j].requests)
+            if (counts(r, &h[j]))
                 shared_minute_take(&row_of(r, &h[j])->requests_full_us, h[j].requests, -1, true, now_us(), &m);
         return refuse(r, LIMIT_REQUESTS, wait_us, &h[i], "requests per minute", h[i].requests, e);
     }

@@ -102,16 +102,17 @@ test('a second factor: begun with the password, proven, asked for, no code twice
   assert.equal((await login(u.name, PASSWORD, { code: codes[4] })).status, 401);
   assert.equal((await s.json('GET', '/api/second-factor', undefined, u.key)).body.recovery_codes, 9);
   const guesses = [];
-  while (guesses.length < 12 && guesses.at(-1) !== 429) guesses.push((await login(u.name, PASSWORD, { code: wrong })).status);
+  while (guesses.length < 12 && guesses.at(-1) !== 429) guesses.push((await post('/confirm', { code: wrong })).status); // counted as the login's are
   assert.equal(guesses.at(-1), 429, `guessing is stopped: ${guesses}`);
+  assert.equal((await login(u.name, PASSWORD, { code: wrong })).status, 429);
   assert.equal((await u.patch({ second_factor: true })).status, 400);
   assert.equal((await u.patch({ second_factor: false })).body.second_factor, false);
   assert.equal((await login(u.name)).status, 200);
 });
 
-test('a hundred guesses at one moment are a hundred guesses', async () => {
+test('twenty guesses at one moment are twenty guesses', async () => {
   const u = await user();
-  const all = await Promise.all(Array.from({ length: 40 }, () => login(u.name, 'wrong password')));
+  const all = await Promise.all(Array.from({ length: 20 }, () => login(u.name, 'wrong password')));
   const tried = all.filter((r) => r.status === 401).length;
   assert.ok(tried >= 1 && tried <= 6, `${tried} were judged`);
   assert.ok(all.every((r) => r.status === 401 || r.status === 429));
@@ -240,6 +241,7 @@ test('requests a minute and jobs hold over all keys of a user, and the page', as
   await u.patch({ limits: { requests_per_minute: 2 } });
   const second = { authorization: `Bearer ${(await s.json('POST', '/api/keys', { name: 'k2' }, u.session)).body.key}` };
   const ask = (headers) => s.chat({ messages: [{ role: 'user', content: 'x' }] }, headers);
+  for (let i = 0; i < 5; i++) assert.equal((await s.json('POST', '/tokenize', { content: 'x' }, u.key)).status, 200, 'does not run the model');
   assert.equal((await ask(u.key)).status, 200);
   const r = await ask(second);
   assert.equal(r.status, 200);
