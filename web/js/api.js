@@ -50,21 +50,35 @@ export async function text(path) {
   return (await request("GET", path)).text();
 }
 
-/** Sends a file as the body; progress(0..1) while it goes. By XMLHttpRequest, since fetch tells nothing of what was sent. */
-export function upload(path, blob, { signal, progress } = {}) {
+/** Sends a file as the body; progress(0..1) while it goes. The reply is JSON, or with onEvent a stream of {event, data} that is
+ *  told as it comes and ends as stream() does. By XMLHttpRequest, since fetch tells nothing of what was sent. */
+export function upload(path, blob, { signal, progress, onEvent } = {}) {
   return new Promise((resolve, reject) => {
     const x = new XMLHttpRequest();
+    let read = 0;
+    let last = "";
     const fail = (error) => reject(error instanceof Error ? error : new ApiError(x.status, error));
+    const reply = () => { try { return JSON.parse(x.responseText); } catch { return null; } };
+    const follow = () => {
+      for (let end; (end = x.responseText.indexOf("\n\n", read)) >= 0; read = end + 2) {
+        const message = parseEvent(x.responseText.slice(read, end));
+        if (message) last = message.event;
+        if (message?.event === "error") fail(message.data.error);
+        else if (message) onEvent(message);
+      }
+    };
     x.open("POST", path);
-    x.responseType = "json";
-    x.setRequestHeader("Accept", "application/json");
+    x.setRequestHeader("Accept", onEvent ? "text/event-stream" : "application/json");
     x.setRequestHeader("Content-Type", "application/octet-stream");
     x.setRequestHeader("X-CSRF-Token", csrf);
     x.upload.addEventListener("progress", (event) => { if (event.lengthComputable) progress?.(event.loaded / event.total); });
+    x.addEventListener("progress", () => { if (onEvent && x.status === 200) follow(); });
     x.addEventListener("load", () => {
-      if (x.status >= 200 && x.status < 300) return resolve(x.response);
       if (x.status === 401) onSignedOut();
-      return fail(x.response?.error);
+      if (x.status < 200 || x.status >= 300) return fail(reply()?.error);
+      if (!onEvent) return resolve(reply());
+      follow();
+      return last === "done" ? resolve(null) : fail({ message: t("errors.broken") });
     });
     x.addEventListener("error", () => fail(null));
     x.addEventListener("abort", () => fail(new DOMException("", "AbortError")));
@@ -99,46 +113,6 @@ export async function* stream(method, path, body, signal) {
     reader.cancel().catch(() => {});
   }
   if (last !== "done" && last !== "error") throw new ApiError(0, { message: t("errors.broken") });
-}
-
-/** Sends a file and follows the stream that answers it: onSent(bytes) as it goes up, onEvent({event, data}) as they come.
- *  Rejects as stream() throws, and with what an `error` event says. XMLHttpRequest, since fetch does not tell how much of a body has gone. */
-export function uploadAndFollow(path, file, { onSent = () => {}, onEvent = () => {}, signal } = {}) {
-  return new Promise((resolve, reject) => {
-    const x = new XMLHttpRequest();
-    let read = 0;
-    let last = "";
-    const follow = () => {
-      for (let end; (end = x.responseText.indexOf("\n\n", read)) >= 0; read = end + 2) {
-        const message = parseEvent(x.responseText.slice(read, end));
-        if (!message) continue;
-        last = message.event;
-        if (last === "error") reject(new ApiError(x.status, message.data.error));
-        else onEvent(message);
-      }
-    };
-    x.open("POST", path);
-    x.setRequestHeader("Content-Type", "application/octet-stream");
-    x.setRequestHeader("X-CSRF-Token", csrf);
-    x.upload.onprogress = (event) => onSent(event.loaded);
-    x.onprogress = () => { if (x.status === 200) follow(); };
-    x.onload = () => {
-      if (x.status !== 200) {
-        let error = null;
-        try { error = JSON.parse(x.responseText).error; } catch { /* not JSON: the status says enough */ }
-        if (x.status === 401) onSignedOut();
-        reject(new ApiError(x.status, error));
-        return;
-      }
-      follow();
-      if (last === "done") resolve();
-      else reject(new ApiError(0, { message: t("errors.broken") }));
-    };
-    x.onerror = () => reject(new ApiError(0));
-    x.onabort = () => reject(new DOMException("stopped", "AbortError"));
-    signal?.addEventListener("abort", () => x.abort(), { once: true });
-    x.send(file);
-  });
 }
 
 function parseEvent(text) {

@@ -1,7 +1,7 @@
 // The import dialog: a file is picked or dropped, looked through without writing (what is new, what is known, what is wrong),
 // and only then imported, with its progress. Loaded when it is opened.
 
-import { uploadAndFollow } from "./api.js";
+import { upload } from "./api.js";
 import { $, announce, el, icon, toast } from "./dom.js";
 import { number, t } from "./i18n.js";
 import { emit } from "./state.js";
@@ -31,11 +31,11 @@ async function run(dialog, file, dryRun) {
   bar.value = 0;
   say(t("import.sending", { part: percent(0) }));
   try {
-    await uploadAndFollow(`/api/import?events=1&dry_run=${dryRun ? 1 : 0}`, file, {
+    await upload(`/api/import?events=1&dry_run=${dryRun ? 1 : 0}`, file, {
       signal: stop.signal,
-      onSent: (bytes) => {
-        bar.value = file.size ? SENT * bytes / file.size : SENT;
-        say(t("import.sending", { part: percent(file.size ? bytes / file.size : 1) }));
+      progress: (part) => {
+        bar.value = SENT * part;
+        say(t("import.sending", { part: percent(part) }));
       },
       onEvent: ({ event, data }) => {
         if (event === "done") { report = data; return; }
