@@ -66,7 +66,7 @@ test('the list has what lies there', async () => {
 
 test('running answers end, new ones are told to wait, then the other model answers', async () => {
   const text = 'one two three four five six seven eight nine ten';
-  const running = s.stream({ messages: order({ text, token_ms: 60 }) });
+  const running = s.stream({ messages: order({ text, token_ms: 200 }) });
   while ((await s.json('GET', '/api/admin/status')).body.load.jobs_running < 1) await sleep(10);
   const asked = await load(other);
   assert.equal(asked.status, 202, asked.text);
