@@ -37,7 +37,7 @@ async function save(form, button) {
 }
 
 function open(view, signal) {
-  const list = el("div", {});
+  const list = el("div", { class: "audit-list" });
   let rows = [];
   const field = (name, type, label) => el("label", {}, label, el("input", { name, type }));
   const form = el("form", { class: "audit-filter", on: { submit: (event) => { event.preventDefault(); load(null); } } },
