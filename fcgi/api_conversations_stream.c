@@ -15,6 +15,8 @@
 
 /* After the job's end the recorder has written within milliseconds, unless it is just being started again. */
 #define RECORD_MS 3000.0
+/* The connection broke before that: the recorder gives an engine that went away 3 s to come back, and then writes why. */
+#define BROKEN_MS 6000.0
 /* A row that runs but whose job can't be reached: the recorder gives it up after 15 s (recorder_answer.c). */
 #define UNREACHED_MS 20000.0
 #define ATTACH_RETRY_MS 150
@@ -186,6 +188,11 @@ static void end_stream(struct follow *f, double wait_ms, const struct err *why)
     answer_texts_fini(&texts);
 }
 
+static double record_ms(const struct follow *f)
+{
+    return f->g.state >= GENERATION_DONE ? RECORD_MS : BROKEN_MS;
+}
+
 /* Events that are there. False: the job is over, or its connection is. */
 static bool read_events(struct follow *f, struct engine_job *job)
 {
@@ -285,7 +292,7 @@ bool conversation_follow(struct request *r, int64_t user_message_id, int64_t mes
         if (*job && get_row(&f, message_id, &m) && begin(&f, m.parser, &e))
             follow_job(&f, *job);
         if (!f.left)
-            end_stream(&f, RECORD_MS, failed);
+            end_stream(&f, record_ms(&f), failed);
     }
     engine_close(job); /* detached: the answer goes on */
     fini(&f);
@@ -307,7 +314,7 @@ bool conversation_stream(struct request *r, struct err *e)
         else if (running && !f.left)
             show_row(&f);
         if (!f.left)
-            end_stream(&f, RECORD_MS, NULL);
+            end_stream(&f, record_ms(&f), NULL);
     }
     engine_close(&job);
     fini(&f);
