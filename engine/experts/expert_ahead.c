@@ -1,6 +1,13 @@
-/* Reading ahead for the next layer: see expert_store_prefetch(). It pays when most of it is wanted; where it is not, it
- * rests for a while and is tried again. */
+/* Reading ahead for the next layer: see expert_store_prefetch(). It can pay only when most of it is wanted; where it is
+ * not, it rests for a while and is tried again. Whether it does pay is a matter of time: where the disk is what bounds, the
+ * part that is read in vain costs more than waiting less gains. So some tokens are computed with it and some without, by
+ * turns, and what took less time for an expert goes on for a while. */
+#include "engine/base/clock.h"
 #include "engine/experts/expert_store_internal.h"
+
+#define TRIAL_TOKENS 8    /* of each phase */
+#define CHOSEN_TOKENS 512 /* after the last one */
+#define PAUSE_NS 500000000u /* so long between two layers: no step was running */
 
 #define WINDOW 64        /* records by which it is judged */
 #define FIRST_PAUSE 1024 /* layers */
@@ -22,8 +29,42 @@ void ahead_count(struct expert_store *s, const struct expert_slot *slot, bool us
     a->useful = a->wasted = 0;
 }
 
+static void next_phase(struct expert_store *s)
+{
+    struct ahead_trial *t = &s->ahead.trial;
+    t->phase = t->phase > AHEAD_PHASES ? 1 : t->phase + 1;
+    if (t->phase == 1)
+        t->ns[0] = t->ns[1] = t->asked[0] = t->asked[1] = 0;
+    const bool chosen = t->phase > AHEAD_PHASES;
+    if (!chosen)
+        t->off = t->phase % 2 == 0;
+    else if (t->asked[0] && t->asked[1])
+        t->off = (double)t->ns[1] / (double)t->asked[1] < (double)t->ns[0] / (double)t->asked[0];
+    t->layers = (chosen ? CHOSEN_TOKENS : TRIAL_TOKENS) * s->set.layout->n_layers;
+}
+
+/* A layer of few rows begins. */
+static void try_both(struct expert_store *s)
+{
+    struct ahead_trial *t = &s->ahead.trial;
+    const uint64_t now = clock_ns();
+    const bool counts = t->last_ns && t->last_asked && now - t->last_ns < PAUSE_NS;
+    if (counts && t->phase >= 1 && t->phase <= AHEAD_PHASES) {
+        t->ns[t->off] += now - t->last_ns;
+        t->asked[t->off] += (uint64_t)t->last_asked;
+    }
+    t->last_ns = now;
+    t->last_asked = s->session.n;
+    if (t->layers-- <= 0)
+        next_phase(s);
+}
+
 void ahead_settle(struct expert_store *s, int32_t layer)
 {
+    if (!s->set.no_prefetch && !s->set.no_trial && !s->ahead.rest && !s->session.in_order)
+        try_both(s);
+    else
+        s->ahead.trial.last_ns = 0;
     if (s->ahead.rest)
         s->ahead.rest--;
     int32_t kept = 0;
@@ -46,7 +87,7 @@ void ahead_settle(struct expert_store *s, int32_t layer)
 
 bool expert_store_prefetching(const struct expert_store *s)
 {
-    return !s->set.no_prefetch && !s->ahead.rest;
+    return !s->set.no_prefetch && !s->ahead.rest && !s->ahead.trial.off;
 }
 
 void expert_store_prefetch(struct expert_store *s, int32_t layer, const int32_t *ids, int32_t n)

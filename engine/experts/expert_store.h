@@ -32,6 +32,7 @@ struct expert_store_params {
     uint32_t chunk;        /* bytes of a read; 0: the reader's choice */
     const char *state_dir; /* what was learnt about the experts is kept here; NULL: nowhere */
     bool no_prefetch, no_uring, no_direct; /* left out on purpose, for comparison and tests */
+    bool no_trial; /* what is read ahead is judged by its bytes alone, not by time */
 };
 
 struct expert_want {

@@ -27,11 +27,20 @@ struct session { /* the running layer */
 };
 
 #define AHEAD_SLOTS 256
+#define AHEAD_PHASES 4
 struct ahead { /* what is read ahead, and does it pay? */
     int32_t slots[AHEAD_SLOTS], n; /* with slot.ahead set; those that lost it since are passed over */
     int32_t useful, wasted;  /* records of this window */
     int32_t pause;           /* layers that the next pause takes */
     int32_t rest;            /* layers until it is tried again; 0: it is on */
+    struct ahead_trial {
+        int32_t phase;       /* 1 .. AHEAD_PHASES: with and without by turns; then the better of both; 0: not begun */
+        int32_t layers;      /* left of this phase */
+        bool off;            /* this phase is without */
+        uint64_t last_ns;    /* when the layer before began, or 0 */
+        int32_t last_asked;  /* experts that it wanted */
+        uint64_t ns[2], asked[2]; /* [without] of the phases so far */
+    } trial;
 };
 
 struct expert_store {

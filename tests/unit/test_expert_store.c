@@ -389,7 +389,7 @@ static void foretold(struct rig *r, int rounds, bool right)
 static void test_reading_ahead_is_counted_and_rests_when_it_does_not_pay(void **state)
 {
     struct rig r;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 3000000});
+    open_rig(&r, demo(), (struct expert_store_params){.budget = 3000000, .no_trial = true});
     foretold(&r, 60, true);
     struct expert_counters c = counters(&r);
     assert_true(c.prefetching);
@@ -402,6 +402,24 @@ static void test_reading_ahead_is_counted_and_rests_when_it_does_not_pay(void **
     assert_true(wasted > 0);
     foretold(&r, 20, false);
     assert_int_equal(counters(&r).prefetch_wasted_bytes, wasted);
+    close_rig(&r);
+}
+
+/* Tokens with and without it by turns, then the quicker way: here nothing computes, so that reading ahead gains nothing, and
+ * either may be chosen; but it is tried, both ways, and then one is kept. */
+static void test_reading_ahead_is_tried_against_time(void **state)
+{
+    struct rig r;
+    int changes = 0;
+    open_rig(&r, demo(), (struct expert_store_params){.budget = 3000000});
+    bool was = true;
+    for (int i = 0; i < 120; i++) {
+        foretold(&r, 1, true);
+        bool is = counters(&r).prefetching;
+        changes += is != was;
+        was = is;
+    }
+    assert_in_range(changes, 3, 4); /* off, on, off, and perhaps on */
     close_rig(&r);
 }
 
@@ -441,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_a_damaged_history_is_passed_over),
         cmocka_unit_test(test_our_bytes_are_the_kernels),
         cmocka_unit_test(test_reading_ahead_is_counted_and_rests_when_it_does_not_pay),
+        cmocka_unit_test(test_reading_ahead_is_tried_against_time),
         cmocka_unit_test(test_ranks_follow_recency_and_frequency),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
