@@ -95,6 +95,16 @@ static void test_failures_wait_longer_each_time(void **state)
     assert_int_equal(shared_throttle_wait(s, 43, 5), 0);
     shared_throttle_clear(s, 42);
     assert_int_equal(shared_throttle_wait(s, 42, 5), 0);
+    for (int i = 0; i < 6; i++)
+        shared_throttle_fail(s, 42);
+    shared_throttle_undo(s, 42);
+    assert_true(shared_throttle_wait(s, 42, 5) > 0);
+    shared_throttle_undo(s, 42);
+    assert_int_equal(shared_throttle_wait(s, 42, 5), 0);
+    for (int i = 0; i < 9; i++)
+        shared_throttle_undo(s, 42); /* never below none */
+    shared_throttle_fail(s, 42);
+    assert_int_equal(shared_throttle_wait(s, 42, 2), 0);
     shared_close(&s);
 }
 
