@@ -45,6 +45,13 @@ static bool lock_user(struct request *r, struct upload *u, struct err *e)
     return flock(u->lock, LOCK_EX | LOCK_NB) == 0 || err_set(e, ERR_CONFLICT, "another import of yours is still running");
 }
 
+static void unlock(struct upload *u)
+{
+    if (u->lock >= 0)
+        close(u->lock);
+    u->lock = -1;
+}
+
 /* The upload loses its name at once: whatever happens to this process, nothing of it stays. */
 static bool take_upload(struct request *r, struct upload *u, struct err *e)
 {
@@ -119,7 +126,7 @@ static bool query_flag(struct request *r, const char *name, bool *out, struct er
     return true;
 }
 
-static bool run_import(struct request *r, const struct upload *u, bool dry_run, struct progress *g, struct import_report *report, struct err *e)
+static bool run_import(struct request *r, struct upload *u, bool dry_run, struct progress *g, struct import_report *report, struct err *e)
 {
     struct err why = {0};
     g->writes = !dry_run;
@@ -133,6 +140,7 @@ static bool run_import(struct request *r, const struct upload *u, bool dry_run, 
                                                  .progress = on_progress, .context = g}, report, &why);
     if (g->full.code)
         why = g->full;
+    unlock(u); /* before the reply: who has it may send the next one */
     log_info("user=%lld dry_run=%d format=%s conversations=%lld imported=%lld duplicates=%lld failed=%lld ms=%.0f%s%s",
              (long long)r->who.user_id, dry_run, report->format ? report->format : "-", (long long)report->conversations,
              (long long)report->imported, (long long)report->duplicates, (long long)report->failed,
@@ -162,8 +170,7 @@ static bool import(struct request *r, struct err *e)
     ok = ok && query_flag(r, "dry_run", &dry_run, e) && query_flag(r, "events", &g.events, e) && take_upload(r, &u, e) &&
          run_import(r, &u, dry_run, &g, report, e);
     store_upload_drop(&u.file);
-    if (u.lock >= 0)
-        close(u.lock);
+    unlock(&u);
     buf_fini(&g.text);
     free(report);
     return ok;
