@@ -38,6 +38,11 @@ bool fold_needle(struct fold_needle *needle, const char *text, size_t len)
             k++;
         needle->shorter[i] = k;
     }
+    for (int byte = 0; byte < 256; byte++) {
+        const char c = (char)byte;
+        int32_t letter;
+        needle->may_begin[byte] = byte >= 0x80 || !needle->n || (next_letter(&c, 1, &letter) && letter == needle->letters[0]);
+    }
     return true;
 }
 
@@ -62,6 +67,12 @@ bool fold_find(const struct fold_needle *needle, const char *text, size_t len, s
         return true;
     for (size_t i = 0; i < len;) {
         int32_t letter;
+        if (!k) { /* most of a text is passed over here */
+            while (i < len && !needle->may_begin[(unsigned char)text[i]])
+                i++;
+            if (i == len)
+                return false;
+        }
         i += next_letter(text + i, len - i, &letter);
         while (k && needle->letters[k] != letter)
             k = needle->shorter[k - 1];

@@ -9,6 +9,7 @@
 
 struct fold_needle {
     int n; /* letters; 0: found at the start of every text */
+    bool may_begin[256]; /* bytes with which a place of it can begin */
     int32_t letters[FOLD_LETTERS];
     int shorter[FOLD_LETTERS]; /* Knuth-Morris-Pratt: where to go on after a mismatch */
 };

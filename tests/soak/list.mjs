@@ -82,6 +82,10 @@ try {
     await page.evaluate(async () => { location.hash = '#/'; await new Promise((rest) => setTimeout(rest, 200)); });
   }
   out.long_chat.opened = ms(opened.slice(1)); // the first one also fetches the libraries
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send('Performance.enable');
+  const spent = async () => Object.fromEntries((await cdp.send('Performance.getMetrics')).metrics.map((m) => [m.name, m.value * 1000]));
+  const before = await spent();
   out.scrolling = await page.evaluate(async () => {
     const list = document.querySelector('#conversations');
     const frames = [];
@@ -98,6 +102,8 @@ try {
     frames.sort((a, b) => a - b);
     return { frames: frames.length, pixels: Math.round(list.scrollTop), median_ms: frames[300], p99_ms: frames[594], over_50_ms: frames.filter((f) => f > 50).length, nodes };
   });
+  const after = await spent();
+  for (const name of ['ScriptDuration', 'LayoutDuration', 'RecalcStyleDuration']) out.scrolling[`${name}_ms_a_frame`] = Math.round((after[name] - before[name]) / 6) / 100;
   out.heap_mb = Math.round((await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0)) / 1e6);
   out.problems = house.problems;
 } finally {

@@ -35,6 +35,7 @@ export function drawRow(row, old, { words, plain, chosen, current }) {
   root.toggleAttribute("data-running", Boolean(c.running));
   root.toggleAttribute("data-pinned", Boolean(c.pinned) && !plain);
   root.toggleAttribute("data-current", current);
+  root.toggleAttribute("data-chosen", chosen);
   const link = root.querySelector(".conversation-link");
   link.href = match ? `#/c/${c.id}/${match.message_id}` : `#/c/${c.id}`;
   if (current) link.setAttribute("aria-current", "page");
