@@ -151,6 +151,7 @@ export async function* scenes(house, context = {}) {
   await page.waitForSelector('.person .limits');
   yield { name: 'person', page };
   await page.goto(house.server.url);
+  await page.waitForSelector('#app:not([hidden])');
   await list();
   await page.click('#account');
   await page.click('.menu button:has(.i-shield)');

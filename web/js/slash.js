@@ -13,7 +13,7 @@ const COMMANDS = [
 ];
 const MOST = 50;
 const text = $("composer-text");
-const list = el("ul", { id: "slash-list", class: "slash-list", role: "listbox", ariaLabel: t("slash.label"), hidden: true });
+const list = el("ul", { id: "slash-list", class: "slash-list", role: "listbox", ariaLabel: t("slash.label"), tabIndex: 0, hidden: true });
 $("composer").prepend(list);
 let items = [];
 let at = 0;
