@@ -124,6 +124,35 @@ test('a search leads to the message, on the branch that holds it', opts, async (
   await find('');
 });
 
+test('of a chat of 1,000 messages few elements are drawn, and all of it can be read and found', opts, async () => {
+  const at = Date.now();
+  const messages = Array.from({ length: 1000 }, (_, i) => ({ id: i + 1, parent: i || null, role: i % 2 ? 'assistant' : 'user', status: 'done', content: `Stone **${i}** lies in the river.`, reasoning: '',
+    tool_calls: null, tool_call_id: null, error: null, model: null, usage: null, timings: null, created_at: at, finished_at: at, attachments: [] }));
+  const conversations = [{ key: 'a-long-one', title: 'Stones', created_at: at, updated_at: at, pinned: false, archived: false, trashed_at: null, fork_of: null, tags: [], settings: {}, leaf: 1000, messages }];
+  const imported = await api('POST', '/api/import', { schema: 'sluice-export', version: 1, exported_at: at, conversations });
+  assert.equal(imported.body.imported, 1, imported.text);
+  const [{ id }] = (await list()).filter((c) => c.title === 'Stones');
+  await page.evaluate((chat) => { location.hash = `#/c/${chat}`; }, id);
+  await until(page, () => [...document.querySelectorAll('#thread .message')].at(-1)?.textContent.includes('Stone 999'));
+  let most = 0;
+  const nodes = async () => { most = Math.max(most, await page.locator('#thread *').count()); };
+  await nodes();
+  await page.locator('#scroller').click({ position: { x: 5, y: 300 } });
+  await page.keyboard.press('Control+f');
+  await page.fill('#find-text', 'stone **17**');
+  await until(page, () => document.querySelector('#find-count').textContent === '1 of 1');
+  await until(page, () => [...document.querySelectorAll('#thread .message')].some((m) => m.textContent.includes('Stone 17 lies')));
+  await nodes();
+  await page.keyboard.press('Escape');
+  await page.evaluate(() => { document.querySelector('#scroller').scrollTop = 0; });
+  await until(page, () => document.querySelector('#thread .message')?.textContent.includes('Stone **0**'));
+  assert.equal(await page.locator('#thread .message').first().getAttribute('aria-setsize'), '1000');
+  await nodes();
+  await page.click('#to-end');
+  await until(page, () => [...document.querySelectorAll('#thread .message')].at(-1)?.textContent.includes('Stone 999'));
+  assert.ok(most < 1500, `${most} elements`);
+});
+
 test('a link is made and revoked in the dialog', opts, async () => {
   await page.locator('#scroller').click();
   await page.keyboard.press('s');
