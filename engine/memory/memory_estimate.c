@@ -1,22 +1,45 @@
 /* From measured rates to a decode rate. See memory_rates.h. */
 #include "engine/memory/memory_rates.h"
 
-/* LRU over calibrated routing traces of models with 128 and 256 experts. */
-static const struct {
-    double share, hit;
-} curve[] = {{0, 0}, {0.0625, 0.45}, {0.125, 0.66}, {0.1875, 0.75}, {0.25, 0.81}, {0.375, 0.87}, {0.5, 0.91}, {0.625, 0.94}, {1, 1}};
+#include <math.h>
 
-double memory_hit_rate(double share)
+/* LRU over all layers, over the calibrated routing traces of models with 128, 256 and 512 experts (fcgi/cli/cli_routing.h). */
+#define CURVES 3
+static const double curve_experts[CURVES] = {128, 256, 512};
+static const struct {
+    double share, hit[CURVES];
+} curve[] = {{0, {0, 0, 0}},
+             {0.0625, {0.315, 0.616, 0.626}},
+             {0.125, {0.660, 0.789, 0.751}},
+             {0.1875, {0.750, 0.823, 0.782}},
+             {0.25, {0.790, 0.848, 0.807}},
+             {0.375, {0.847, 0.887, 0.850}},
+             {0.5, {0.890, 0.918, 0.888}},
+             {0.625, {0.925, 0.943, 0.922}},
+             {0.75, {0.954, 0.965, 0.951}},
+             {1, {1, 1, 1}}};
+
+static double on_curve(int which, double share)
 {
     const int n = sizeof curve / sizeof curve[0];
-    if (!(share > 0))
-        return 0;
     for (int i = 1; i < n; i++)
         if (share <= curve[i].share) {
             double part = (share - curve[i - 1].share) / (curve[i].share - curve[i - 1].share);
-            return curve[i - 1].hit + part * (curve[i].hit - curve[i - 1].hit);
+            return curve[i - 1].hit[which] + part * (curve[i].hit[which] - curve[i - 1].hit[which]);
         }
     return 1;
+}
+
+double memory_hit_rate(double share, int32_t n_expert)
+{
+    if (!(share > 0))
+        return 0;
+    for (int i = 1; i < CURVES; i++)
+        if (n_expert < curve_experts[i]) {
+            double part = n_expert > curve_experts[i - 1] ? log2(n_expert / curve_experts[i - 1]) : 0;
+            return (1 - part) * on_curve(i - 1, share) + part * on_curve(i, share);
+        }
+    return on_curve(CURVES - 1, share);
 }
 
 static double seconds(uint64_t bytes, double rate)
@@ -37,7 +60,7 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
     double experts = seconds(m->active_experts, s->experts);
     if (streams) {
         double share = m->cache_most ? (double)p->expert_cache / (double)m->cache_most : 0;
-        out.hit_rate = hit_rate >= 0 ? hit_rate : memory_hit_rate(share);
+        out.hit_rate = hit_rate >= 0 ? hit_rate : memory_hit_rate(share, m->n_expert);
     }
     out.compute_s = dense + experts;
     out.disk_s = seconds((uint64_t)((double)m->active_experts * (1 - out.hit_rate)), r->disk);

@@ -23,7 +23,7 @@ struct memory_estimate {
 
 /* What part of a token's experts a cache with this share of all experts holds, by routing traces of real models
  * (128 to 512 experts). Independent uniform routing would give the share itself. */
-double memory_hit_rate(double share);
+double memory_hit_rate(double share, int32_t n_expert);
 /* depth: tokens in KV before. hit_rate < 0: by memory_hit_rate. */
 struct memory_estimate memory_estimate_make(const struct memory_model *m, const struct memory_plan *p,
                                             const struct memory_rates *r, int32_t depth, double hit_rate);

@@ -386,8 +386,8 @@ static void test_estimates_follow_the_rates(void **state)
     assert_float_equal(memory_estimate_make(&in.model, &p, &r, 0, -1).tokens_per_s, 0, 0); /* the disk is not known */
     r.disk = (double)(1 * GB);
     e = memory_estimate_make(&in.model, &p, &r, 0, -1);
-    assert_float_equal(e.hit_rate, 0.81, 0.001); /* a quarter of all experts */
-    assert_float_equal(e.disk_s, 0.19, 0.001);
+    assert_float_equal(e.hit_rate, 0.79, 0.001); /* a quarter of all experts */
+    assert_float_equal(e.disk_s, 0.21, 0.001);
     assert_true(e.tokens_per_s < 1 / 0.3 && e.tokens_per_s > 1 / 0.5);
     e = memory_estimate_make(&in.model, &p, &r, 0, 0); /* all read: 1 GB at 1 GB/s, then computed */
     assert_float_equal(e.tokens_per_s, 1 / 1.3, 0.01);
@@ -395,13 +395,18 @@ static void test_estimates_follow_the_rates(void **state)
 
 static void test_hit_rates_rise_with_the_share(void **state)
 {
-    double last = -1;
-    for (double share = 0; share <= 1.0001; share += 0.01) {
-        double hit = memory_hit_rate(share);
-        assert_true(hit > last && hit >= share - 1e-9 && hit <= 1);
-        last = hit;
+    for (int32_t experts = 64; experts <= 1024; experts += 32) {
+        double last = -1;
+        for (double share = 0; share <= 1.0001; share += 0.01) {
+            double hit = memory_hit_rate(share, experts);
+            assert_true(hit > last && hit >= share - 1e-9 && hit <= 1);
+            last = hit;
+        }
+        assert_float_equal(memory_hit_rate(2, experts), 1, 0);
     }
-    assert_float_equal(memory_hit_rate(2), 1, 0);
+    assert_float_equal(memory_hit_rate(0.25, 128), 0.79, 1e-9);
+    assert_float_equal(memory_hit_rate(0.25, 256), 0.848, 1e-9);
+    assert_float_equal(memory_hit_rate(0.25, 181), (0.79 + 0.848) / 2, 0.001); /* half way by doublings */
 }
 
 static void test_names(void **state)
