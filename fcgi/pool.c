@@ -33,6 +33,7 @@ struct pool {
     int signal_fd, wake_fd;
     sigset_t old_mask;
     int backoff_ms;      /* 0: none */
+    int64_t failed_ms;   /* when a child last failed that was born after the one before it */
     int64_t not_before;  /* clock_ms before which nothing is forked */
     int64_t drain_since; /* 0: not draining */
     int stage;           /* of draining: 0 asked, 1 streams ended, 2 killed */
@@ -59,17 +60,16 @@ static int count_children(const struct pool *pool)
 _Noreturn static void run_child(struct pool *pool, int slot)
 {
     const struct pool_params *p = pool->p;
-    pid_t master = getppid();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != master || !child_signals())
+    if (getppid() != (pid_t)pool->board->master_pid || !child_signals()) /* it may be dead before the line above */
         _exit(1);
     close(pool->signal_fd);
     guard_forget(&pool->guard);
-    sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
-    if (p->child_main) {
+    if (p->child_main) { /* reads its signals from a descriptor: what comes before it has one stays pending */
         pool->board->child[slot].state = CHILD_IDLE;
         exit(p->child_main(p->worker));
     }
+    sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     exit(child_run(&(struct child_params){.worker = p->worker, .slot = &pool->board->child[slot], .slot_index = slot,
                                           .guard_fd = pool->guard.child_fd, .listen_fd = p->listen_fd,
                                           .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
@@ -112,7 +112,8 @@ static void note_death(struct pool *pool, int slot, int status)
     int64_t age = now_ms() - pool->born_ms[slot];
     if (failed) {
         pool->board->crashed++;
-        if (age < YOUNG_MS) {
+        if (age < YOUNG_MS && pool->born_ms[slot] >= pool->failed_ms) { /* many that die at once are one failure */
+            pool->failed_ms = now_ms();
             pool->backoff_ms = pool->backoff_ms ? 2 * pool->backoff_ms : 100;
             if (pool->backoff_ms > BACKOFF_MAX_MS)
                 pool->backoff_ms = BACKOFF_MAX_MS;
