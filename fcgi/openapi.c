@@ -103,6 +103,8 @@ static struct statuses statuses_of(const struct route *row)
         for (size_t i = 0; i < sizeof of_keys / sizeof of_keys[0]; i++)
             add_status(&s, of_keys[i]);
     }
+    if (row->method != HTTP_GET && (row->scope & SCOPE_HISTORY)) /* the disk is full */
+        add_status(&s, 507);
     /* a model's name may be wrong; a key's limits and a full queue refuse */
     if (row->pool == POOL_STREAM || (row->scope == SCOPE_INFERENCE && row->body_limit))
         add_status(&s, 404);

@@ -33,6 +33,7 @@ static const struct error_row {
     [ERR_UNAVAILABLE] = {503, "server_error", "engine_unavailable", 3},
     [ERR_UNSUPPORTED] = {400, "invalid_request_error", "unsupported_parameter", 0},
     [ERR_INTERNAL] = {500, "server_error", "internal_error", 0},
+    [ERR_FULL] = {507, "server_error", "disk_full", 0},
 };
 
 /* by rising status */
@@ -59,6 +60,7 @@ static const struct {
     {500, "Internal Server Error"},
     {501, "Not Implemented"},
     {503, "Service Unavailable"},
+    {507, "Insufficient Storage"},
 };
 
 const char *reply_reason(int status)

@@ -23,7 +23,7 @@ const double shared_bounds[SHARED_BUCKETS - 1] = {0.0001, 0.00025, 0.0005, 0.001
 
 /* The statuses that the workers send; the last column takes any other. */
 static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400, 401, 403, 404, 405, 408,
-                                              409, 411, 413, 415, 429, 431, 499, 500, 501, 503, 504, 0};
+                                              409, 411, 413, 415, 429, 431, 499, 500, 501, 503, 504, 507, 0};
 
 static bool layout_matches(int fd)
 {

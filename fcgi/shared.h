@@ -12,7 +12,7 @@
 #include "fcgi/route.h"
 
 #define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
-#define SHARED_STATUSES 24
+#define SHARED_STATUSES 25
 #define SHARED_BUCKETS 20
 #define SHARED_CHILDREN 512 /* processes of one pool */
 #define SHARED_THROTTLES 1024

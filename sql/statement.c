@@ -20,6 +20,7 @@ static enum err_code code_of(int rc)
     case SQLITE_FORMAT:
         return ERR_FORMAT;
     case SQLITE_FULL:
+        return ERR_FULL;
     case SQLITE_IOERR:
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
@@ -37,6 +38,8 @@ static enum err_code code_of(int rc)
 bool store_failed(struct store *s, struct err *e)
 {
     int rc = sqlite3_extended_errcode(s->db);
+    if (code_of(rc) == ERR_FULL)
+        return err_set(e, ERR_FULL, "the server's disk is full: nothing was written");
     return err_set(e, code_of(rc), "database: %s (%d)", sqlite3_errmsg(s->db), rc);
 }
 

@@ -49,12 +49,23 @@ bool err_prefix(struct err *e, const char *fmt, ...)
     return false;
 }
 
+static enum err_code code_of(int number)
+{
+    switch (number) {
+    case ENOENT: return ERR_NOTFOUND;
+    case ENOMEM: return ERR_NOMEM;
+    case ENOSPC:
+    case EDQUOT: return ERR_FULL;
+    default: return ERR_IO;
+    }
+}
+
 bool err_errno(struct err *e, const char *fmt, ...)
 {
     int saved = errno;
     va_list ap;
     va_start(ap, fmt);
-    set_text(e, saved == ENOENT ? ERR_NOTFOUND : saved == ENOMEM ? ERR_NOMEM : ERR_IO, "", fmt, ap);
+    set_text(e, code_of(saved), "", fmt, ap);
     va_end(ap);
     if (e) {
         size_t n = strlen(e->text);
@@ -74,6 +85,7 @@ const char *err_code_name(enum err_code code)
         [ERR_CONFLICT] = "conflict",   [ERR_INPUT] = "input",
         [ERR_CANCELLED] = "cancelled", [ERR_UNAVAILABLE] = "unavailable",
         [ERR_UNSUPPORTED] = "unsupported", [ERR_INTERNAL] = "internal",
+        [ERR_FULL] = "full",
     };
     return code < ERR__N ? names[code] : "unknown";
 }

@@ -241,6 +241,19 @@ static void test_the_sweep_finds_what_has_no_row(void **state)
     store_upload_drop(&u);
 }
 
+static void test_a_full_disk_is_told_from_a_broken_one(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_upload u;
+    ASSERT_OK(store_upload_begin(f->store, &u, &e));
+    const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_true(full >= 0 && dup3(full, u.fd, O_CLOEXEC) == u.fd);
+    close(full);
+    ASSERT_ERR(store_upload_write(&u, "x", 1, &e), ERR_FULL);
+    store_upload_drop(&u);
+}
+
 static void test_a_row_that_cannot_be_leaves_no_file(void **state)
 {
     struct fixture *f = *state;
@@ -269,6 +282,7 @@ int main(void)
         T(test_what_was_never_sent_goes_after_a_day),
         T(test_a_removed_user_leaves_no_file),
         T(test_the_sweep_finds_what_has_no_row),
+        T(test_a_full_disk_is_told_from_a_broken_one),
         T(test_a_row_that_cannot_be_leaves_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
