@@ -2,6 +2,7 @@
 #include "engine/base/json.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
+#include "fcgi/limits.h"
 #include "fcgi/recorder.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
@@ -22,7 +23,8 @@ bool conversation_fork(struct request *r, struct err *e)
     /* 0 is no message: then the store says whether it is the conversation or the message that is missing. */
     if (from && !conversation_read_id(from, &f.message_id))
         f.message_id = 0;
-    return store_conversation_fork(r->store, &f, &id, e) && conversation_send(r, 201, id, e);
+    /* Its texts are kept once more: who is full makes no copies, by one it may go over. */
+    return limits_storage(r, 1, e) && store_conversation_fork(r->store, &f, &id, e) && conversation_send(r, 201, id, e);
 }
 
 bool conversation_cut(struct request *r, struct err *e)

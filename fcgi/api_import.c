@@ -71,9 +71,14 @@ struct progress {
     struct request *r;
     struct buf text;
     uint64_t told_ns;
-    bool events, writes;
-    struct err full; /* the user's storage: why the import stopped */
+    bool events;
 };
+
+static bool has_room(void *context, int64_t bytes, struct err *e)
+{
+    const struct progress *g = context;
+    return limits_storage(g->r, bytes, e);
+}
 
 /* A file out of an own archive, before the conversation that names it. */
 static bool take_file(void *context, struct store_upload *file, struct err *e)
@@ -82,15 +87,13 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
     int64_t id;
     const struct attachment_source from = {.user_id = g->r->who.user_id, .name = "imported", .text = g->r->worker->text,
                                            .model_id = g->r->worker->model_id};
-    return attachment_take(NULL, g->r->store, &from, file, &id, e);
+    return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, g->r->store, &from, file, &id, e);
 }
 
 static bool on_progress(void *context, const struct import_progress *p)
 {
     struct progress *g = context;
     const uint64_t now = clock_ns();
-    if (g->writes && !limits_storage(g->r, 1, &g->full)) /* by one conversation at most it goes over */
-        return false;
     if (now - g->told_ns < EVENT_NS)
         return true;
     g->told_ns = now;
@@ -129,17 +132,14 @@ static bool query_flag(struct request *r, const char *name, bool *out, struct er
 static bool run_import(struct request *r, struct upload *u, bool dry_run, struct progress *g, struct import_report *report, struct err *e)
 {
     struct err why = {0};
-    g->writes = !dry_run;
-    if (g->writes && !limits_storage(r, 1, e))
+    if (!dry_run && !limits_storage(r, 1, e))
         return false;
     if (g->events && !sse_start(&g->sse, r))
         return true;
     const uint64_t began = clock_ns();
     bool ok = import_run(&(struct import_params){.store = r->store, .user_id = r->who.user_id, .fd = u->file.fd, .dry_run = dry_run,
                                                  .take_file = take_file, .max_file_bytes = setting_int(r, SETTING_ATTACHMENT_BYTES),
-                                                 .progress = on_progress, .context = g}, report, &why);
-    if (g->full.code)
-        why = g->full;
+                                                 .progress = on_progress, .has_room = has_room, .context = g}, report, &why);
     unlock(u); /* before the reply: who has it may send the next one */
     log_info("user=%lld dry_run=%d format=%s conversations=%lld imported=%lld duplicates=%lld failed=%lld ms=%.0f%s%s",
              (long long)r->who.user_id, dry_run, report->format ? report->format : "-", (long long)report->conversations,
@@ -177,7 +177,7 @@ static bool import(struct request *r, struct err *e)
 }
 
 const struct route api_import_routes[] = {
-    {HTTP_POST, "/api/import", ROUTE_USER, POOL_STREAM, (size_t)1 << 30, import, SCOPE_HISTORY,
+    {HTTP_POST, "/api/import", ROUTE_USER, POOL_STREAM, (size_t)SETTING_IMPORT_MAX, import, SCOPE_HISTORY,
      {.summary = "Read conversations from a file of this or another program", .upload = "application/octet-stream", .query = "ImportQuery",
       .reply = "ImportReport", .statuses = "200 409", .streams = true}},
     {0},

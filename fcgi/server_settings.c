@@ -56,7 +56,7 @@ static const struct setting_row rows[SETTING__N] = {
                               "the model finds titles for new chats, when nothing else wants it"},
     [SETTING_ATTACHMENT_BYTES] = {"attachment_bytes", "limits", SETTING_TYPE_INT, "10485760", 0, MAX_UPLOAD, NULL, "bytes",
                                   false, "size of one attached file; 0: no attachments"},
-    [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0, 1e12, NULL, "bytes", false,
+    [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0, SETTING_IMPORT_MAX, NULL, "bytes", false,
                               "size of one imported file; 0: no imports"},
 };
 

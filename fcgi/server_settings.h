@@ -41,6 +41,7 @@ enum server_setting {
 
 enum setting_type { SETTING_TYPE_BOOL, SETTING_TYPE_INT, SETTING_TYPE_NUMBER, SETTING_TYPE_CHOICE, SETTING_TYPE_TEXT };
 
+#define SETTING_IMPORT_MAX ((int64_t)1 << 30) /* nginx takes no larger body: nginx/server.conf.in */
 #define SETTING_TEXT_BYTES 1000 /* of a text, at most */
 
 struct setting_row {

@@ -89,18 +89,32 @@ static bool look_for_files(struct import_run *x, const struct store_import *c, s
     return true;
 }
 
+static int64_t text_bytes(const struct store_import *c)
+{
+    int64_t n = 0;
+    for (int i = 0; i < c->n_messages; i++) {
+        const struct store_import_message *m = &c->messages[i];
+        n += (int64_t)((m->content ? strlen(m->content) : 0) + (m->reasoning ? strlen(m->reasoning) : 0));
+    }
+    return n;
+}
+
 /* *known: it is there already. */
 static bool write_or_look(struct import_run *x, const struct store_import *c, bool *known, struct store_imported *out, struct err *e)
 {
     const struct import_params *p = x->params;
     struct err why = {0};
+    if (!store_import_known(p->store, p->user_id, c->key, known, e))
+        return false;
     if (p->dry_run) {
-        if (!store_import_known(p->store, p->user_id, c->key, known, e))
-            return false;
         *known = *known || seen_in(&x->keys, c->key);
         import_see(&x->keys, c->key);
         return look_for_files(x, c, out, e);
     }
+    if (*known)
+        return true;
+    if (p->has_room && !p->has_room(p->context, text_bytes(c), e))
+        return false;
     for (int i = 0; i < BUSY_TRIES; i++) {
         why.code = ERR_NONE;
         if (store_import_add(p->store, c, out, &why) || why.code != ERR_BUSY)
@@ -199,6 +213,7 @@ static bool take_item(struct import_run *x, struct split *s, const char *entry, 
             name_item(s, entry, name, sizeof name);
             import_problem(x, name, &why);
         }
+        x->report->conversations -= !ok; /* neither in nor wrong: the import ends before it */
     }
     cJSON_Delete(item);
     arena_reset(x->arena);

@@ -216,6 +216,8 @@ test('limits, rights, and one import at a time', async () => {
   assert.equal((await send([], { query: '?dry_run=2' })).status, 400);
   assert.equal((await send(Buffer.alloc(0))).status, 400);
   const set = (v) => s.json('PATCH', '/api/admin/settings', { import_bytes: v });
+  assert.equal((await set(2 ** 30)).status, 200);
+  assert.equal((await set(2 ** 30 + 1)).status, 400, 'more than nginx takes would be a promise that nobody keeps');
   await set(100);
   assert.equal((await send(' '.repeat(101))).status, 413);
   await set(0);

@@ -229,11 +229,18 @@ test('bytes kept: texts and files count, and go when they are deleted', async ()
   assert.equal(over.status, 413, over.text);
   assert.equal(over.body.error.code, 'storage_quota_exceeded');
   assert.equal((await say('y'.repeat(600))).status, 413);
-  const lines = `${JSON.stringify({ messages: [{ role: 'user', content: 'z'.repeat(800) }, { role: 'assistant', content: 'ok' }] })}\n`;
-  const report = await s.json('POST', '/api/import', lines.repeat(3), { ...u.key, 'content-type': 'application/octet-stream' });
-  assert.ok(report.status === 413 || report.body.imported <= 1, report.text);
+  const line = (c) => `${JSON.stringify({ messages: [{ role: 'user', content: c.repeat(800) }, { role: 'assistant', content: 'ok' }] })}\n`;
+  const take = (body) => s.json('POST', '/api/import', body, { ...u.key, 'content-type': 'application/octet-stream' });
+  const none = await take(line('a'));
+  assert.deepEqual([none.status, none.body.error?.code], [413, 'storage_quota_exceeded'], none.text);
   assert.equal((await s.json('DELETE', `/api/attachments/${file.id}`, undefined, u.key)).status, 204);
   for (let i = 0; await kept() >= before + 1000; i++) { assert.ok(i < 500, 'cleared away'); await sleep(20); }
+  const some = (await take(['b', 'c', 'd'].map(line).join(''))).body; // 802 bytes each: one has room
+  assert.deepEqual([some.conversations, some.imported, some.complete], [1, 1, false]);
+  assert.match(some.stopped, /bytes are used/);
+  assert.equal(await kept(), before + 802, 'not a byte over');
+  await u.patch({ limits: { storage_bytes: before + 802 } });
+  assert.equal((await s.json('POST', `/api/conversations/${c.id}/fork`, { from_message_id: messages[0].id }, u.session)).status, 413, 'copies count too');
 });
 
 test('requests a minute and jobs hold over all keys of a user, and the page', async () => {
