@@ -146,7 +146,7 @@ CREATE VIRTUAL TABLE message_search USING fts5 (
 );
 
 -- Read-only links: who holds the token sees the branch that ends with leaf_id, as it was when the link was made (a message
--- does not change; another version is another row). Revoked is deleted.
+-- does not change: another version is another row, and an answer that a link ends with is not gone on with). Revoked is deleted.
 CREATE TABLE shares (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     token_hash BLOB NOT NULL UNIQUE CHECK (length(token_hash) = 32),

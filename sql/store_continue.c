@@ -62,10 +62,11 @@ static bool begin_again(struct store *s, const struct store_continue *c, struct 
     bind_text(q, ":model", c->model);
     bind_text(q, ":job_key", c->job_key);
     bind_text(q, ":parser", c->parser);
+    bind_int(q, ":now", clock_wall_ms());
     if (!query_run(s, q, &changed, e))
         return false;
     if (!changed)
-        return err_set(e, ERR_CONFLICT, "this answer can't be gone on with: it has ended, it is running, or something follows it");
+        return err_set(e, ERR_CONFLICT, "this answer can't be gone on with: it has ended, it is running, something follows it, or a link shows it as it is");
     if (!(q = query(s, QUERY_UNFINISHED_BEGIN, e)))
         return false;
     bind_int(q, ":user_id", c->user_id);

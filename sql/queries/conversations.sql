@@ -223,7 +223,8 @@ SELECT m.id, :tokens, length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning 
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
--- The last message of its branch only: what follows was written after the text as it is.
+-- The last message of its branch only: what follows was written after the text as it is. Nor while a link shows it: that
+-- shows the text as it was.
 -- name: message_continue
 UPDATE messages
 SET status = 'running', model = :model, job_key = :job_key, parser = :parser, error = NULL, timings = NULL,
@@ -231,7 +232,9 @@ SET status = 'running', model = :model, job_key = :job_key, parser = :parser, er
 WHERE id = :id AND role = 'assistant' AND status IN ('stopped', 'length', 'error')
   AND conversation_id = (SELECT id FROM conversations
                          WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL)
-  AND NOT EXISTS (SELECT 1 FROM messages k WHERE k.conversation_id = :conversation_id AND k.parent_id = :id);
+  AND NOT EXISTS (SELECT 1 FROM messages k WHERE k.conversation_id = :conversation_id AND k.parent_id = :id)
+  AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.conversation_id = :conversation_id AND s.leaf_id = :id
+                    AND (s.expires_at IS NULL OR s.expires_at > :now));
 
 -- name: own_title
 INSERT OR IGNORE INTO own_titles (conversation_id)

@@ -69,6 +69,21 @@ test('a link shows the branch as it was, without a word of who said it', async (
   assert.equal((await open(other.token)).body.expires_at, other.expires_at);
 });
 
+test('an answer that a link ends with is not gone on with: the link would show more than was shared', async () => {
+  const id = await make();
+  const out = await follow(await s.request('POST', `/api/conversations/${id}/messages`, { content: order({ text: 'Cut off here', finish: 'length' })[0].content }));
+  const { message } = out.last;
+  assert.equal(message.status, 'length');
+  const { body: link } = await share(id);
+  const go = () => s.request('POST', `/api/conversations/${id}/messages`, { continue: message.id });
+  const refused = await go();
+  assert.equal(refused.status, 409);
+  assert.match((await refused.json()).error.message, /a link shows it/);
+  assert.equal((await open(link.token)).body.messages[1].content, 'Cut off here');
+  assert.equal((await s.json('DELETE', `/api/shares/${link.id}`)).status, 204);
+  assert.equal((await follow(await go())).names.at(-1), 'done');
+});
+
 test('revoked, trashed, cut or deleted: nothing is behind it any more', async () => {
   const id = await make();
   const answer = await say(id, 'Gone soon.');
