@@ -18,7 +18,6 @@ static const int free_attempts[THROTTLE__N][3] = {
     [THROTTLE_LOGIN] = {5, 20, 100},
     [THROTTLE_CODE] = {-1, -1, 10},
     [THROTTLE_SIGN_UP] = {-1, 20, -1},
-    [THROTTLE_SHARED] = {-1, 100, -1},
 };
 
 static uint64_t hash_address(const char *address, uint64_t seed)

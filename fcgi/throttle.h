@@ -16,7 +16,6 @@ enum throttle_kind {
     THROTTLE_LOGIN,   /* name and password */
     THROTTLE_CODE,    /* second factors of an account; its password was right */
     THROTTLE_SIGN_UP, /* invitations and new accounts */
-    THROTTLE_SHARED,  /* links that need no login */
     THROTTLE__N
 };
 

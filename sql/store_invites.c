@@ -114,6 +114,16 @@ bool store_invite_revoke(struct store *s, int64_t id, struct err *e)
     return write_end(s, ok, e);
 }
 
+bool revoke_admin_invites(struct store *s, int64_t user_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_INVITE_REVOKE_ADMINS_OF, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":now", clock_wall_ms());
+    return query_run(s, q, NULL, e);
+}
+
 static bool accept(struct store *s, const unsigned char *hash, const char *name, const char *password_hash,
                    int64_t *user_id, bool *admin, struct err *e)
 {

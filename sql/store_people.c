@@ -39,7 +39,7 @@ bool store_person_list(struct store *s, int64_t after, int limit, int64_t only, 
 static bool set_role(struct store *s, int64_t id, bool admin, struct err *e)
 {
     int changed = 0;
-    if (!admin && !another_admin(s, id, e))
+    if (!admin && (!another_admin(s, id, e) || !revoke_admin_invites(s, id, e)))
         return false;
     sqlite3_stmt *q = query(s, QUERY_USER_SET_ROLE, e);
     if (!q)

@@ -185,7 +185,7 @@ bool another_admin(struct store *s, int64_t id, struct err *e)
 
 static bool set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
 {
-    if (disabled && (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e)))
+    if (disabled && (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !revoke_admin_invites(s, id, e)))
         return false;
     sqlite3_stmt *q = query(s, QUERY_USER_SET_DISABLED, e);
     if (!q)
@@ -226,7 +226,8 @@ bool store_user_set_defaults(struct store *s, int64_t id, const char *json, stru
 
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
-    if (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !remove_factor(s, id, e))
+    if (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !remove_factor(s, id, e) ||
+        !revoke_admin_invites(s, id, e))
         return false;
     sqlite3_stmt *q = query(s, QUERY_KEY_REMOVE_ALL, e);
     if (!q)

@@ -16,6 +16,8 @@ bool insert_user(struct store *s, const char *name, const char *password_hash, b
 bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
 /* ERR_CONFLICT: the user is the last admin who can log in. ERR_NOTFOUND. */
 bool another_admin(struct store *s, int64_t id, struct err *e);
+/* Open invitations of theirs that would make an admin: nobody who was one comes back by them. */
+bool revoke_admin_invites(struct store *s, int64_t user_id, struct err *e);
 bool remove_factor(struct store *s, int64_t user_id, struct err *e);
 /* The five columns of user_limits from `at` on. */
 struct store_user_limits read_limits(sqlite3_stmt *q, int at);

@@ -28,6 +28,11 @@ SELECT count(*) FROM invites WHERE used_at IS NULL AND revoked_at IS NULL AND ex
 -- name: invite_revoke
 UPDATE invites SET revoked_at = :now WHERE id = :id AND used_at IS NULL AND revoked_at IS NULL;
 
+-- Of somebody who is an admin no longer: those that would make an admin. Their others stay.
+-- name: invite_revoke_admins_of
+UPDATE invites SET revoked_at = :now
+WHERE made_by = :user_id AND role = 'admin' AND used_at IS NULL AND revoked_at IS NULL AND expires_at > :now;
+
 -- name: factor_get
 SELECT secret, confirmed_at, last_step, (SELECT count(*) FROM recovery_codes WHERE user_id = :user_id)
 FROM second_factors WHERE user_id = :user_id;

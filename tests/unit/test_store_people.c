@@ -170,6 +170,33 @@ static void test_an_invitation_makes_one_account(void **state)
     ASSERT_ERR(store_invite_accept(f->store, other, "dora", fixture_hash, &user, &admin, &e), ERR_NOTFOUND);
 }
 
+/* Demoted, disabled, removed: the admins that they invited do not come; the users that they invited do. */
+static void test_who_was_an_admin_makes_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_invite n;
+    for (int way = 0; way < 3; way++) {
+        unsigned char admins[SECRET_HASH_BYTES] = {1, (unsigned char)way}, users[SECRET_HASH_BYTES] = {2, (unsigned char)way};
+        const char *const names[] = {"carol", "dora", "eve"};
+        int64_t id, boss;
+        ASSERT_OK(store_user_add(f->store, names[way], fixture_hash, true, &boss, &e));
+        struct store_invite i = {.admin = true, .made_by = boss, .expires_at = clock_wall_ms() + DAY_MS};
+        ASSERT_OK(store_invite_add(f->store, &i, admins, &id, &e));
+        i.admin = false;
+        ASSERT_OK(store_invite_add(f->store, &i, users, &id, &e));
+        ASSERT_OK(store_invite_open(f->store, admins, &n, &e));
+        if (way == 0)
+            ASSERT_OK(store_user_set_admin(f->store, boss, false, &e));
+        else if (way == 1)
+            ASSERT_OK(store_user_set_disabled(f->store, boss, true, &e));
+        else
+            ASSERT_OK(store_user_remove(f->store, boss, &e));
+        ASSERT_ERR(store_invite_open(f->store, admins, &n, &e), ERR_NOTFOUND);
+        ASSERT_OK(store_invite_open(f->store, users, &n, &e));
+    }
+}
+
 static int64_t bytes_of(struct fixture *f, int64_t user)
 {
     struct err e = {0};
@@ -325,6 +352,7 @@ int main(void)
         T(test_a_factor_is_proven_asked_for_and_taken_away),
         T(test_one_code_lets_one_in),
         T(test_an_invitation_makes_one_account),
+        T(test_who_was_an_admin_makes_no_more),
         T(test_bytes_are_those_of_the_texts),
         T(test_sessions_are_ended_by_their_owner_alone),
         T(test_roles_and_limits),
