@@ -57,8 +57,12 @@ int child_abort_fd(void)
     return abort_fd;
 }
 
-static void set_state(struct shared_child *slot, enum child_state state)
+/* A child whose master was killed ends its stream, while the next master gives its row to another. */
+static void set_state(const struct child_params *p, enum child_state state)
 {
+    struct shared_child *slot = p->slot;
+    if (getppid() != (pid_t)p->worker->shared->pool[p->worker->pool].master_pid)
+        return;
     atomic_store_explicit(&slot->since_ms, clock_wall_ms(), memory_order_relaxed);
     atomic_store_explicit(&slot->state, (int32_t)state, memory_order_relaxed);
 }
@@ -134,20 +138,20 @@ static void *serve(void *argument)
     keep_store(p->worker, &store, &next_try);
     if (alone)
         usage_sweep(p->worker->shared, store);
-    set_state(p->slot, CHILD_IDLE);
+    set_state(p, CHILD_IDLE);
     while (wait_connection(epoll)) {
         if (FCGX_Accept_r(&fcgx) < 0)
             continue;
         if (alone) {
             guard_hand_over(p->guard_fd, p->slot_index, fcgx.ipcFd, fcgx.requestId);
-            set_state(p->slot, CHILD_BUSY);
+            set_state(p, CHILD_BUSY);
             ssize_t n = write(p->wake_fd, &one, sizeof one);
             (void)n;
         }
         atomic_fetch_add_explicit(&p->slot->requests, 1, memory_order_relaxed);
         serve_one(&r, keep_store(p->worker, &store, &next_try));
         if (alone)
-            set_state(p->slot, CHILD_IDLE);
+            set_state(p, CHILD_IDLE);
     }
     store_close(&store);
     request_fini(&r);

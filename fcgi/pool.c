@@ -166,6 +166,14 @@ static void retire_idle(struct pool *pool)
         retire(pool, longest);
 }
 
+/* A row without a process is free, whatever a child of a killed master wrote into it just before it went. */
+static void free_rows(struct pool *pool)
+{
+    for (int i = 0; i < SHARED_CHILDREN; i++)
+        if (pool->board->child[i].pid == 0)
+            pool->board->child[i].state = CHILD_NONE;
+}
+
 static void fill(struct pool *pool)
 {
     const struct pool_params *p = pool->p;
@@ -267,6 +275,7 @@ bool pool_run(const struct pool_params *p, struct err *e)
     clear_board(pool.board);
     int64_t next_retire = now_ms();
     while (!pool.drain_since || !drained(&pool)) {
+        free_rows(&pool);
         fill(&pool);
         struct pollfd fds[3] = {{.fd = pool.signal_fd, .events = POLLIN},
                                 {.fd = pool.wake_fd, .events = POLLIN},

@@ -36,7 +36,10 @@ const targets = {
   everything: () => [server.child.pid, ...family()],
 };
 
-const about = (pid) => ['cmdline', 'wchan'].map((f) => { try { return readFileSync(`/proc/${pid}/${f}`, 'utf8').replaceAll('\0', ' '); } catch { return ''; } }).join(' ');
+const about = (pid) => {
+  const of = (f) => { try { return readFileSync(`/proc/${pid}/${f}`, 'utf8').replaceAll('\0', ' '); } catch { return ''; } };
+  return `${of('cmdline')} ${of('wchan')} ${/SigPnd[^]*SigCgt.*/.exec(of('status'))} children: ${server.childrenOf(pid)}\n${server.log.slice(-3000)}`;
+};
 
 async function fellApart(pids) {
   await server.exited;
@@ -84,11 +87,10 @@ for (let i = 0; i < KILLS && !bad.length; i++) {
   const all = family();
   const pids = targets[name]().filter(Boolean);
   let at = Date.now();
-  const told = structuredClone(ledger); // nothing comes in between this and the kill
   for (const pid of pids) { try { process.kill(pid, 'SIGKILL'); } catch { /* it died by itself */ } }
   if (pids.includes(server.child.pid)) {
     await fellApart(all);
-    checkFiles(told);
+    checkFiles(structuredClone(ledger)); // nobody is there who could still do what was asked
     server.ended = undefined;
     server.spawn();
     at = Date.now(); // what follows counts from the new start
