@@ -31,15 +31,19 @@ test("both catalogues have the same keys, in the same order", () => {
   for (const name of names) assert.deepEqual(Object.keys(flat(name)), Object.keys(english), name);
 });
 
-test("no key stands twice", () => {
+test("no section and no key stands twice", () => {
   for (const name of names) { // JSON.parse keeps the last one and says nothing
     let section = "";
     const seen = [];
+    const sections = [];
     for (const line of read(`strings/${name}.json`).split("\n")) {
-      section = /^ {2}"(\w+)": \{/.exec(line)?.[1] ?? section;
+      const opened = /^ {2}"(\w+)": \{/.exec(line)?.[1];
+      if (opened) sections.push(section = opened);
       const key = /^ {4}"(\w+)":/.exec(line)?.[1];
       if (key) seen.push(`${section}.${key}`);
     }
+    assert.deepEqual(sections.filter((s, i) => sections.indexOf(s) !== i || !seen.some((k) => k.startsWith(`${s}.`))), [],
+      `${name}: sections that stand twice or hold nothing`);
     assert.deepEqual(seen.filter((k, i) => seen.indexOf(k) !== i), [], name);
     assert.deepEqual(seen, Object.keys(flat(name)), `${name}: one key a line, sections at the left`);
   }
