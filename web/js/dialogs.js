@@ -3,7 +3,6 @@
 import { call } from "./api.js";
 import { copyText, el, $, icon, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
-import { state } from "./state.js";
 
 async function drawKeys() {
   const { items } = await call("GET", "/api/keys");
@@ -56,7 +55,3 @@ $("password-form").addEventListener("submit", async (event) => {
   }
 });
 for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
-
-export function modelName() {
-  return state.status?.model?.name || "";
-}

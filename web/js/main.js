@@ -20,7 +20,7 @@ import { helpDialog } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, refreshList, touchConversation } from "./sidebar.js";
 import { isRunning, leafUnder, on, state } from "./state.js";
-import { pollStatus } from "./status.js";
+import { startStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
 
@@ -246,7 +246,7 @@ function showApp(session) {
   try { side = localStorage.getItem("sidebar") || "1"; } catch { /* private mode */ }
   showSidebar(!narrow.matches && side === "1");
   loadConversations();
-  if (!started) { pollStatus(); startLive(); }
+  if (!started) { startStatus(); startLive(); }
   started = true;
   route();
 }

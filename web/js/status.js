@@ -24,9 +24,18 @@ function drawStatus() {
   drawComposer();
 }
 
-/** From now on, again and again: quicker while something is written or the engine is not ready. */
-export async function pollStatus() {
+let timer = 0;
+
+async function poll() {
+  clearTimeout(timer);
   try { state.status = await call("GET", "/api/status"); } catch { state.status = { engine: { state: "down" }, model: state.status?.model }; }
   drawStatus();
-  setTimeout(pollStatus, document.hidden ? 30000 : isRunning(state.current) || state.status.engine.state !== "ready" ? 2000 : 10000);
+  clearTimeout(timer); // of a round that ended meanwhile
+  if (!document.hidden) timer = setTimeout(poll, isRunning(state.current) || state.status.engine.state !== "ready" ? 2000 : 10000);
+}
+
+/** From now on, again and again while the page is looked at: quicker while something is written or the engine is not ready. */
+export function startStatus() {
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+  poll();
 }
