@@ -92,7 +92,4 @@ struct store_audit {
     const char *address; /* of the client, or "" */
 };
 bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e); /* id, at: filled in by it */
-/* Newest first, those with id < before (0: from the newest), at most `limit`. */
-typedef bool (*store_audit_fn)(void *context, const struct store_audit *a);
-bool store_audit_list(struct store *s, int64_t before, int limit, store_audit_fn fn, void *context,
-                      struct err *e);
+typedef bool (*store_audit_fn)(void *context, const struct store_audit *a); /* store_audit_search gives them; false: enough */

@@ -121,15 +121,6 @@ bool store_attachment_texts(struct store *s, int64_t user_id, int64_t message_id
     return each_text(s, q, fn, context, &n, e);
 }
 
-bool store_attachment_bytes(struct store *s, int64_t user_id, int64_t *bytes, struct err *e)
-{
-    sqlite3_stmt *q = query(s, QUERY_ATTACHMENT_BYTES, e);
-    if (!q)
-        return false;
-    bind_int(q, ":user_id", user_id);
-    return query_int(s, q, bytes, e);
-}
-
 /* A DELETE that gives the content it named. 1: done; 0: no such row; -1: *e. */
 static int remove_row(struct store *s, sqlite3_stmt *q, char sha256[DIGEST_TEXT_SIZE], struct err *e)
 {

@@ -62,8 +62,6 @@ bool store_attachment_texts(struct store *s, int64_t user_id, int64_t message_id
                             void *context, struct err *e);
 /* ERR_CONFLICT: a message has it. */
 bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);
-/* What the user's uploads count for, each one whole: for quotas. */
-bool store_attachment_bytes(struct store *s, int64_t user_id, int64_t *bytes, struct err *e);
 /* Where the bytes of a content lie (or would lie). For reading: open it at once, it may go with its last row. */
 bool store_attachment_path(struct store *s, const char *sha256, char path[STORE_PATH_SIZE], struct err *e);
 

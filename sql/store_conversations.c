@@ -212,18 +212,6 @@ bool store_conversation_list(struct store *s, int64_t user_id, const struct stor
     return ok;
 }
 
-bool store_conversation_each(struct store *s, int64_t user_id, int64_t after, int limit,
-                             store_conversation_fn fn, void *context, struct err *e)
-{
-    sqlite3_stmt *q = query(s, QUERY_CONVERSATION_EACH, e);
-    if (!q)
-        return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":after", after);
-    bind_int(q, ":limit", limit);
-    return each(s, q, fn, context, e);
-}
-
 /* Is `leaf_id` a message of this conversation? The foreign key would say so too, but not in which field. */
 static bool leaf_fits(struct store *s, int64_t user_id, int64_t id, int64_t leaf_id, struct err *e)
 {

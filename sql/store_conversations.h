@@ -81,9 +81,6 @@ struct store_page {
 typedef bool (*store_conversation_fn)(void *context, const struct store_conversation *c); /* false: enough */
 bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
                              store_conversation_fn fn, void *context, struct err *e);
-/* The same rows by their ids, upwards from after `after`: for going through all of them while some change. */
-bool store_conversation_each(struct store *s, int64_t user_id, int64_t after, int limit,
-                             store_conversation_fn fn, void *context, struct err *e);
 
 struct store_state {
     int64_t n_messages;

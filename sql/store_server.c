@@ -136,28 +136,3 @@ bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e
     return write_end(s, q && query_run(s, q, NULL, e), e);
 }
 
-bool store_audit_list(struct store *s, int64_t before, int limit, store_audit_fn fn, void *context,
-                      struct err *e)
-{
-    sqlite3_stmt *q = query(s, QUERY_AUDIT_LIST, e);
-    if (!q)
-        return false;
-    bind_int(q, ":before", before > 0 ? before : INT64_MAX);
-    bind_int(q, ":limit", limit);
-    int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
-        const struct store_audit a = {
-            .id = sqlite3_column_int64(q, 0),
-            .at = sqlite3_column_int64(q, 1),
-            .user_id = sqlite3_column_int64(q, 2),
-            .user = column_text(q, 3),
-            .action = column_text(q, 4),
-            .target = column_text(q, 5),
-            .address = column_text(q, 6),
-        };
-        if (!fn(context, &a))
-            break;
-    }
-    query_end(q);
-    return rc >= 0;
-}

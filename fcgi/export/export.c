@@ -26,11 +26,6 @@ const char *export_format_media(const struct export_format *f)
     return f->media;
 }
 
-const char *export_format_suffix(const struct export_format *f)
-{
-    return f->suffix;
-}
-
 bool export_format_plain(const struct export_format *f)
 {
     return !f->archive;

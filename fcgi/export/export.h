@@ -33,7 +33,6 @@ struct export_params {
 /* By name ("json"); NULL: there is none. */
 const struct export_format *export_format_find(const char *name);
 const char *export_format_media(const struct export_format *f);  /* with charset */
-const char *export_format_suffix(const struct export_format *f); /* ".json" */
 /* Does writing the same twice cost little (no compression)? Then its length can be told before. */
 bool export_format_plain(const struct export_format *f);
 

@@ -19,9 +19,6 @@ FROM message_attachments x JOIN messages m ON m.id = x.message_id
 WHERE x.message_id = :message_id AND c.user_id = :user_id AND a.user_id = :user_id
 ORDER BY x.position;
 
--- name: attachment_bytes
-SELECT coalesce(sum(bytes), 0) FROM attachments WHERE user_id = :user_id;
-
 -- name: attachment_remove
 DELETE FROM attachments WHERE id = :id AND user_id = :user_id AND loose_at IS NOT NULL RETURNING sha256;
 

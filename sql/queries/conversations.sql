@@ -199,16 +199,6 @@ WHERE id = :id AND status = 'running'
 SELECT m.status FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
--- In the order of their making, for export: a conversation that is written to meanwhile keeps its place.
--- name: conversation_each
-SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
-       c.pinned, c.archived, c.trashed_at, c.fork_of,
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
-FROM conversations c
-WHERE c.user_id = :user_id AND c.deleted_at IS NULL AND c.id > :after
-ORDER BY c.id LIMIT :limit;
-
 -- The tokens that made an answer's text; nothing when the row's text is no longer theirs.
 -- name: unfinished_get
 SELECT f.tokens FROM unfinished f JOIN messages m ON m.id = f.message_id JOIN conversations c ON c.id = m.conversation_id

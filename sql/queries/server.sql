@@ -32,7 +32,3 @@ WHERE day >= :day ORDER BY day, user_id, key_id;
 -- name: audit_add
 INSERT INTO audit (at, user_id, user_name, action, target, address)
 VALUES (:now, :user_id, :user_name, :action, :target, :address);
-
--- name: audit_list
-SELECT id, at, user_id, user_name, action, target, address FROM audit
-WHERE id < :before ORDER BY id DESC LIMIT :limit;

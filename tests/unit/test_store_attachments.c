@@ -9,6 +9,7 @@
 
 #include "engine/base/file.h"
 #include "sql/store_attachments.h"
+#include "sql/store_limits.h"
 #include "sql/store_tree.h"
 #include "tests/unit/store_fixture.h"
 
@@ -85,7 +86,7 @@ static void test_a_file_lies_under_its_hash(void **state)
     *strrchr(path, '/') = '\0';
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
-    ASSERT_OK(store_attachment_bytes(f->store, f->user, &bytes, &e));
+    ASSERT_OK(store_used_bytes(f->store, f->user, &bytes, &e));
     assert_int_equal(bytes, 3);
 }
 

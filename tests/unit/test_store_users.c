@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "sql/store_people.h"
 #include "tests/unit/store_fixture.h"
 
 static bool count_user(void *context, const struct store_user *u)
@@ -357,7 +358,7 @@ static void test_audit_only_grows(void **state)
     char line[64] = "";
     ASSERT_OK(store_audit_add(f->store, &(struct store_audit){.user_id = f->user, .user = "ada",
                                                               .action = "user.add", .target = "user:2"}, &e));
-    ASSERT_OK(store_audit_list(f->store, 0, 10, keep_audit, line, &e));
+    ASSERT_OK(store_audit_search(f->store, &(struct store_audit_filter){0}, 10, keep_audit, line, &e));
     assert_string_equal(line, "ada user.add user:2");
     fixture_number(f->path, "DELETE FROM audit");
     fixture_number(f->path, "UPDATE audit SET user_name = 'eve'");
