@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/base/arena.h"
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/option.h"
@@ -28,7 +27,7 @@ static const struct option options[] = {
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
-enum { N_OPTIONS = sizeof options / sizeof options[0], MAX_WORDS = 12 };
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
 extern const struct command cmd_import;
 
@@ -87,24 +86,25 @@ static bool import_into(const struct settings *o, struct store *s, int64_t user_
     else if (ok || report->conversations)
         print_report(report, o->dry_run);
     if (ok && report->failed)
-        ok = err_set(e, ERR_INPUT, "%lld conversations could not be imported", (long long)report->failed);
+        ok = err_set(e, ERR_FORMAT, "%lld conversations could not be imported", (long long)report->failed);
     free(report);
     return ok;
 }
 
-static bool import_file(const struct settings *o, const char *path, struct err *e)
+static bool import_file(void *settings, char **words, struct arena *a, struct err *e)
 {
+    const struct settings *o = settings;
     struct store_user u;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (!words[0] || words[1] || !o->user)
+        return cli_store_usage(&cmd_import, e);
+    int fd = open(words[0], O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return err_errno(e, "%s", path);
-    struct arena *a = arena_create(1 << 20);
+        return err_errno(e, "%s", words[0]);
     struct store *s = cli_store_open(o->state, false, e);
-    bool ok = a && s && cli_store_user(s, a, o->user, &u, e) && import_into(o, s, u.id, fd, e);
+    bool ok = s && cli_store_user(s, a, o->user, &u, e) && import_into(o, s, u.id, fd, e);
     if (ok && !o->dry_run)
         cli_store_audit(s, "history.import", "user", u.id);
     store_close(&s);
-    arena_destroy(&a);
     close(fd);
     return ok;
 }
@@ -112,20 +112,7 @@ static bool import_file(const struct settings *o, const char *path, struct err *
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    struct err e = {0};
-    char *rest[MAX_WORDS + 1] = {0};
-    if (argc > MAX_WORDS || !option_parse(options, N_OPTIONS, argc, argv, &o, rest, &e)) {
-        if (argc > MAX_WORDS)
-            err_set(&e, ERR_INPUT, "too many words");
-        command_fail("import", &e);
-        return 2;
-    }
-    if (o.help || !rest[0] || rest[1] || !o.user) {
-        printf("usage: sluice import %s\n\n%s\n\n", cmd_import.usage, cmd_import.help);
-        option_help(options, N_OPTIONS);
-        return o.help ? 0 : 2;
-    }
-    return import_file(&o, rest[0], &e) ? 0 : command_fail("import", &e);
+    return cli_store_run(&cmd_import, options, N_OPTIONS, argc, argv, &o, &o.help, import_file);
 }
 
 const struct command cmd_import = {
