@@ -133,15 +133,6 @@ void answer_texts_fini(struct answer_texts *t)
     buf_fini(&t->calls);
 }
 
-static void put_text(struct buf *out, const char *name, const char *text)
-{
-    buf_printf(out, ",\"%s\":", name);
-    if (text)
-        buf_json_string(out, text, strlen(text));
-    else
-        buf_puts(out, "null");
-}
-
 static void put_json(struct buf *out, const char *name, const char *json)
 {
     buf_printf(out, ",\"%s\":%s", name, json ? json : "null");
@@ -154,15 +145,15 @@ void answer_message_json(struct buf *out, const struct store_message *m, bool bl
         buf_printf(out, ",\"parent_id\":\"%lld\"", (long long)m->parent_id);
     else
         put_json(out, "parent_id", NULL);
-    put_text(out, "role", store_role_name(m->role));
-    put_text(out, "content", blank ? "" : m->content);
-    put_text(out, "reasoning", blank ? "" : m->reasoning);
+    buf_json_member(out, "role", store_role_name(m->role));
+    buf_json_member(out, "content", blank ? "" : m->content);
+    buf_json_member(out, "reasoning", blank ? "" : m->reasoning);
     put_json(out, "tool_calls", blank ? NULL : m->tool_calls);
     if (m->tool_call_id)
-        put_text(out, "tool_call_id", m->tool_call_id);
-    put_text(out, "status", store_status_name(m->status));
-    put_text(out, "error", m->error);
-    put_text(out, "model", m->model);
+        buf_json_member(out, "tool_call_id", m->tool_call_id);
+    buf_json_member(out, "status", store_status_name(m->status));
+    buf_json_member(out, "error", m->error);
+    buf_json_member(out, "model", m->model);
     buf_printf(out, ",\"created_at\":%lld", (long long)m->created_at);
     if (m->finished_at)
         buf_printf(out, ",\"finished_at\":%lld", (long long)m->finished_at);
@@ -176,4 +167,15 @@ void answer_message_json(struct buf *out, const struct store_message *m, bool bl
     put_json(out, "timings", m->timings);
     put_json(out, "attachments", m->attachments && *m->attachments ? m->attachments : "[]");
     buf_putc(out, '}');
+}
+
+bool answer_list_item(void *context, const struct store_message *m)
+{
+    struct buf *out = context;
+    if (out->failed)
+        return false;
+    if (out->data[out->len - 1] != '[')
+        buf_putc(out, ',');
+    answer_message_json(out, m, false);
+    return !out->failed;
 }

@@ -43,3 +43,5 @@ void answer_texts_fini(struct answer_texts *t);
 
 /* A message as the page sees it (docs/API-pages.md). blank: without text, for a stream that sends it anew. */
 void answer_message_json(struct buf *out, const struct store_message *m, bool blank);
+/* The same, for each row of a list: context is the struct buf, which holds the list from its "[" on. */
+bool answer_list_item(void *context, const struct store_message *m);

@@ -14,15 +14,6 @@
 #include "fcgi/worker.h"
 #include "sql/store_attachments.h"
 
-static void put_text(struct buf *out, const char *name, const char *text)
-{
-    buf_printf(out, ",\"%s\":", name);
-    if (text)
-        buf_json_string(out, text, strlen(text));
-    else
-        buf_puts(out, "null");
-}
-
 static bool send_row(struct request *r, int status, int64_t id, struct err *e)
 {
     struct store_attachment a;
@@ -30,16 +21,16 @@ static bool send_row(struct request *r, int status, int64_t id, struct err *e)
     if (!store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e))
         return false;
     buf_printf(&out, "{\"id\":\"%lld\"", (long long)a.id);
-    put_text(&out, "name", a.name);
-    put_text(&out, "type", a.type);
+    buf_json_member(&out, "name", a.name);
+    buf_json_member(&out, "type", a.type);
     buf_printf(&out, ",\"bytes\":%lld", (long long)a.bytes);
-    put_text(&out, "sha256", a.sha256);
+    buf_json_member(&out, "sha256", a.sha256);
     if (a.tokens >= 0)
         buf_printf(&out, ",\"tokens\":%lld", (long long)a.tokens);
     else
         buf_puts(&out, ",\"tokens\":null");
-    put_text(&out, "model", a.model);
-    put_text(&out, "note", a.note);
+    buf_json_member(&out, "model", a.model);
+    buf_json_member(&out, "note", a.note);
     buf_printf(&out, ",\"created_at\":%lld}", (long long)a.created_at);
     reply_json_buf(r, status, &out);
     buf_fini(&out);

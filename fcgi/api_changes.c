@@ -32,15 +32,6 @@ static void put_conversation(struct buf *out, const struct store_conversation *c
         buf_puts(out, ",\"leaf_id\":null");
 }
 
-static bool put_message(void *context, const struct store_message *m)
-{
-    struct buf *out = context;
-    if (out->data[out->len - 1] != '[')
-        buf_putc(out, ',');
-    answer_message_json(out, m, false);
-    return !out->failed;
-}
-
 static bool read_query(struct request *r, int64_t *conversation, int64_t *after, struct err *e)
 {
     const char *id = request_query(r, "conversation"), *since = request_query(r, "after");
@@ -80,7 +71,7 @@ static bool changes(struct request *r, struct err *e)
     } else {
         if (id) {
             buf_puts(&out, ",\"messages\":[");
-            ok = store_message_list(r->store, r->who.user_id, id, after, 0, put_message, &out, e);
+            ok = store_message_list(r->store, r->who.user_id, id, after, 0, answer_list_item, &out, e);
             buf_puts(&out, "]}");
         }
         struct buf whole = {.limit = MAX_REPLY};

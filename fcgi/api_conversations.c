@@ -122,15 +122,6 @@ static bool make_conversation(struct request *r, struct err *e)
            conversation_send(r, 201, id, e);
 }
 
-static bool put_message(void *context, const struct store_message *m)
-{
-    struct buf *out = context;
-    if (out->data[out->len - 1] != '[')
-        buf_putc(out, ',');
-    answer_message_json(out, m, false);
-    return !out->failed;
-}
-
 static bool read_conversation(struct request *r, struct err *e)
 {
     int64_t id, texts = 0;
@@ -143,7 +134,7 @@ static bool read_conversation(struct request *r, struct err *e)
     put_details(&out, &c);
     buf_puts(&out, ",\"messages\":[");
     bool ok = texts ? conversation_put_end(r, &c, (int)texts, &out, e)
-                    : store_message_list(r->store, r->who.user_id, id, 0, 0, put_message, &out, e);
+                    : store_message_list(r->store, r->who.user_id, id, 0, 0, answer_list_item, &out, e);
     buf_puts(&out, "]}");
     if (ok)
         reply_json_buf(r, 200, &out);

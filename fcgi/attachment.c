@@ -43,7 +43,8 @@ bool attachment_frame(struct buf *out, const char *name, const char *text)
     return buf_puts(out, "\n\n");
 }
 
-int64_t attachment_tokens(const struct text_model *m, const char *name, const char *text, struct err *e)
+/* Tokens of that; -1: *e. */
+static int64_t count_tokens(const struct text_model *m, const char *name, const char *text, struct err *e)
 {
     struct buf frame = {0};
     struct ids ids = {0};
@@ -88,7 +89,7 @@ bool attachment_take(struct request *r, struct store *s, const struct attachment
         close(fd);
     if (ok && f.form != FILE_IMAGE) {
         a.text = f.text.data;
-        ok = (a.tokens = attachment_tokens(from->text, from->name, a.text, e)) >= 0;
+        ok = (a.tokens = count_tokens(from->text, from->name, a.text, e)) >= 0;
     }
     a.note = f.note[0] ? f.note : NULL;
     ok = ok && store_attachment_add(s, from->user_id, u, &a, id, e);

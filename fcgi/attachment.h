@@ -20,8 +20,6 @@ struct text_model;
 
 /* A file as the prompt shows it. */
 bool attachment_frame(struct buf *out, const char *name, const char *text);
-/* Tokens of that; -1: *e. */
-int64_t attachment_tokens(const struct text_model *m, const char *name, const char *text, struct err *e);
 
 /* Reads and keeps what was uploaded (taken over, whatever happens); name is a clean one. r may be NULL: the errors then have no
  * HTTP status of their own. */

@@ -178,6 +178,12 @@ bool buf_json_string(struct buf *b, const char *s, size_t len)
     return buf_putc(b, '"');
 }
 
+bool buf_json_member(struct buf *b, const char *name, const char *text)
+{
+    buf_printf(b, ",\"%s\":", name);
+    return text ? buf_json_string(b, text, strlen(text)) : buf_puts(b, "null");
+}
+
 bool buf_json_number(struct buf *b, double v)
 {
     if (!isfinite(v))

@@ -3,15 +3,6 @@
 
 #include "fcgi/export/format.h"
 
-static void put_text(struct buf *out, const char *name, const char *text)
-{
-    buf_printf(out, ",\"%s\":", name);
-    if (text)
-        buf_json_string(out, text, strlen(text));
-    else
-        buf_puts(out, "null");
-}
-
 static void put_json(struct buf *out, const char *name, const char *json)
 {
     buf_printf(out, ",\"%s\":", name);
@@ -39,12 +30,12 @@ static void open_conversation(struct export_writer *w, const struct store_export
     struct buf *out = &w->out;
     buf_puts(out, w->n_conversations > 1 ? ",\n{\"key\":" : "\n{\"key\":");
     buf_json_string(out, c->key, strlen(c->key));
-    put_text(out, "title", c->title);
+    buf_json_member(out, "title", c->title);
     buf_printf(out, ",\"created_at\":%lld,\"updated_at\":%lld", (long long)c->created_at, (long long)c->updated_at);
     put_bool(out, "pinned", c->pinned);
     put_bool(out, "archived", c->archived);
     put_number(out, "trashed_at", c->trashed_at);
-    put_text(out, "fork_of", c->fork_of);
+    buf_json_member(out, "fork_of", c->fork_of);
     put_json(out, "tags", c->tags);
     put_json(out, "settings", c->settings);
     put_number(out, "leaf", t->leaf);
@@ -68,16 +59,16 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
     const bool running = m->node.status == MESSAGE_RUNNING;
     buf_printf(out, "%s\n {\"id\":%lu", w->n_messages > 1 ? "," : "", (unsigned long)number);
     put_number(out, "parent", t->places[number - 1].parent);
-    put_text(out, "role", store_role_name(m->node.role));
-    put_text(out, "status", store_status_name(running ? MESSAGE_STOPPED : m->node.status));
+    buf_json_member(out, "role", store_role_name(m->node.role));
+    buf_json_member(out, "status", store_status_name(running ? MESSAGE_STOPPED : m->node.status));
     buf_puts(out, ",\"content\":");
     buf_json_string(out, m->content, m->content_len);
     buf_puts(out, ",\"reasoning\":");
     buf_json_string(out, m->reasoning, m->reasoning_len);
     put_json(out, "tool_calls", m->tool_calls);
-    put_text(out, "tool_call_id", m->tool_call_id);
-    put_text(out, "error", m->error);
-    put_text(out, "model", m->model);
+    buf_json_member(out, "tool_call_id", m->tool_call_id);
+    buf_json_member(out, "error", m->error);
+    buf_json_member(out, "model", m->model);
     put_usage(out, m);
     put_json(out, "timings", m->timings);
     buf_printf(out, ",\"created_at\":%lld,\"finished_at\":%lld", (long long)m->created_at,
