@@ -4,6 +4,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/json.h"
+#include "fcgi/file_name.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/import.h"
 #include "sql/store_attachments.h"
@@ -172,10 +173,12 @@ static bool read_words(const cJSON *o, struct store_import_message *m, struct er
     return must("status", i < MESSAGE__N && i != MESSAGE_RUNNING, "done, stopped, length or error", e);
 }
 
-static bool read_file(const cJSON *o, struct store_import_file *f, struct err *e)
+/* Names from outside are cleaned as an upload's are: they go into headers and prompts. Our own exports' stay as they are. */
+static bool read_file(struct draft *d, const cJSON *o, struct store_import_file *f, struct err *e)
 {
     static const char *const members[] = {"sha256", "name", "mime", "size", NULL};
     const char *mime;
+    char clean_name[FILE_NAME_SIZE];
     int64_t size;
     if (!must("attachments", cJSON_IsObject(o), "an array of objects", e) || !check_members(o, members, e) ||
         !get_text(o, "sha256", false, &f->sha256, e) || !get_text(o, "name", false, &f->name, e) ||
@@ -185,8 +188,12 @@ static bool read_file(const cJSON *o, struct store_import_file *f, struct err *e
     bool clean = n >= 1 && n <= STORE_FILE_NAME_BYTES;
     for (const char *p = f->name; *p; p++)
         clean = clean && (unsigned char)*p >= 0x20 && *p != 0x7F;
-    return must("sha256", strspn(f->sha256, "0123456789abcdef") == 64 && !f->sha256[64], "64 lower case hexadecimal digits", e) &&
-           must("name", clean, "1 to 255 bytes without control characters", e);
+    if (!must("name", clean, "1 to 255 bytes without control characters", e))
+        return false;
+    file_name_clean(f->name, n, clean_name);
+    if (strcmp(clean_name, f->name) != 0 && !(f->name = arena_strdup(d->arena, clean_name)))
+        return draft_no_memory(e);
+    return must("sha256", strspn(f->sha256, "0123456789abcdef") == 64 && !f->sha256[64], "64 lower case hexadecimal digits", e);
 }
 
 static bool read_files(struct draft *d, const cJSON *list, struct store_import_message *m, struct err *e)
@@ -201,9 +208,21 @@ static bool read_files(struct draft *d, const cJSON *list, struct store_import_m
     if (!files)
         return draft_no_memory(e);
     cJSON_ArrayForEach(o, list)
-        if (!read_file(o, &files[m->n_files++], e))
+        if (!read_file(d, o, &files[m->n_files++], e))
             return false;
     m->files = files;
+    return true;
+}
+
+/* The page draws a card for each. */
+static bool are_objects(const cJSON *list)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsObject(item))
+            return false;
+    }
     return true;
 }
 
@@ -216,6 +235,7 @@ static bool read_message(struct draft *d, const cJSON *o, struct json_slice text
         !get_text(o, "reasoning", false, &m->reasoning, e) || !get_text(o, "tool_call_id", true, &m->tool_call_id, e) ||
         !get_text(o, "error", true, &m->error, e) || !get_text(o, "model", true, &m->model, e) || !read_usage(o, m, e) ||
         !read_json(d, text, "tool_calls", '[', true, IMPORT_TEXT_BYTES, &m->tool_calls, e) ||
+        !must("tool_calls", are_objects(json_member(o, "tool_calls")), "an array of objects or null", e) ||
         !read_json(d, text, "timings", '{', true, IMPORT_TEXT_BYTES, &m->timings, e) ||
         !get_count(o, "created_at", 0, -1, &m->created_at, e) || !get_count(o, "finished_at", 0, -1, &m->finished_at, e) ||
         !must("attachments", cJSON_IsArray(attachments), "an array", e))

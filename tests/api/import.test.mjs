@@ -1,6 +1,7 @@
 // Conversations out of files: of this program and of others, good, broken and hostile.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { chatgpt, claude, llamacpp, openai, openwebui, own, ownFile, zip } from './exports.mjs';
@@ -288,4 +289,18 @@ test('attachments: out of the archive, under their own names, once; without it t
   assert.equal((await s.json('GET', `/api/attachments/${m.attachments[0].id}`)).status, 404, 'nobody else reaches it');
   const forged = await take(zip([{ name: `attachments/${'0'.repeat(64)}`, data: 'x' }, { name: 'c.json', data: JSON.stringify(ownFile(own({ key: 'forged' }))) }]), as);
   assert.deepEqual([forged.imported, forged.problems[0].reason], [1, "this file's content is not what its name says"]);
+});
+
+test('names out of a file are cleaned as those of uploads are', async () => {
+  const data = 'a text of its own';
+  const hash = createHash('sha256').update(data).digest('hex');
+  const c = own({ key: 'odd.1', title: 'Odd name' });
+  c.messages[0].attachments = [{ sha256: hash, name: '../up/a\u202egpj.txt', mime: 'text/plain', size: data.length }];
+  const r = await take(zip([{ name: `attachments/${hash}`, data }, { name: 'c.json', data: JSON.stringify(ownFile(c)) }]));
+  assert.deepEqual([r.imported, r.attachments], [1, 1], JSON.stringify(r));
+  assert.equal((await find('Odd name', '&pinned=1')).messages[0].attachments[0].name, 'agpj.txt');
+  const calls = own({ key: 'odd.2' });
+  calls.messages[1].tool_calls = [null];
+  const bad = await take(ownFile(calls));
+  assert.deepEqual([bad.failed, bad.problems[0].path], [1, 'messages[1].tool_calls'], JSON.stringify(bad));
 });
