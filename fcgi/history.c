@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
+
 #define MAGIC 0x54534853u
 #define VERSION 1
 #define READ_TRIES 100
@@ -52,7 +54,7 @@ static int open_file(const char *path, struct err *e)
             break;
         if (st.st_size == 0) {
             head = (struct history_file){.magic = MAGIC, .version = VERSION, .size = sizeof head};
-            if (ftruncate(fd, (off_t)sizeof head) == 0 && pwrite(fd, &head, head_bytes, 0) == (ssize_t)head_bytes)
+            if (file_allocate(fd, sizeof head, NULL) && pwrite(fd, &head, head_bytes, 0) == (ssize_t)head_bytes)
                 return fd;
         } else if (st.st_size == (off_t)sizeof head && pread(fd, &head, head_bytes, 0) == (ssize_t)head_bytes &&
                    layout_matches(&head)) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 
 #define SHARED_MAGIC 0x53574b31u
 #define SHARED_VERSION 7
@@ -44,7 +45,7 @@ static bool layout_write(int fd)
         uint32_t magic, version;
         uint64_t size;
     } head = {SHARED_MAGIC, SHARED_VERSION, sizeof(struct shared)};
-    return ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)sizeof(struct shared)) == 0 &&
+    return ftruncate(fd, 0) == 0 && file_allocate(fd, sizeof(struct shared), NULL) &&
            pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
 }
 

@@ -140,6 +140,15 @@ bool file_mkdirs(const char *path, unsigned mode, struct err *e)
     return file_is_dir(path) || err_set(e, ERR_IO, "%s: not a folder", path);
 }
 
+bool file_allocate(int fd, size_t size, struct err *e)
+{
+    int rc;
+    while ((rc = posix_fallocate(fd, 0, (off_t)size)) == EINTR)
+        ;
+    errno = rc;
+    return rc == 0 || err_errno(e, "a file of %zu bytes", size);
+}
+
 bool file_exists(const char *path)
 {
     return access(path, F_OK) == 0;

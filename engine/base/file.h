@@ -22,6 +22,9 @@ bool file_read_fd(int fd, size_t max, struct buf *b, struct err *e);
 /* Temporary name in the same folder, fsync, rename, fsync of the folder: whole or not there. */
 bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode,
                        struct err *e);
+/* Makes the file `size` bytes long, with its blocks: a mapped file that has holes is SIGBUS when the disk is full. ERR_FULL. What
+ * is in it stays. */
+bool file_allocate(int fd, size_t size, struct err *e);
 /* mkdir -p with mode for each new folder. */
 bool file_mkdirs(const char *path, unsigned mode, struct err *e);
 bool file_exists(const char *path);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 
 #define MAGIC 0x474f4c53u
 #define VERSION 1
@@ -47,7 +48,7 @@ static bool prepare(int fd, bool *usable)
         return false;
     if (st.st_size == 0) {
         *usable = true;
-        return ftruncate(fd, (off_t)sizeof(struct ring_file)) == 0 && pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
+        return file_allocate(fd, sizeof(struct ring_file), NULL) && pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
     }
     *usable = st.st_size == (off_t)sizeof(struct ring_file) && pread(fd, &found, sizeof found, 0) == (ssize_t)sizeof found &&
               !memcmp(&found, &head, sizeof head);

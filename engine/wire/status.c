@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
+
 #define HEARTBEAT_LIMIT_S 5.0
 #define READ_TRIES 10000
 
@@ -94,7 +96,7 @@ struct status_writer *status_create(const char *path, struct err *e)
     }
     unlink(temporary);
     w->fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (w->fd < 0 || fchmod(w->fd, 0644) != 0 || ftruncate(w->fd, sizeof *w->shared) != 0 ||
+    if (w->fd < 0 || fchmod(w->fd, 0644) != 0 || !file_allocate(w->fd, sizeof *w->shared, NULL) ||
         flock(w->fd, LOCK_EX | LOCK_NB) != 0) {
         err_errno(e, "status file %s", path);
         return fail(w, temporary);
