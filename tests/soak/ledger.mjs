@@ -69,6 +69,14 @@ function strangers(c, rows) {
   return bad;
 }
 
+const line = (c, m) => { const out = []; for (let x = c.messages.get(m.parent); x; x = c.messages.get(x.parent)) out.push(`${x.id} ${x.gone}`); return out.join(', '); };
+
+/** A deletion that broke off may come through later than what was written below it meanwhile, and takes that along. */
+function cutAbove(c, m, rows) {
+  for (let x = c.messages.get(m.parent); x; x = c.messages.get(x.parent)) if (x.gone === 'maybe' && !rows.has(x.id)) return true;
+  return false;
+}
+
 /** c: of the ledger; actual: {title, pinned, tags, leaf_id, messages} or null. -> {bad: texts, short: answers whose row has
  * less than a reader saw}. Takes over what may be and is. */
 export function compare(c, actual) {
@@ -86,7 +94,7 @@ export function compare(c, actual) {
   }
   for (const m of c.messages.values()) {
     const row = rows.get(m.id);
-    if (!row && m.gone === 'no') bad.push(`message ${m.id} (${m.role}) is lost`);
+    if (!row && m.gone === 'no' && !cutAbove(c, m, rows)) bad.push(`message ${m.id} (${m.role}) is lost; above it: ${line(c, m)}`);
     else if (row && m.gone === 'yes') bad.push(`message ${m.id} came back`);
     else if (row) bad.push(...compareMessage(m, row, short));
   }
