@@ -103,6 +103,23 @@ test('settings: a wrong value is named at its field, a right one holds, the bann
   assert.equal(await page.locator('#banner').innerText(), 'Back at <b>noon</b>');
 });
 
+test('a reply of the log that was overtaken by another level is not shown', opts, async () => {
+  const held = [];
+  await page.route('**/api/admin/log?level=info*', (route) => { held.push(route); });
+  await section('status');
+  await section('logs');
+  while (!held.length) await page.waitForTimeout(20);
+  await page.getByRole('combobox').selectOption('error');
+  await page.evaluate(() => new Promise((drawn) => { requestAnimationFrame(drawn); }));
+  const late = page.waitForResponse(/log\?level=info/);
+  await held[0].continue();
+  await (await late).finished();
+  await page.waitForTimeout(50);
+  assert.equal(await page.locator('.log .log-info').count(), 0);
+  await page.unroute('**/api/admin/log?level=info*');
+  await section('status');
+});
+
 test('log and checks', opts, async () => {
   await section('logs');
   await page.locator('.log li').first().waitFor();

@@ -59,7 +59,10 @@ async function inside(file) {
   return pre;
 }
 
+let previews = 0; // how often one was opened
+
 async function preview(file) {
+  const mine = ++previews;
   const dialog = $("file-dialog");
   $("file-title").textContent = file.name;
   $("file-about").textContent = [about(file), file.note].filter(Boolean).join(" · ");
@@ -70,10 +73,10 @@ async function preview(file) {
   try {
     const now = await call("GET", `/api/attachments/${file.id}`); // is it still there, and what was it read as?
     const node = await inside(file);
-    if (!dialog.open || $("file-title").textContent !== file.name) return;
+    if (!dialog.open || mine !== previews) return;
     $("file-about").textContent = [about(now), now.type, now.note].filter(Boolean).join(" · ");
     $("file-body").replaceChildren(node);
   } catch (error) {
-    $("file-body").replaceChildren(el("p", { class: "form-error", role: "alert" }, error.message));
+    if (mine === previews) $("file-body").replaceChildren(el("p", { class: "form-error", role: "alert" }, error.message));
   }
 }

@@ -10,7 +10,7 @@ import { branch, isRunning, on, state } from "./state.js";
 const PAUSE_MS = 500; // after the last key
 const text = $("composer-text");
 const bar = el("span", {});
-const words = el("span", { class: "meter-text" });
+const words = el("span");
 const meter = el("span", { id: "meter", class: "meter", hidden: true }, el("span", { class: "meter-bar", ariaHidden: "true" }, bar), words);
 $("stop").before(meter);
 let timer = 0;

@@ -66,20 +66,22 @@ export function problem(error) {
   return el("p", { class: "form-error", role: "alert" }, error.message);
 }
 
-/** Calls, draws, and comes again after `ms` while the section is open and the page is seen. */
+/** Calls, draws, and comes again after `ms` while the section is open and the page is seen. A reply that was overtaken is not drawn. */
 export function poll(signal, ms, path, draw, failed) {
   let timer = 0;
+  let newest = 0;
   const round = async () => {
     clearTimeout(timer);
-    if (!document.hidden) {
-      try {
-        const value = await call("GET", typeof path === "function" ? path() : path);
-        if (!signal.aborted) draw(value);
-      } catch (error) {
-        if (!signal.aborted) failed?.(error);
-      }
+    if (document.hidden) return; // `seen` goes on
+    const mine = ++newest;
+    const counts = () => mine === newest && !signal.aborted;
+    try {
+      const value = await call("GET", typeof path === "function" ? path() : path);
+      if (counts()) draw(value);
+    } catch (error) {
+      if (counts()) failed?.(error);
     }
-    if (!signal.aborted) timer = setTimeout(round, ms);
+    if (counts()) timer = setTimeout(round, ms);
   };
   const seen = () => { if (!document.hidden) round(); };
   document.addEventListener("visibilitychange", seen, { signal });
