@@ -78,11 +78,3 @@ void checkpoints_drop(struct checkpoints *c, int32_t block)
     c->at[i].block = -1;
     c->of_block[block] = -1;
 }
-
-int32_t checkpoints_count(const struct checkpoints *c)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < c->n; i++)
-        n += c->at[i].block >= 0;
-    return n;
-}

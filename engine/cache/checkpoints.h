@@ -19,4 +19,3 @@ int32_t checkpoints_find(struct checkpoints *c, int32_t block);
 int32_t checkpoints_take(struct checkpoints *c, int32_t block);
 /* The block's copy, if it has one, is not needed or no longer true. */
 void checkpoints_drop(struct checkpoints *c, int32_t block);
-int32_t checkpoints_count(const struct checkpoints *c);

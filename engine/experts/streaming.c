@@ -89,13 +89,3 @@ const struct expert_layout *streaming_layout(const struct streaming *s)
 {
     return &s->layout;
 }
-
-uint64_t streaming_dense_bytes(const struct streaming *s)
-{
-    return s->dense.bytes;
-}
-
-uint64_t streaming_locked_dense_bytes(const struct streaming *s)
-{
-    return s->dense.locked ? s->dense.bytes : 0;
-}

@@ -30,6 +30,3 @@ void streaming_close(struct streaming **s);
 const struct model_plan *streaming_plan(const struct streaming *s);
 struct expert_store *streaming_store(struct streaming *s);
 const struct expert_layout *streaming_layout(const struct streaming *s);
-/* Dense weights in our memory, and how much of that is locked. */
-uint64_t streaming_dense_bytes(const struct streaming *s);
-uint64_t streaming_locked_dense_bytes(const struct streaming *s);

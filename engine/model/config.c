@@ -181,11 +181,6 @@ int32_t config_int(struct config *c, struct key k)
     return to_int(c, k, config_number(c, k));
 }
 
-int32_t config_int_at(struct config *c, struct key k, int32_t i)
-{
-    return to_int(c, k, c->gguf ? gguf_number_of(c, k, i) : json_number(c, k, i));
-}
-
 bool config_bool(struct config *c, const char *hf, const char *gguf, bool fallback)
 {
     if (c->gguf)

@@ -53,8 +53,6 @@ bool config_bool(struct config *c, const char *hf, const char *gguf, bool fallba
 /* NULL when absent; plain folders only. */
 const char *config_string(struct config *c, const char *hf);
 bool config_has(const struct config *c, const char *hf, const char *gguf);
-/* Entry i of a list, or the number itself where the file holds one number for all layers. */
-int32_t config_int_at(struct config *c, struct key k, int32_t i);
 /* Entry i of a list of strings such as layer_types; NULL when there is no list. */
 const char *config_string_at(struct config *c, const char *hf, int32_t i);
 /* Whether a list of whole numbers holds n. */

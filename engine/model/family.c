@@ -16,11 +16,6 @@ static const struct family *const families[] = {
     &family_qwen2_moe, &family_glm4_moe, NULL,
 };
 
-const struct family *family_at(int i)
-{
-    return families[i];
-}
-
 static bool listed(const char *const *list, const char *name)
 {
     for (; list && *list; list++)

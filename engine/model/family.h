@@ -25,8 +25,6 @@ struct family {
 
 /* The family of a configuration; ERR_UNSUPPORTED names what the file says and what there is. */
 const struct family *family_find(const struct config *c, struct err *e);
-/* Row i of the list; NULL after the last. */
-const struct family *family_at(int i);
 /* Reads and binds everything: layers from the model's arena, the plan complete but for the fingerprint. */
 bool family_build(const struct family *f, struct config *c, struct binder *b, struct model_plan *p, struct err *e);
 

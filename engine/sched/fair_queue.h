@@ -21,7 +21,6 @@ bool fair_queue_push(struct fair_queue *q, struct job *j, bool front);
 struct job *fair_queue_first(const struct fair_queue *q); /* the next one; stays in the queue; NULL: empty */
 void fair_queue_remove(struct fair_queue *q, struct job *j);
 int32_t fair_queue_count(const struct fair_queue *q);
-bool fair_queue_has_normal(const struct fair_queue *q); /* anything but background */
 /* Calls visit for each job, which may remove that job. */
 void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct job *j), void *context);
 

@@ -49,11 +49,6 @@ void synth_bytes(struct synth_random *r, void *out, size_t len)
     memcpy(at, &v, len);
 }
 
-double synth_uniform(struct synth_random *r)
-{
-    return (double)(next(r) >> 11) * 0x1p-53;
-}
-
 bool synth_space(const char *path, uint64_t bytes, struct err *e)
 {
     char folder[4096];

@@ -17,8 +17,6 @@ void synth_seed(struct synth_random *r, uint64_t seed);
 void synth_bytes(struct synth_random *r, void *out, size_t len);
 /* ERR_LIMIT unless the disk that holds `path` (a file to be made, or a folder) has room for that many bytes and some. */
 bool synth_space(const char *path, uint64_t bytes, struct err *e);
-/* In [0, 1). */
-double synth_uniform(struct synth_random *r);
 
 enum synth_type { SYNTH_F32, SYNTH_F16, SYNTH_BF16, SYNTH_AFFINE, SYNTH_MXFP4 };
 
