@@ -226,6 +226,15 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     return model_submit(r, &job, e);
 }
 
+/* What is kept at once; the answer comes on top. */
+static int64_t new_bytes(const struct posting *p)
+{
+    int64_t n = p->content ? (int64_t)strlen(p->content) : 0;
+    for (int i = 0; i < p->n_results; i++)
+        n += (int64_t)strlen(p->results[i].content);
+    return n;
+}
+
 static bool post(struct request *r, struct posting *p, struct err *e)
 {
     char key[SECRET_TOKEN_SIZE]; /* unguessable, and so unique */
@@ -235,7 +244,7 @@ static bool post(struct request *r, struct posting *p, struct err *e)
         return false;
     secret_token(key);
     const int64_t prompt_tokens = (int64_t)p->prompt.ids.n;
-    if (!limits_storage(r, p->content ? (int64_t)strlen(p->content) : 0, e) || !limits_enter(r, prompt_tokens, 1, e))
+    if (!limits_storage(r, new_bytes(p), e) || !limits_enter(r, prompt_tokens, 1, e))
         return false;
     bool committed = keep_settings(r, p, e) && commit(r, p, key, &posted, e);
     limits_leave(r); /* from now on the row counts as the user's job */
