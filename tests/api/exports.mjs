@@ -1,5 +1,6 @@
 // Small exports of other programs, in the form in which these write them, and ZIP archives with what one likes in them.
 import zlib from 'node:zlib';
+import { crc32 } from './crc32.mjs';
 
 export const chatgpt = (over = {}) => ({
   id: 'gpt-1', conversation_id: 'gpt-1', title: 'Weather', create_time: 1700000000.5, update_time: 1700000100, current_node: 'n6', is_archived: true,
@@ -78,7 +79,7 @@ export function zip(entries, { count, repeat = 1 } = {}) {
     common.writeUInt16LE(20, 0);
     common.writeUInt16LE(flags, 2);
     common.writeUInt16LE(stored ? 0 : 8, 4);
-    common.writeUInt32LE(zlib.crc32(raw), 10);
+    common.writeUInt32LE(crc32(raw), 10);
     common.writeUInt32LE(packed.length, 14);
     common.writeUInt32LE(claim ?? raw.length, 18);
     common.writeUInt16LE(file.length, 22);

@@ -1,15 +1,6 @@
 // Files of all kinds for the tests of attachments, made here so that none lies in the repository.
 import { deflateRawSync } from 'node:zlib';
-
-const table = Array.from({ length: 256 }, (_, n) => {
-  for (let k = 0; k < 8; k++) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
-  return n >>> 0;
-});
-function crc32(data) {
-  let c = ~0;
-  for (const byte of data) c = table[(c ^ byte) & 255] ^ (c >>> 8);
-  return ~c >>> 0;
-}
+import { crc32 } from './crc32.mjs';
 
 /** A ZIP archive; files: [name, text or bytes, {store}]. Those of megabytes carry no true checksum: nobody gets to their end. */
 export function zip(files) {

@@ -105,7 +105,7 @@ test('a long conversation opens with its last texts, the others come in pieces',
   const full = messages.filter((m) => !m.partial);
   const path = [];
   for (let m = whole.messages.find((x) => x.id === whole.leaf_id); m; m = whole.messages.find((x) => x.id === m.parent_id)) path.push(m);
-  assert.deepEqual(full.toSorted(byId), path.slice(0, 3).toSorted(byId));
+  assert.deepEqual([...full].sort(byId), path.slice(0, 3).sort(byId));
   const brief = ({ id: i, conversation_id: c, parent_id: p, role, status }) => ({ id: i, conversation_id: c, parent_id: p, role, status });
   assert.deepEqual(messages.map(brief).sort(byId), whole.messages.map(brief));
   const pieces = [];

@@ -1,16 +1,7 @@
 // The files of a ZIP, by its directory: {name: Buffer}. Every entry's length and checksum are compared.
 import assert from 'node:assert/strict';
 import { inflateRawSync } from 'node:zlib';
-
-const table = Array.from({ length: 256 }, (_, n) => {
-  for (let k = 0; k < 8; k++) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
-  return n >>> 0;
-});
-const crc32 = (bytes) => {
-  let c = 0xffffffff;
-  for (const b of bytes) c = table[(c ^ b) & 255] ^ (c >>> 8);
-  return (c ^ 0xffffffff) >>> 0;
-};
+import { crc32 } from './crc32.mjs';
 
 export function unzip(bytes) {
   const end = bytes.lastIndexOf(Buffer.from('PK\x05\x06', 'latin1'));

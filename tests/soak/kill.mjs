@@ -125,7 +125,7 @@ const short = new Map(writers.flatMap((w) => w.short).map((x) => [x.id, x]));
 const excused = (x) => kills.some((k) => ['recorder', 'pool master', 'engine and recorder', 'supervisor', 'everything'].includes(k.name) && k.at > x.began - 2000 && k.at < x.ended + 2000);
 for (const x of short.values()) if (!x.prefix || !excused(x)) bad.push(`answer ${x.id}: ${x.shown} characters were shown, ${x.kept} are kept`);
 
-const middle = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
+const middle = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 const costs = Object.fromEntries(names.map((n) => {
   const of = kills.filter((k) => k.name === n && k.wrote !== null);
   return [n, of.length && { kills: of.length, write_median_ms: middle(of.map((k) => k.wrote)), write_max_ms: Math.max(...of.map((k) => k.wrote)),

@@ -33,7 +33,7 @@ async function fill(server, conversations) {
   if (status !== 200) throw new Error(answer);
 }
 
-const ms = (values) => { const v = values.toSorted((a, b) => a - b); return { median_ms: Math.round(v[v.length >> 1] * 10) / 10, max_ms: Math.round(v.at(-1) * 10) / 10 }; };
+const ms = (values) => { const v = [...values].sort((a, b) => a - b); return { median_ms: Math.round(v[v.length >> 1] * 10) / 10, max_ms: Math.round(v.at(-1) * 10) / 10 }; };
 
 async function ask(server, path, times = 9) {
   const took = [];
