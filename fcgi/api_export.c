@@ -241,7 +241,7 @@ static bool export_own_account(struct request *r, struct err *e)
 
 const struct route api_export_routes[] = {
     {HTTP_GET, "/api/export", ROUTE_USER, POOL_STREAM, 0, export_conversations, SCOPE_HISTORY,
-     {.summary = "The own conversations as one file", .query = "ExportQuery", .media = "application/octet-stream",
+     {.summary = "The own conversations as one file", .query = "ExportQuery", .media = "*/*",
       .statuses = "200 429"}},
     {HTTP_GET, "/api/account/export", ROUTE_USER, POOL_STREAM, 0, export_own_account, SCOPE_HISTORY | SCOPE_ADMIN,
      {.summary = "All that belongs to the own account as one archive", .media = "application/zip", .statuses = "200 429"}},
