@@ -21,7 +21,7 @@ static cJSON *add_ref(cJSON *o, const char *kind, const char *name)
     return cJSON_AddStringToObject(o, "$ref", text);
 }
 
-/* {"content": {TYPE: {"schema": {"$ref": ...}}}}; schema NULL: any text */
+/* {"content": {TYPE: {"schema": {"$ref": ...}}}}; schema NULL: any text, or with a type of "*" anything */
 static void add_content(cJSON *o, const char *type, const char *schema)
 {
     cJSON *content = cJSON_GetObjectItemCaseSensitive(o, "content");
@@ -33,7 +33,7 @@ static void add_content(cJSON *o, const char *type, const char *schema)
     cJSON *s = cJSON_AddObjectToObject(media, "schema");
     if (schema)
         add_ref(s, "schemas", schema);
-    else
+    else if (*type != '*')
         cJSON_AddStringToObject(s, "type", "string");
 }
 
