@@ -1,24 +1,18 @@
 /* history.h: one mapped file. */
 #include "fcgi/history.h"
 
-#include <fcntl.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/file.h"
+#include "engine/base/mapped_file.h"
 
-#define MAGIC 0x54534853u
-#define VERSION 1
 #define READ_TRIES 100
 
 struct history_file {
-    uint32_t magic, version;
-    uint64_t size;
+    struct mapped_head head;
     uint64_t sequence; /* odd while the writer is at it */
     struct history_sample last; /* at_ms 0: none yet */
     struct history_row fine[HISTORY_FINE_ROWS], coarse[HISTORY_COARSE_ROWS];
@@ -37,35 +31,7 @@ const char *const history_gauge_names[HISTORY_GAUGE__N] = {
 
 /* ---- the file ---- */
 
-static bool layout_matches(const struct history_file *f)
-{
-    return f->magic == MAGIC && f->version == VERSION && f->size == sizeof *f;
-}
-
-/* Another layout is replaced, never cut short: a reader of the old program may have it mapped. */
-static int open_file(const char *path, struct err *e)
-{
-    struct history_file head;
-    const size_t head_bytes = offsetof(struct history_file, sequence);
-    struct stat st;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
-        if (fd < 0 || fstat(fd, &st) != 0)
-            break;
-        if (st.st_size == 0) {
-            head = (struct history_file){.magic = MAGIC, .version = VERSION, .size = sizeof head};
-            if (file_allocate(fd, sizeof head, NULL) && pwrite(fd, &head, head_bytes, 0) == (ssize_t)head_bytes)
-                return fd;
-        } else if (st.st_size == (off_t)sizeof head && pread(fd, &head, head_bytes, 0) == (ssize_t)head_bytes &&
-                   layout_matches(&head)) {
-            return fd;
-        }
-        close(fd);
-        unlink(path);
-    }
-    err_errno(e, "%s", path);
-    return -1;
-}
+static const struct mapped_head layout = {.magic = 0x54534853u, .version = 1, .size = sizeof(struct history_file)};
 
 struct history *history_open(const char *path, struct err *e)
 {
@@ -74,17 +40,10 @@ struct history *history_open(const char *path, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for the history");
         return NULL;
     }
-    int fd = open_file(path, e);
-    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *h->file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
-    if (at == MAP_FAILED) {
-        if (fd >= 0)
-            err_errno(e, "%s", path);
+    if (!(h->file = mapped_file_open(path, layout, 0640, e))) {
         free(h);
         return NULL;
     }
-    h->file = at;
     h->file->sequence += h->file->sequence & 1; /* a writer that was killed in the middle */
     return h;
 }
@@ -236,18 +195,11 @@ bool history_read(const char *path, int64_t now_s, int64_t seconds, struct histo
     v->from = (now_s / v->step_s + 1 - v->n) * v->step_s;
     memset(v->rows, 0, sizeof v->rows);
     memset(v->bounds, 0, sizeof v->bounds);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    const struct history_file *f = mapped_file_look(path, layout);
+    if (!f)
         return true; /* nobody wrote yet */
-    struct stat st;
-    struct history_file *f = MAP_FAILED;
-    if (fstat(fd, &st) == 0 && st.st_size == (off_t)sizeof *f)
-        f = mmap(NULL, sizeof *f, PROT_READ, MAP_SHARED, fd, 0);
-    close(fd);
-    if (f == MAP_FAILED)
-        return true;
-    bool ok = !layout_matches(f) || collect_whole(f, v, fine) || err_set(e, ERR_BUSY, "the history is being written; try again");
-    munmap(f, sizeof *f);
+    bool ok = collect_whole(f, v, fine) || err_set(e, ERR_BUSY, "the history is being written; try again");
+    munmap((void *)f, sizeof *f);
     return ok;
 }
 

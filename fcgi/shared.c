@@ -1,16 +1,9 @@
 /* shared.h: one mapped file; no locks, so that a process killed at any point leaves nothing held. */
 #include "fcgi/shared.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 
 #define SHARED_MAGIC 0x53574b31u
 #define SHARED_VERSION 7
@@ -26,63 +19,10 @@ const double shared_bounds[SHARED_BUCKETS - 1] = {0.0001, 0.00025, 0.0005, 0.001
 static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400, 401, 403, 404, 405, 408,
                                               409, 411, 413, 415, 429, 431, 499, 500, 501, 503, 504, 507, 0};
 
-static bool layout_matches(int fd)
-{
-    struct {
-        uint32_t magic, version;
-        uint64_t size;
-    } head;
-    struct stat st;
-    return fstat(fd, &st) == 0 && st.st_size == (off_t)sizeof(struct shared) &&
-           pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.magic == SHARED_MAGIC &&
-           head.version == SHARED_VERSION && head.size == sizeof(struct shared);
-}
-
-/* Empties the file and writes the head. The caller holds the lock. */
-static bool layout_write(int fd)
-{
-    struct {
-        uint32_t magic, version;
-        uint64_t size;
-    } head = {SHARED_MAGIC, SHARED_VERSION, sizeof(struct shared)};
-    return ftruncate(fd, 0) == 0 && file_allocate(fd, sizeof(struct shared), NULL) &&
-           pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
-}
-
-/* A file of another layout may still be mapped by a worker of the old program: it is replaced, never cut short
- * under it (that would be SIGBUS there). */
-static int open_file(const char *path, struct err *e)
-{
-    for (int attempt = 0; attempt < 3; attempt++) {
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
-        if (fd < 0)
-            break;
-        struct stat st = {0};
-        if (flock(fd, LOCK_EX) == 0 && fstat(fd, &st) == 0) {
-            if (layout_matches(fd) || (st.st_size == 0 && layout_write(fd))) {
-                flock(fd, LOCK_UN);
-                return fd;
-            }
-            unlink(path);
-        }
-        close(fd);
-    }
-    err_errno(e, "%s", path);
-    return -1;
-}
-
 struct shared *shared_open(const char *path, struct err *e)
 {
-    int fd = open_file(path, e);
-    if (fd < 0)
-        return NULL;
-    struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (s == MAP_FAILED) {
-        err_errno(e, "%s", path);
-        return NULL;
-    }
-    return s;
+    const struct mapped_head layout = {.magic = SHARED_MAGIC, .version = SHARED_VERSION, .size = sizeof(struct shared)};
+    return mapped_file_open(path, layout, 0660, e);
 }
 
 void shared_close(struct shared **s)

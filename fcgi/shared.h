@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "engine/base/err.h"
+#include "engine/base/mapped_file.h"
 #include "fcgi/route.h"
 
 #define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
@@ -68,8 +69,7 @@ struct shared_limit {
 };
 
 struct shared {
-    uint32_t magic, version;
-    uint64_t size;
+    struct mapped_head head;
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
     struct shared_histogram overhead, duration_short, duration_stream, first_byte;
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;

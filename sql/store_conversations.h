@@ -39,6 +39,9 @@ enum store_role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL, ROLE__N };
 enum store_status { MESSAGE_DONE, MESSAGE_RUNNING, MESSAGE_STOPPED, MESSAGE_LENGTH, MESSAGE_ERROR, MESSAGE__N };
 const char *store_role_name(enum store_role r);     /* "user", ... */
 const char *store_status_name(enum store_status s); /* "running", ... */
+/* The reverse, of names out of the database. */
+enum store_role store_role_of(const char *name);
+enum store_status store_status_of(const char *name);
 
 struct store_message {
     int64_t id, conversation_id;

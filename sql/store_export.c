@@ -81,29 +81,12 @@ bool store_export_each(struct store *s, const struct store_export *which, store_
     return rc >= 0;
 }
 
-/* The schema's CHECKs let no other name through. */
-static enum store_role role_of(const char *name)
-{
-    int r = 0;
-    while (r < ROLE__N - 1 && strcmp(store_role_name((enum store_role)r), name) != 0)
-        r++;
-    return (enum store_role)r;
-}
-
-static enum store_status status_of(const char *name)
-{
-    int st = 0;
-    while (st < MESSAGE__N - 1 && strcmp(store_status_name((enum store_status)st), name) != 0)
-        st++;
-    return (enum store_status)st;
-}
-
 static struct store_export_node node_of(sqlite3_stmt *q)
 {
     return (struct store_export_node){.id = sqlite3_column_int64(q, 0),
                                       .parent_id = sqlite3_column_int64(q, 1),
-                                      .role = role_of(column_text(q, 2)),
-                                      .status = status_of(column_text(q, 3))};
+                                      .role = store_role_of(column_text(q, 2)),
+                                      .status = store_status_of(column_text(q, 3))};
 }
 
 static sqlite3_stmt *select_in(struct store *s, enum query name, int64_t user_id, int64_t conversation_id, struct err *e)

@@ -30,6 +30,16 @@ static int index_of(const char *name, const char *const *names, int n)
     return 0;
 }
 
+enum store_role store_role_of(const char *name)
+{
+    return (enum store_role)index_of(name, role_names, ROLE__N);
+}
+
+enum store_status store_status_of(const char *name)
+{
+    return (enum store_status)index_of(name, status_names, MESSAGE__N);
+}
+
 /* Columns of every query that gives a whole message. */
 enum column {
     C_ID, C_CONVERSATION, C_PARENT, C_ROLE, C_STATUS, C_CONTENT, C_REASONING, C_CALLS, C_ERROR,
@@ -42,8 +52,8 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .id = sqlite3_column_int64(q, C_ID),
         .conversation_id = sqlite3_column_int64(q, C_CONVERSATION),
         .parent_id = sqlite3_column_int64(q, C_PARENT),
-        .role = index_of(column_text(q, C_ROLE), role_names, ROLE__N),
-        .status = index_of(column_text(q, C_STATUS), status_names, MESSAGE__N),
+        .role = store_role_of(column_text(q, C_ROLE)),
+        .status = store_status_of(column_text(q, C_STATUS)),
         .content = column_text(q, C_CONTENT),
         .reasoning = column_text(q, C_REASONING),
         .tool_calls = column_optional(q, C_CALLS),

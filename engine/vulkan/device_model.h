@@ -26,8 +26,8 @@ struct device_delta_net {
 };
 
 /* Routed experts that lie apart: in host memory, which shaders read over the bus, and some in slots of the device as well.
- * In host memory are all of them, or, where they stay on disk, those of a pool (expert_pool.h). A record is the rows of an expert's gate, then those of its up; its down matrix follows in planes of
- * its own. */
+ * In host memory are all of them, or, where they stay on disk, those of a pool (expert_pool.h). A record is the rows of an
+ * expert's gate, then those of its up; its down matrix follows in planes of its own. */
 struct device_experts {
     const struct weight *gate, *up, *down; /* for the upload */
     VkDeviceAddress host[2][DEVICE_PLANES]; /* of expert 0: [0] records, [1] down; 0: the pool has them */

@@ -62,12 +62,8 @@ static void forget(struct expert_pool *p, int32_t record)
  * has as many as a layer may want. */
 static int32_t acquire(struct expert_pool *p, int32_t layer, int32_t expert)
 {
-    int32_t record = -1;
-    if ((int32_t)p->counted.experts < p->n_records) {
-        for (record = 0; p->holds[record].layer >= 0;) {
-            record++;
-        }
-    } else {
+    int32_t record = (int32_t)p->counted.experts; /* records fill up in order, and whole chunks go from the end */
+    if (record == p->n_records) {
         record = expert_store_least(p->store, p->holds, p->n_records, layer);
         if (record < 0) {
             return -1;

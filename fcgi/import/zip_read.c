@@ -42,17 +42,20 @@ static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
     return n;
 }
 
-static bool next_entry(struct zip *z, struct archive_entry **entry, bool *more, struct err *e)
+/* 1: an entry; 0: there are no more; -1: *e. */
+static int next_entry(struct zip *z, struct archive_entry **entry, struct err *e)
 {
     const int rc = archive_read_next_header(z->archive, entry);
-    *more = rc == ARCHIVE_OK || rc == ARCHIVE_WARN;
-    if (*more) {
+    if (rc == ARCHIVE_OK || rc == ARCHIVE_WARN) {
         z->entry = 0;
         z->stated = archive_entry_size(*entry);
-        return true;
+        return 1;
     }
+    if (rc == ARCHIVE_EOF)
+        return 0;
     const char *why = archive_error_string(z->archive);
-    return rc == ARCHIVE_EOF || err_set(e, ERR_INPUT, "the archive is damaged: %.120s", why ? why : "it cannot be read on");
+    err_set(e, ERR_INPUT, "the archive is damaged: %.120s", why ? why : "it cannot be read on");
+    return -1;
 }
 
 /* "attachments/SHA256" of an own archive: the hash; else NULL. Folders and links are none. */
@@ -99,35 +102,29 @@ static bool take_file(struct zip *z, const char *sha256, struct err *e)
 static bool read_files(struct zip *z, struct err *e)
 {
     struct archive_entry *entry;
-    bool more;
-    for (;;) {
-        if (!next_entry(z, &entry, &more, e))
-            return false;
-        if (!more)
-            return true;
+    int rc;
+    while ((rc = next_entry(z, &entry, e)) > 0) {
         const char *sha256 = file_hash(entry);
         if (sha256 && z->run->params->dry_run)
             import_see(&z->run->files, sha256);
         else if (sha256 && !take_file(z, sha256, e))
             return false;
     }
+    return rc == 0;
 }
 
 static bool read_conversations(struct zip *z, struct err *e)
 {
     struct archive_entry *entry;
-    bool more;
-    for (;;) {
-        if (!next_entry(z, &entry, &more, e))
-            return false;
-        if (!more)
-            return true;
+    int rc;
+    while ((rc = next_entry(z, &entry, e)) > 0) {
         const char *name = archive_entry_pathname(entry);
         if (archive_entry_filetype(entry) != AE_IFREG || (z->run->params->take_file && file_hash(entry)))
             continue; /* folders, and what was taken already; links were refused */
         if (!import_stream(z->run, read_entry, z, name ? name : "an entry without a name", e))
             return false;
     }
+    return rc == 0;
 }
 
 static bool read_through(struct zip *z, bool (*read)(struct zip *z, struct err *e), struct err *e)

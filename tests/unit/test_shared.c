@@ -65,7 +65,7 @@ static void test_a_file_of_another_layout_is_replaced(void **state)
     fclose(f);
     struct shared *s = shared_open(path, &e);
     assert_non_null(s);
-    assert_int_equal(s->size, sizeof *s);
+    assert_int_equal(s->head.size, sizeof *s);
     s->client_gone = 7;
     struct shared *again = shared_open(path, &e);
     assert_int_equal(again->client_gone, 7);

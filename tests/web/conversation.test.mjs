@@ -1,10 +1,9 @@
 // The conversation in the page: going on, forking, deleting from here, versions by keyboard, calls, and two devices at once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
-const order = (o) => `fake:${JSON.stringify(o)}`;
 let house, page;
 before(async () => {
   if (noBrowser) return;

@@ -47,6 +47,9 @@ export async function until(page, condition, ms = 15000) {
   }
 }
 
+/** A message that tells the scripted engine (`fake: true`) what to answer. */
+export const order = (o) => `fake:${JSON.stringify(o)}`;
+
 /** Types and sends; waits until the answer has begun. */
 export async function say(page, text) {
   const before = await page.locator('.message.assistant').count();

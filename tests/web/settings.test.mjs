@@ -1,10 +1,9 @@
 // Settings: where values come from, presets, defaults, the server's words at the field; prompts, slash commands, the meter.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
-const order = (o) => `fake:${JSON.stringify(o)}`;
 let house, page;
 before(async () => {
   if (noBrowser) return;
