@@ -185,7 +185,7 @@ static void experts(struct buf *b, const struct status_experts *x, bool alive)
 {
     gauge(b, "expert_cache_budget_bytes", "memory that experts may take", (double)x->budget_bytes);
     gauge(b, "expert_cache_bytes", "memory that they take", alive ? (double)x->resident_bytes : 0);
-    gauge(b, "expert_cache_locked_bytes", "of it, pinned or locked", alive ? (double)x->locked_bytes : 0);
+    gauge(b, "expert_cache_locked_bytes", "of it, locked", alive ? (double)x->locked_bytes : 0);
     gauge(b, "expert_cache_experts", "experts in memory", alive ? (double)x->resident_experts : 0);
     gauge(b, "expert_reads_under_way", "reads that the disk works on", alive ? x->reads_under_way : 0);
     gauge(b, "expert_prefetching", "1 while reading ahead pays", alive && x->prefetching);

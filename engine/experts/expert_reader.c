@@ -12,6 +12,7 @@
 
 #define DEFAULT_DEPTH 16
 #define DEFAULT_CHUNK (1u << 20)
+#define EXPECTED_DEPTH 6 /* of what nobody waits for: what is urgent comes behind what is under way */
 #define MAX_DEPTH 1024
 #define MAX_TRIES 3 /* of one chunk that brought less than it should */
 
@@ -84,9 +85,11 @@ static void hand_out(const struct expert_reader *r, struct expert_job *job, stru
 
 bool reader_next_chunk(struct expert_reader *r, struct chunk *c)
 {
-    struct job_queue *q = r->urgent.first ? &r->urgent : &r->expected;
+    const bool urgent = r->urgent.first != NULL;
+    struct job_queue *q = urgent ? &r->urgent : &r->expected;
     struct expert_job *job = q->first;
-    if (!job || r->counters.under_way >= r->set.depth)
+    const int32_t depth = urgent || r->set.depth < EXPECTED_DEPTH ? r->set.depth : EXPECTED_DEPTH;
+    if (!job || r->counters.under_way >= depth)
         return false;
     if (!job->begun) {
         job->begun = true;
@@ -263,28 +266,6 @@ const char *expert_reader_way(const struct expert_reader *r)
     return r->way;
 }
 
-bool expert_reader_registers(const struct expert_reader *r)
-{
-    return r->uring && uring_reader_registers(r->uring);
-}
-
-bool expert_reader_register(struct expert_reader *r, int32_t i, void *memory, size_t bytes)
-{
-    if (!expert_reader_registers(r))
-        return false;
-    if (uring_reader_register(r->uring, i, memory, bytes))
-        return true;
-    uring_reader_stop_registering(r->uring);
-    snprintf(r->way, sizeof r->way, "io_uring, O_DIRECT, memory registered up to the limit of locked memory");
-    return false;
-}
-
-void expert_reader_unregister(struct expert_reader *r, int32_t i)
-{
-    if (r->uring)
-        uring_reader_unregister(r->uring, i);
-}
-
 /* --- opening --- */
 
 /* Some file systems take the flag and refuse the read. */
@@ -330,8 +311,7 @@ static bool start(struct expert_reader *r, struct err *e)
     if (r->direct && !r->set.no_uring)
         r->uring = uring_reader_create(r, &why);
     if (r->uring) {
-        snprintf(r->way, sizeof r->way, "io_uring, O_DIRECT%s",
-                 uring_reader_registers(r->uring) ? ", registered memory" : "");
+        snprintf(r->way, sizeof r->way, "io_uring, O_DIRECT");
         return true;
     }
     r->threads = thread_reader_create(r, e);

@@ -1,8 +1,8 @@
 /* Reads records from disk into memory: many at once, each part split into chunks, in the order in which they were
  * asked for, those that a step waits for before those that are only expected.
  *
- * Two ways: io_uring with O_DIRECT (registered files, and registered memory where the system allows it); where one of
- * them is refused, a few threads that pread. Results are the same; expert_reader_way() says which it is and why.
+ * Two ways: io_uring with O_DIRECT and registered files; where one of them is refused, a few threads that
+ * pread. Results are the same; expert_reader_way() says which it is and why.
  *
  * One thread, the owner, calls everything but the counters. A job belongs to the reader from add until take. */
 #pragma once
@@ -23,14 +23,12 @@ struct expert_reader_params {
     int32_t n_files;
     int32_t depth;     /* chunks under way at most; 0: 16 */
     uint32_t chunk;    /* bytes, rounded up to EXPERT_ALIGN; 0: 1 MiB */
-    int32_t n_buffers; /* pieces of memory that may be registered */
     bool no_uring, no_direct; /* as if the system refused them */
 };
 
 struct expert_job { /* one record to read; the caller fills the first part */
     const struct expert_record *record;
     uint8_t *memory; /* record_bytes long, aligned to EXPERT_ALIGN */
-    int32_t buffer;  /* registered piece that holds memory from its beginning; -1: none */
     void *owner;     /* the caller's */
     /* the reader's */
     struct expert_job *next;
@@ -53,13 +51,8 @@ struct expert_reader_counters { /* since open */
 
 struct expert_reader *expert_reader_open(const struct expert_reader_params *p, struct err *e);
 void expert_reader_close(struct expert_reader **r); /* waits for what is under way */
-/* "io_uring, O_DIRECT, registered memory", "4 threads, buffered: O_DIRECT is refused here". */
+/* "io_uring, O_DIRECT", "4 threads, buffered: O_DIRECT is refused here". */
 const char *expert_reader_way(const struct expert_reader *r);
-/* True when memory can be registered at all. */
-bool expert_reader_registers(const struct expert_reader *r);
-/* Registers piece i, which pins it. False: refused (limits of locked memory); it is read without. */
-bool expert_reader_register(struct expert_reader *r, int32_t i, void *memory, size_t bytes);
-void expert_reader_unregister(struct expert_reader *r, int32_t i);
 
 void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urgent);
 /* An expected record became one that is waited for. */

@@ -48,10 +48,6 @@ struct uring_reader *uring_reader_create(struct expert_reader *r, const char **w
 void uring_reader_destroy(struct uring_reader **u);
 void uring_reader_pump(struct uring_reader *u);           /* begins what may begin */
 void uring_reader_reap(struct uring_reader *u, bool wait); /* finishes what has come; wait: for one at least */
-bool uring_reader_registers(const struct uring_reader *u);
-bool uring_reader_register(struct uring_reader *u, int32_t i, void *memory, size_t bytes);
-void uring_reader_unregister(struct uring_reader *u, int32_t i);
-void uring_reader_stop_registering(struct uring_reader *u); /* what is registered stays so */
 
 /* expert_reader_threads.c */
 struct thread_reader *thread_reader_create(struct expert_reader *r, struct err *e);

@@ -12,17 +12,13 @@ struct uring_reader {
     struct chunk *chunks; /* [depth] */
     int32_t *unused;      /* [n_unused] indices of chunks */
     int32_t n_unused, n_begun;
-    bool registers;
 };
 
 static void prepare(struct uring_reader *u, int32_t i)
 {
     const struct chunk *c = &u->chunks[i];
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring); /* there are as many as chunks */
-    if (c->job->buffer >= 0)
-        io_uring_prep_read_fixed(sqe, c->file, c->to, c->ask, c->offset, c->job->buffer);
-    else
-        io_uring_prep_read(sqe, c->file, c->to, c->ask, c->offset);
+    io_uring_prep_read(sqe, c->file, c->to, c->ask, c->offset);
     io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
     io_uring_sqe_set_data64(sqe, (uint64_t)i);
 }
@@ -81,32 +77,6 @@ void uring_reader_reap(struct uring_reader *u, bool wait)
         uring_reader_pump(u);
 }
 
-bool uring_reader_registers(const struct uring_reader *u)
-{
-    return u->registers;
-}
-
-static bool update_buffer(struct uring_reader *u, int32_t i, void *memory, size_t bytes)
-{
-    struct iovec v = {.iov_base = memory, .iov_len = bytes};
-    return i < u->reader->set.n_buffers && io_uring_register_buffers_update_tag(&u->ring, (unsigned)i, &v, NULL, 1) == 1;
-}
-
-bool uring_reader_register(struct uring_reader *u, int32_t i, void *memory, size_t bytes)
-{
-    return update_buffer(u, i, memory, bytes);
-}
-
-void uring_reader_unregister(struct uring_reader *u, int32_t i)
-{
-    update_buffer(u, i, NULL, 0);
-}
-
-void uring_reader_stop_registering(struct uring_reader *u)
-{
-    u->registers = false;
-}
-
 struct uring_reader *uring_reader_create(struct expert_reader *r, const char **why)
 {
     struct uring_reader *u = calloc(1, sizeof *u);
@@ -131,8 +101,6 @@ struct uring_reader *uring_reader_create(struct expert_reader *r, const char **w
     }
     for (int32_t i = 0; i < depth; i++)
         u->unused[u->n_unused++] = i;
-    u->registers = r->set.n_buffers > 0 &&
-                   io_uring_register_buffers_sparse(&u->ring, (unsigned)r->set.n_buffers) == 0;
     return u;
 }
 

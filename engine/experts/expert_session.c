@@ -113,11 +113,35 @@ static void pump(struct expert_store *s)
     }
 }
 
+/* A job came back: of this layer, or one that was read ahead for the next. */
+static void finish(struct expert_store *s, struct expert_job *job)
+{
+    struct session *q = &s->session;
+    struct expert_slot *slot = job->owner;
+    struct err why = {0};
+    int32_t want = slot->want;
+    bool ahead = slot->ahead, ok = store_enter(s, job, &why);
+    if (want < 0) {
+        if (!ok && !ahead)
+            log_warn("%s", why.text);
+        return; /* a failure shows again when its layer wants it */
+    }
+    if (ok) {
+        q->wants[want].state = WANT_READY;
+    } else if (!q->failed) {
+        q->failed = true;
+        q->failure = why;
+    }
+}
+
 void expert_store_begin(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
                         bool in_order)
 {
     struct session *q = &s->session;
+    struct expert_job *job;
     pthread_mutex_lock(&s->lock);
+    while ((job = expert_reader_take(s->reader, false))) /* read ahead; the disk goes on with the next */
+        finish(s, job);
     q->layer = s->layer_of[layer];
     q->in_order = in_order;
     q->failed = !reserve(q, n);
@@ -138,27 +162,6 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
     if (q->n)
         pump(s);
     pthread_mutex_unlock(&s->lock);
-}
-
-/* A job came back: of this layer, or one that was read ahead for the next. */
-static void finish(struct expert_store *s, struct expert_job *job)
-{
-    struct session *q = &s->session;
-    struct expert_slot *slot = job->owner;
-    struct err why = {0};
-    int32_t want = slot->want;
-    bool ahead = slot->ahead, ok = store_enter(s, job, &why);
-    if (want < 0) {
-        if (!ok && !ahead)
-            log_warn("%s", why.text);
-        return; /* a failure shows again when its layer wants it */
-    }
-    if (ok) {
-        q->wants[want].state = WANT_READY;
-    } else if (!q->failed) {
-        q->failed = true;
-        q->failure = why;
-    }
 }
 
 static int32_t hand_out(struct expert_store *s, int32_t *ids, int32_t max)
@@ -199,13 +202,19 @@ static bool make_way(struct expert_store *s)
     return false;
 }
 
-/* Waits without the lock. False: nothing is under way. */
+/* Checksums are taken down while the disk is at work. Then it waits, without the lock. False: nothing is under way. */
 static bool wait_for_one(struct expert_store *s)
 {
     uint64_t began = clock_ns();
-    pthread_mutex_unlock(&s->lock);
-    struct expert_job *job = expert_reader_take(s->reader, true);
-    pthread_mutex_lock(&s->lock);
+    struct expert_job *job;
+    do {
+        job = expert_reader_take(s->reader, false);
+    } while (!job && store_learn_one(s));
+    if (!job) {
+        pthread_mutex_unlock(&s->lock);
+        job = expert_reader_take(s->reader, true);
+        pthread_mutex_lock(&s->lock);
+    }
     s->counters.wait_ns += clock_ns() - began;
     if (job)
         finish(s, job);

@@ -31,14 +31,28 @@ static void make_classes(struct expert_slots *s, const struct expert_layout *l)
     }
 }
 
+void *expert_memory_map(size_t bytes, struct err *e)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        err_set(e, ERR_NOMEM, "no address space for %zu bytes of experts", bytes);
+        return NULL;
+    }
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
+}
+
+void expert_memory_unmap(void *memory, size_t bytes)
+{
+    if (memory)
+        munmap(memory, bytes);
+}
+
 static bool place(struct expert_slots *s, struct slot_class *c, int32_t first, struct err *e)
 {
-    size_t bytes = (size_t)c->bytes * (size_t)c->n;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return err_set(e, ERR_NOMEM, "no address space for %zu bytes of experts", bytes);
-    madvise(memory, bytes, MADV_HUGEPAGE);
-    c->memory = memory;
+    c->memory = expert_memory_map((size_t)c->bytes * (size_t)c->n, e);
+    if (!c->memory)
+        return false;
     c->first = first;
     c->unused = malloc((size_t)c->n * sizeof *c->unused);
     if (!c->unused)
@@ -54,9 +68,9 @@ static bool place(struct expert_slots *s, struct slot_class *c, int32_t first, s
     return true;
 }
 
-bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct expert_reader *r, struct err *e)
+bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct err *e)
 {
-    *s = (struct expert_slots){.n = expert_slots_count(l), .reader = r};
+    *s = (struct expert_slots){.n = expert_slots_count(l)};
     if (l->n_layers < 1 || s->n < 1)
         return err_set(e, ERR_INTERNAL, "a layout without experts");
     s->slots = calloc((size_t)s->n, sizeof *s->slots);
@@ -79,8 +93,7 @@ bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, st
 void expert_slots_fini(struct expert_slots *s)
 {
     for (int32_t c = 0; s->classes && c < s->n_classes; c++) {
-        if (s->classes[c].memory)
-            munmap(s->classes[c].memory, (size_t)s->classes[c].bytes * (size_t)s->classes[c].n);
+        expert_memory_unmap(s->classes[c].memory, (size_t)s->classes[c].bytes * (size_t)s->classes[c].n);
         free(s->classes[c].unused);
     }
     free(s->classes);
@@ -92,13 +105,13 @@ void expert_slots_fini(struct expert_slots *s)
 
 static void hold(struct expert_slots *s, struct expert_slot *slot)
 {
-    int32_t index = (int32_t)(slot - s->slots);
-    slot->pinned = index < EXPERT_MAX_BUFFERS && expert_reader_register(s->reader, index, slot->memory, slot->bytes);
-    if (!slot->pinned && !s->no_lock) {
+    /* Before it is locked, which cuts huge pages at the record's ends. */
+    madvise(slot->memory, slot->bytes, MADV_POPULATE_WRITE);
+    if (!s->no_lock) {
         slot->locked = mlock(slot->memory, slot->bytes) == 0;
         s->no_lock = !slot->locked;
     }
-    if (slot->pinned || slot->locked)
+    if (slot->locked)
         s->locked_bytes += slot->bytes;
 }
 
@@ -122,14 +135,12 @@ void expert_slots_release(struct expert_slots *s, struct expert_slot *slot)
     s->taken[slot->at] = last;
     s->slots[last].at = slot->at;
     s->bytes -= slot->bytes;
-    if (slot->pinned || slot->locked)
+    if (slot->locked) {
         s->locked_bytes -= slot->bytes;
-    if (slot->pinned)
-        expert_reader_unregister(s->reader, index);
-    if (slot->locked)
         munlock(slot->memory, slot->bytes);
+    }
     madvise(slot->memory, slot->bytes, MADV_DONTNEED);
-    slot->pinned = slot->locked = slot->ahead = false;
+    slot->locked = slot->ahead = slot->unlearnt = false;
     slot->state = SLOT_FREE;
     slot->want = -1;
     slot->pins = 0;

@@ -1,6 +1,6 @@
 /* The memory that records lie in: one slot for each, of the size that its layer's records have. Address space is
  * reserved for all experts; pages become real when a slot is taken and go back when it is released. Taken slots are
- * pinned (registered with the reader) or locked where the system allows that, so that they never swap.
+ * locked where the system allows that, so that they never swap.
  *
  * The store's lock guards it. */
 #pragma once
@@ -22,7 +22,8 @@ struct expert_slot {
     int32_t pins;           /* a running layer holds it */
     int32_t want;           /* index in the running layer's wants, or -1 */
     bool ahead;             /* read ahead, its layer has not come yet */
-    bool pinned, locked;    /* its memory */
+    bool locked;            /* its memory */
+    bool unlearnt;          /* its checksum is not known yet and is to be taken down */
     int32_t at;             /* position in the list of taken slots */
     struct expert_job job;
 };
@@ -45,14 +46,15 @@ struct expert_slots {
     int32_t n_taken;
     uint64_t bytes, locked_bytes; /* of taken slots */
     bool no_lock;           /* the limit of locked memory was reached once */
-    struct expert_reader *reader; /* not owned */
 };
 
-#define EXPERT_MAX_BUFFERS 16384 /* what io_uring registers at most */
-
+/* Address space that records are read into. In huge pages where the system has them: a disk that takes a limited number of
+ * pieces in one request gives records twice as fast into memory that is not in pieces of 4 KiB. NULL: *e. */
+void *expert_memory_map(size_t bytes, struct err *e);
+void expert_memory_unmap(void *memory, size_t bytes); /* NULL: nothing */
 /* Slots that a layout needs at most: one per expert. */
 int32_t expert_slots_count(const struct expert_layout *l);
-bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct expert_reader *r, struct err *e);
+bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct err *e);
 void expert_slots_fini(struct expert_slots *s); /* after the reader is closed; accepts a zeroed struct */
 /* A slot for a record of this layer, or NULL when memory can't be had. */
 struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer);

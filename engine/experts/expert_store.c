@@ -10,6 +10,7 @@
 #include "engine/experts/expert_store_internal.h"
 
 #define SMALLEST_RECORDS 4     /* one to compute with, the others under way */
+#define LEARN_AT_CLOSE_NS 500000000u
 #define CHECK_EVERY 16         /* of the records that were found right before, one in so many is checked again */
 
 uint64_t expert_store_smallest(const struct expert_layout *l)
@@ -36,7 +37,7 @@ static void forget(struct expert_store *s, struct expert_slot *slot)
         s->counters.evictions++;
     if (slot->ahead)
         ahead_count(s, slot, false);
-    slot->ahead = false;
+    slot->ahead = slot->unlearnt = false;
     *store_slot_of(s, slot->layer, slot->expert) = -1;
     for (int m = 0; m < EXPERT_MATRIX__N; m++)
         *table_entry(s, slot->layer, m, slot->expert) = (struct weight_planes){0};
@@ -108,30 +109,52 @@ void store_read(struct expert_store *s, struct expert_slot *slot, bool urgent)
 {
     slot->job = (struct expert_job){.record = &s->set.layout->layers[slot->layer].records[slot->expert],
                                     .memory = slot->memory,
-                                    .buffer = slot->pinned ? (int32_t)(slot - s->slots.slots) : -1,
                                     .owner = slot};
     expert_reader_add(s->reader, &slot->job, urgent);
 }
 
 /* --- what was read --- */
 
-static bool verify(struct expert_store *s, const struct expert_slot *slot,
-                   const struct weight_planes where[EXPERT_MATRIX__N], struct err *e)
+/* What no sum is known of is taken down later, when there is nothing better to do: see store_learn_one(). */
+static bool verify(struct expert_store *s, struct expert_slot *slot, const struct weight_planes where[EXPERT_MATRIX__N],
+                   struct err *e)
 {
     const struct expert_layer *layer = &s->set.layout->layers[slot->layer];
     int32_t i = s->history.first[slot->layer] + slot->expert;
+    if (!s->history.sums[i]) {
+        slot->unlearnt = s->n_unlearnt < s->slots.n;
+        if (slot->unlearnt)
+            s->unlearnt[s->n_unlearnt++] = (int32_t)(slot - s->slots.slots);
+        return true;
+    }
     if (s->history.checked[i]) {
         if (++s->reads_since_check < CHECK_EVERY)
             return true;
         s->reads_since_check = 0;
     }
     uint64_t sum = expert_checksum(layer->weights, where);
-    if (!s->history.sums[i])
-        s->history.sums[i] = sum;
     s->history.checked[i] = s->history.sums[i] == sum;
     return s->history.checked[i] ||
            err_set(e, ERR_IO, "what was read is not what it should be: checksum %016" PRIx64 ", want %016" PRIx64, sum,
                    s->history.sums[i]);
+}
+
+bool store_learn_one(struct expert_store *s)
+{
+    while (s->n_unlearnt) {
+        struct expert_slot *slot = &s->slots.slots[s->unlearnt[--s->n_unlearnt]];
+        if (!slot->unlearnt)
+            continue;
+        const int32_t i = s->history.first[slot->layer] + slot->expert;
+        struct weight_planes where[EXPERT_MATRIX__N];
+        for (int m = 0; m < EXPERT_MATRIX__N; m++)
+            where[m] = *table_entry(s, slot->layer, m, slot->expert);
+        slot->unlearnt = false;
+        s->history.sums[i] = expert_checksum(s->set.layout->layers[slot->layer].weights, where);
+        s->history.checked[i] = true;
+        return true;
+    }
+    return false;
 }
 
 bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e)
@@ -253,18 +276,19 @@ static void set_budget(struct expert_store *s, uint64_t bytes)
 static bool open_parts(struct expert_store *s, struct err *e)
 {
     const struct expert_store_params *p = &s->set;
-    int32_t n = expert_slots_count(p->layout);
     if (!expert_history_init(&s->history, p->layout, p->plan->fingerprint, e) || !make_plan(s, e))
         return false;
     s->reader = expert_reader_open(&(struct expert_reader_params){.files = p->layout->files,
                                                                   .n_files = p->layout->n_files,
                                                                   .depth = p->depth,
                                                                   .chunk = p->chunk,
-                                                                  .n_buffers = n < EXPERT_MAX_BUFFERS ? n : EXPERT_MAX_BUFFERS,
                                                                   .no_uring = p->no_uring,
                                                                   .no_direct = p->no_direct},
                                    e);
-    return s->reader && expert_slots_init(&s->slots, p->layout, s->reader, e);
+    if (!s->reader || !expert_slots_init(&s->slots, p->layout, e))
+        return false;
+    s->unlearnt = malloc((size_t)s->slots.n * sizeof *s->unlearnt);
+    return s->unlearnt || err_set(e, ERR_NOMEM, "no memory for the expert store");
 }
 
 struct expert_store *expert_store_open(const struct expert_store_params *p, struct err *e)
@@ -301,11 +325,14 @@ void expert_store_close(struct expert_store **ps)
     *ps = NULL;
     if (!s)
         return;
+    for (uint64_t end = clock_ns() + LEARN_AT_CLOSE_NS; s->set.state_dir && clock_ns() < end && store_learn_one(s);) {
+    }
     if (s->set.state_dir && !expert_store_save(s, &e))
         log_warn("what was learnt about experts is not kept: %s", e.text);
     expert_reader_close(&s->reader);
     expert_slots_fini(&s->slots);
     expert_history_fini(&s->history);
+    free(s->unlearnt);
     free(s->session.wants);
     free(s->session.order);
     free(s->plan.layers);

@@ -41,7 +41,7 @@ struct expert_want {
 };
 
 struct expert_counters { /* since open */
-    uint64_t budget_bytes, resident_bytes, locked_bytes; /* now; locked: pinned or mlocked, of resident_bytes' memory */
+    uint64_t budget_bytes, resident_bytes, locked_bytes; /* now; locked: of resident_bytes' memory */
     uint64_t resident_experts;                           /* now */
     uint64_t asked;       /* (layer, expert) pairs wanted by steps: hits + late + misses */
     uint64_t hits;        /* resident */

@@ -61,6 +61,8 @@ struct expert_store {
     struct expert_counters counters;
     uint64_t saved_ns;
     uint32_t reads_since_check; /* of records known to be right */
+    int32_t *unlearnt;          /* [n_unlearnt of slots.n] slots whose checksum is to be taken down; some lost the mark since */
+    int32_t n_unlearnt;
 };
 
 /* expert_store.c. Under the lock. */
@@ -74,6 +76,8 @@ void store_shrink(struct expert_store *s);
 /* A finished job: verified and entered, or its slot released and *e set. */
 bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e);
 void store_read(struct expert_store *s, struct expert_slot *slot, bool urgent);
+/* Takes down the checksum of one record that nobody knew one of; false: there is none such. Takes up to a millisecond. */
+bool store_learn_one(struct expert_store *s);
 
 struct hot_expert {
     int32_t layer, expert; /* layer's index in the layout */

@@ -9,82 +9,20 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/experts/disk_probe.h"
 #include "engine/experts/expert_pack.h"
-#include "engine/experts/expert_reader.h"
 
-#define PROBE_MS 400.0
-#define PROBE_BYTES ((uint64_t)64 << 20) /* under way and in memory at most */
-#define PROBE_JOBS 64
 #define KEPT_S (24 * 3600)
 #define RATES_FILE "disk-rates"
 #define MAX_FILE 65536
-
-struct probe {
-    const struct expert_layout *layout;
-    struct expert_reader *reader;
-    struct expert_job jobs[PROBE_JOBS];
-    int n_jobs;
-    uint64_t random, wanted, record_bytes;
-    uint8_t *memory;
-};
-
-/* Any record: what a cache misses lies anywhere. */
-static void ask(struct probe *p, struct expert_job *job)
-{
-    p->random = p->random * 6364136223846793005u + 1442695040888963407u;
-    const struct expert_layer *l = &p->layout->layers[(p->random >> 33) % (uint64_t)p->layout->n_layers];
-    p->random = p->random * 6364136223846793005u + 1442695040888963407u;
-    const struct expert_record *r = &l->records[(p->random >> 33) % (uint64_t)l->n_expert];
-    int i = (int)(job - p->jobs);
-    *job = (struct expert_job){.record = r, .memory = p->memory + (size_t)i * p->record_bytes, .buffer = -1};
-    for (int k = 0; k < r->n_parts; k++)
-        p->wanted += r->parts[k].length;
-    expert_reader_add(p->reader, job, true);
-}
-
-static double read_for_a_while(struct probe *p)
-{
-    double began = clock_ms(), took;
-    struct expert_job *done;
-    bool ok = true, more = true;
-    for (int i = 0; i < p->n_jobs; i++)
-        ask(p, &p->jobs[i]);
-    while ((done = expert_reader_take(p->reader, true))) {
-        ok = ok && !done->failed;
-        more = more && ok && clock_ms() - began < PROBE_MS;
-        if (more)
-            ask(p, done);
-    }
-    took = clock_ms() - began;
-    return ok && took > 0 ? (double)p->wanted / (took * 1e-3) : 0;
-}
 
 double memory_disk_probe(const struct model *m)
 {
     struct expert_layout layout = {0};
     struct err ignored = {0};
-    double rate = 0;
     if (!expert_layout_pick(&layout, m, NULL, &ignored))
         return 0;
-    struct probe *p = calloc(1, sizeof *p);
-    uint64_t n = PROBE_BYTES / layout.record_bytes_max;
-    if (p) {
-        p->layout = &layout;
-        p->record_bytes = layout.record_bytes_max;
-        p->n_jobs = n < 1 ? 1 : n > PROBE_JOBS ? PROBE_JOBS : (int)n;
-        p->memory = aligned_alloc(EXPERT_ALIGN, (size_t)p->n_jobs * p->record_bytes);
-        p->random = (uint64_t)clock_wall_ms();
-    }
-    if (p && p->memory)
-        p->reader = expert_reader_open(&(struct expert_reader_params){.files = layout.files, .n_files = layout.n_files}, &ignored);
-    if (p && p->reader)
-        rate = read_for_a_while(p);
-    if (p) {
-        if (p->reader)
-            expert_reader_close(&p->reader);
-        free(p->memory);
-    }
-    free(p);
+    double rate = expert_disk_rate(&layout, (uint64_t)clock_wall_ms(), &ignored);
     expert_layout_close(&layout);
     return rate;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/experts/disk_probe.h"
 #include "engine/experts/expert_store.h"
 
 int32_t bench_positions(const struct bench *b)
@@ -209,7 +210,7 @@ static bool measure_bandwidth(struct bench *b, int32_t repeat, struct err *e)
     b->bandwidth = fmax(b->bandwidth, b->run.ops->read_bandwidth(b->run.backend));
     if (!b->run.memory.streaming)
         return true;
-    double disk = bench_disk_bandwidth(streaming_layout(b->run.memory.streaming), (uint64_t)repeat + 1, e);
+    double disk = expert_disk_rate(streaming_layout(b->run.memory.streaming), (uint64_t)repeat + 1, e);
     b->disk_bandwidth = fmax(b->disk_bandwidth, disk);
     return disk > 0;
 }

@@ -1,0 +1,88 @@
+/* See disk_probe.h. */
+#include "engine/experts/disk_probe.h"
+
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/experts/expert_reader.h"
+#include "engine/experts/expert_slots.h"
+
+#define PROBE_MS 450.0
+#define LEAD_MS 50.0 /* at first, not counted: queues fill */
+#define PROBE_BYTES ((uint64_t)64 << 20) /* under way at once, at most */
+#define PROBE_JOBS 64
+
+struct probe {
+    const struct expert_layout *layout;
+    struct expert_reader *reader;
+    struct expert_job jobs[PROBE_JOBS];
+    uint8_t *memory; /* [n_jobs, record_bytes] */
+    int32_t n_jobs;
+    uint64_t record_bytes, random;
+};
+
+static uint32_t draw(struct probe *p)
+{
+    p->random = p->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(p->random >> 33);
+}
+
+/* Any record: what a cache misses lies anywhere. */
+static void ask(struct probe *p, struct expert_job *job)
+{
+    const struct expert_layer *l = &p->layout->layers[draw(p) % (uint32_t)p->layout->n_layers];
+    *job = (struct expert_job){.record = &l->records[draw(p) % (uint32_t)l->n_expert],
+                               .memory = p->memory + (uint64_t)(job - p->jobs) * p->record_bytes};
+    expert_reader_add(p->reader, job, true);
+}
+
+static uint64_t bytes_read(const struct probe *p)
+{
+    struct expert_reader_counters c;
+    expert_reader_counters(p->reader, &c);
+    return c.bytes;
+}
+
+static double read_for_a_while(struct probe *p, struct err *e)
+{
+    const double began = clock_ms();
+    double from = 0, now = began;
+    uint64_t before = 0, read = 0;
+    for (int32_t i = 0; i < p->n_jobs; i++)
+        ask(p, &p->jobs[i]);
+    for (struct expert_job *job; (job = expert_reader_take(p->reader, true));) {
+        if (job->failed) {
+            *e = job->err;
+            return 0;
+        }
+        if (now >= began + PROBE_MS)
+            continue; /* what was under way */
+        now = clock_ms();
+        read = bytes_read(p);
+        if (!before && now >= began + LEAD_MS) {
+            before = read;
+            from = now;
+        }
+        ask(p, job);
+    }
+    return now > from && read > before ? (double)(read - before) / (now - from) * 1000 : 0;
+}
+
+double expert_disk_rate(const struct expert_layout *l, uint64_t seed, struct err *e)
+{
+    struct probe p = {.layout = l, .random = seed * 2 + 1, .record_bytes = l->record_bytes_max};
+    const uint64_t n = PROBE_BYTES / p.record_bytes;
+    double rate = 0;
+    p.n_jobs = n < 1 ? 1 : n > PROBE_JOBS ? PROBE_JOBS : (int32_t)n;
+    const size_t bytes = (size_t)p.n_jobs * p.record_bytes;
+    p.memory = expert_memory_map(bytes, e);
+    if (!p.memory)
+        return 0;
+    memset(p.memory, 0, bytes); /* its pages are there before the clock starts */
+    p.reader = expert_reader_open(&(struct expert_reader_params){.files = l->files, .n_files = l->n_files}, e);
+    if (p.reader)
+        rate = read_for_a_while(&p, e);
+    expert_reader_close(&p.reader);
+    expert_memory_unmap(p.memory, bytes);
+    return rate;
+}
