@@ -4,11 +4,6 @@
 #include "engine/base/clock.h"
 #include "engine/sched/scheduler_state.h"
 
-/* How long a step may take for the sake of prompts: with answers running, their readers see the gap; without, it only
- * delays a cancellation. */
-#define PREFILL_MS_BESIDE_ANSWERS 100.0
-#define PREFILL_MS_ALONE 500.0
-#define LEAST_ROWS_BESIDE_ANSWERS 8 /* a very slow device still gets its prompts read */
 /* A decoded token costs the device more than a prompt's: what the fair shares count (2: as in the paper). */
 #define DECODE_COST 2.0
 
@@ -36,8 +31,6 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
     };
     if (j->state == JOB_DECODE)
         s->decode_rows += n_tokens;
-    else
-        s->prefill_rows += n_tokens;
     if (j->times.first_row <= 0)
         j->times.first_row = clock_ms();
 }
@@ -85,13 +78,10 @@ static int32_t prefill_budget(const struct scheduler *s)
     int32_t rows = s->set.max_rows - s->decode_rows;
     if (rows > s->set.prefill_chunk)
         rows = s->set.prefill_chunk;
-    if (s->row_ms > 0) {
-        double ms = s->decode_rows ? PREFILL_MS_BESIDE_ANSWERS : PREFILL_MS_ALONE;
-        double most = ms / s->row_ms;
-        if (most < rows)
-            rows = (int32_t)most;
-    }
-    int32_t least = s->decode_rows ? LEAST_ROWS_BESIDE_ANSWERS : BACKEND_BLOCK_TOKENS;
+    int32_t most = pace_rows(&s->pace, s->decode_rows > 0);
+    if (most < rows)
+        rows = most;
+    int32_t least = s->decode_rows ? PACE_LEAST_ROWS : BACKEND_BLOCK_TOKENS;
     return rows > least ? rows : least;
 }
 
@@ -117,7 +107,7 @@ static void add_prefills(struct scheduler *s, bool background)
 void batch_build(struct scheduler *s)
 {
     bool background = !normal_runs(s);
-    s->n_members = s->prefill_rows = s->decode_rows = 0;
+    s->n_members = s->decode_rows = 0;
     add_decodes(s, background);
     add_prefills(s, background);
 }
@@ -240,25 +230,31 @@ static int32_t candidates_wanted(const struct scheduler *s)
     return n < s->set.n_vocab ? n : s->set.n_vocab;
 }
 
-bool batch_run(struct scheduler *s, struct err *e)
+/* Members first .. first + n - 1. */
+static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct err *e)
 {
-    struct step step = {.sequences = s->sequences, .n_sequences = s->n_members, .n_top = candidates_wanted(s)};
+    struct step step = {.sequences = s->sequences + first, .n_sequences = n, .n_top = candidates_wanted(s)};
     double start = clock_ms();
     bool ok = s->set.ops->step(s->set.backend, &step, s->rows, e);
     if (s->set.experts)
-        expert_tally_step(&s->expert_tally, s->set.experts, s->members, s->sequences, s->n_members);
+        expert_tally_step(&s->expert_tally, s->set.experts, s->members + first, step.sequences, n);
     if (!ok)
         return false;
     double now = clock_ms();
-    tally_step(&s->tally, (now - start) * 1e-3, s->prefill_rows, s->decode_rows);
-    if (s->prefill_rows >= LEAST_ROWS_BESIDE_ANSWERS) {
-        double row_ms = (now - start) / s->prefill_rows;
-        s->row_ms = s->row_ms > 0 ? 0.7 * s->row_ms + 0.3 * row_ms : row_ms;
-    }
-    int32_t n_rows = 0;
-    for (int32_t i = 0; i < s->n_members; i++) {
+    int32_t prefill = 0, decode = 0, n_rows = 0;
+    for (int32_t i = first; i < first + n; i++)
+        *(s->members[i]->state == JOB_PREFILL ? &prefill : &decode) += s->sequences[i].n_tokens;
+    tally_step(&s->tally, (now - start) * 1e-3, prefill, decode);
+    pace_note(&s->pace, &(struct pace_step){.ms = now - start, .waited_ms = s->expert_tally.waited_ms,
+                                            .reading_ms = s->expert_tally.reading_ms, .prefill_rows = prefill});
+    for (int32_t i = first; i < first + n; i++) {
         const struct step_row *row = s->sequences[i].n_out ? &s->rows[n_rows++] : NULL;
         take_result(s, i, row, step.n_top, now);
     }
     return true;
+}
+
+bool batch_run(struct scheduler *s, struct err *e)
+{
+    return run_members(s, 0, s->n_members, e);
 }

@@ -17,7 +17,9 @@ void expert_tally_step(struct expert_tally *t, const struct expert_store *store,
         members[i]->expert_asked += share * (double)(c.asked - t->asked);
         members[i]->expert_hits += share * (double)(c.hits - t->hits);
     }
-    *t = (struct expert_tally){.asked = c.asked, .hits = c.hits, .bytes = c.disk.bytes};
+    *t = (struct expert_tally){.asked = c.asked, .hits = c.hits, .bytes = c.disk.bytes, .wait_ns = c.wait_ns, .read_ns = c.disk.read_ns,
+                               .waited_ms = (double)(c.wait_ns - t->wait_ns) * 1e-6,
+                               .reading_ms = (double)(c.disk.read_ns - t->read_ns) * 1e-6};
 }
 
 void expert_tally_publish(const struct expert_store *store, struct status_page *page)

@@ -7,7 +7,8 @@
 #include "engine/wire/status.h"
 
 struct expert_tally { /* the store's counters at the end of the last step */
-    uint64_t asked, hits, bytes;
+    uint64_t asked, hits, bytes, wait_ns, read_ns;
+    double waited_ms, reading_ms; /* in the last step: it waited for experts; reads were under way */
 };
 
 /* One step was run for these jobs: each gets its share by rows. */

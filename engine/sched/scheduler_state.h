@@ -5,6 +5,7 @@
 #include "engine/cache/prefix_index.h"
 #include "engine/sched/expert_tally.h"
 #include "engine/sched/fair_queue.h"
+#include "engine/sched/pace.h"
 #include "engine/sched/scheduler.h"
 
 struct scheduler {
@@ -26,8 +27,8 @@ struct scheduler {
     struct step_sequence *sequences; /* [n_slots] of the step being built */
     struct job **members;            /* [n_slots] beside them */
     struct step_row *rows;           /* [n_slots] at most one row of a job is wanted */
-    int32_t n_members, prefill_rows, decode_rows;
-    double row_ms; /* smoothed time of one prompt row; 0: not measured yet */
+    int32_t n_members, decode_rows;
+    struct pace pace;
 
     struct job *ended; /* linked by next: their last event goes out after the status page */
     struct sampler_work *work;
