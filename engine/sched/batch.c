@@ -254,7 +254,26 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     return true;
 }
 
+/* An expert could not be read. Who does not want it goes on: each alone, over the rows of the failed step, whose KV is
+ * written again. A recurrent state can't be gone over twice. */
+static bool run_each(struct scheduler *s, struct err *e)
+{
+    for (int32_t i = 0; i < s->n_members; i++) {
+        struct err own = {0};
+        if (run_members(s, i, 1, &own))
+            continue;
+        if (own.code == ERR_DEVICE) {
+            *e = own;
+            return false;
+        }
+        job_fail(s, s->members[i], &own);
+    }
+    return true;
+}
+
 bool batch_run(struct scheduler *s, struct err *e)
 {
-    return run_members(s, 0, s->n_members, e);
+    if (run_members(s, 0, s->n_members, e))
+        return true;
+    return e->code == ERR_IO && s->n_members > 1 && !s->set.n_recurrent && run_each(s, e);
 }

@@ -157,6 +157,15 @@ static void fill_row(struct backend *b, int32_t at, uint64_t h, int32_t n_top, b
                              .log_sum_exp = (float)log(sum), .logits = want ? logits : NULL};
 }
 
+static bool has_token(const struct step *s, int32_t token)
+{
+    for (int32_t i = 0; i < s->n_sequences; i++)
+        for (int32_t k = 0; token && k < s->sequences[i].n_tokens; k++)
+            if (s->sequences[i].tokens[k] == token)
+                return true;
+    return false;
+}
+
 static bool fake_step(struct backend *b, const struct step *s, struct step_row *rows, struct err *e)
 {
     int32_t n_rows = 0, n_tokens = 0;
@@ -172,6 +181,8 @@ static bool fake_step(struct backend *b, const struct step *s, struct step_row *
     }
     if (n_tokens > b->max_rows)
         return err_set(e, ERR_INTERNAL, "%d rows, at most %d", n_tokens, b->max_rows);
+    if (has_token(s, b->faults.token))
+        return err_set(e, b->faults.code, "the fault that was asked for");
     for (int32_t i = 0; i < s->n_sequences; i++) {
         uint64_t h;
         if (!history(b, &s->sequences[i], &h, e))

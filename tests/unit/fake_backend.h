@@ -14,6 +14,7 @@ extern const struct backend_ops fake_backend;
 
 struct fake_faults { /* what goes wrong, at the step with this number (from 1); 0: never */
     int at_step;
+    int32_t token;      /* every step with this token fails, after KV and states were written; 0: none does */
     enum err_code code;
 };
 

@@ -375,6 +375,46 @@ static void test_failed_step_ends_only_its_jobs(void **state)
     rig_fini(&r);
 }
 
+/* A step in which an expert could not be read: who wants it fails, the others go on as if alone. With recurrent states, which
+ * have gone on already, all of that step fail. */
+static void test_an_unreadable_expert_ends_only_who_wants_it(void **state)
+{
+    enum { N = 6, BAD = 500 };
+    for (int recurrent = 0; recurrent < 2; recurrent++) {
+        int32_t prompt[40];
+        struct job *jobs[N];
+        struct err e = {0};
+        struct rig r;
+        rig_init_recurrent(&r, N, 64, 512, recurrent ? 4 : -1);
+        for (int i = 0; i < N; i++) {
+            fill_prompt(prompt, 40, (unsigned)i + 1);
+            for (int k = 0; k < 40; k++)
+                prompt[k] = prompt[k] == BAD ? BAD + 1 : prompt[k];
+            if (i == 2 || i == 4)
+                prompt[30] = BAD;
+            struct engine_job_params p = params_of(prompt, 40, 20);
+            jobs[i] = add(&r, &p);
+        }
+        fake_set_faults(r.backend, (struct fake_faults){.token = BAD, .code = ERR_IO});
+        assert_true(scheduler_step(r.scheduler, &e));
+        fake_set_faults(r.backend, (struct fake_faults){0});
+        run(&r);
+        for (int i = 0; i < N; i++) {
+            if (recurrent || i == 2 || i == 4) {
+                struct outcome o;
+                read_log(jobs[i], &o);
+                assert_true(o.failed && o.error.code == ERR_IO);
+                buf_fini(&o.text);
+            } else {
+                assert_greedy(jobs[i]);
+            }
+            job_give(&jobs[i]);
+        }
+        assert_all_returned(&r, N);
+        rig_fini(&r);
+    }
+}
+
 static void test_context_can_be_filled_to_the_last_token(void **state)
 {
     int32_t prompt[N_CTX];
@@ -474,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_random_cancellations_leave_nothing_behind),
         cmocka_unit_test(test_lost_device_fails_every_job),
         cmocka_unit_test(test_failed_step_ends_only_its_jobs),
+        cmocka_unit_test(test_an_unreadable_expert_ends_only_who_wants_it),
         cmocka_unit_test(test_context_can_be_filled_to_the_last_token),
         cmocka_unit_test(test_reader_that_does_not_read_ends_its_job_only),
         cmocka_unit_test(test_stop_string_ends_the_answer_before_it),
