@@ -81,20 +81,23 @@ static struct store *keep_store(const struct worker *w, struct store **s, uint64
     return *s;
 }
 
-/* Waits for a connection; false: time to leave. EPOLLEXCLUSIVE wakes one process per connection, and the listening
- * socket is non-blocking, so a lost race only goes round again. */
-static bool wait_connection(int epoll)
+enum woken { WOKEN_LEAVE, WOKEN_CONNECTION, WOKEN_LAST };
+
+/* Waits for a connection. EPOLLEXCLUSIVE wakes one thread of all processes per connection, and the listening socket is
+ * non-blocking, so a lost race only goes round again. Who was woken for a connection and is told to leave at the same time
+ * takes it along (WOKEN_LAST): nobody else was woken for it, and it would wait for the next one to come. */
+static enum woken wait_connection(int epoll)
 {
     struct epoll_event ev[2];
     for (;;) {
+        bool stop = false;
         int n = epoll_wait(epoll, ev, 2, -1);
         for (int i = 0; i < n; i++)
-            if (ev[i].data.fd == stop_fd)
-                return false;
+            stop |= ev[i].data.fd == stop_fd;
         if (n > 0)
-            return true;
+            return !stop ? WOKEN_CONNECTION : n > 1 ? WOKEN_LAST : WOKEN_LEAVE;
         if (n < 0 && errno != EINTR)
-            return false;
+            return WOKEN_LEAVE;
     }
 }
 
@@ -139,8 +142,9 @@ static void *serve(void *argument)
     if (alone)
         usage_sweep(p->worker->shared, store);
     set_state(p, CHILD_IDLE);
-    while (wait_connection(epoll)) {
-        if (FCGX_Accept_r(&fcgx) < 0)
+    for (enum woken woken = WOKEN_CONNECTION; woken == WOKEN_CONNECTION;) {
+        woken = wait_connection(epoll);
+        if (woken == WOKEN_LEAVE || FCGX_Accept_r(&fcgx) < 0)
             continue;
         if (alone) {
             guard_hand_over(p->guard_fd, p->slot_index, fcgx.ipcFd, fcgx.requestId);

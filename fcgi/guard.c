@@ -119,8 +119,9 @@ void guard_end(struct guard *g, int slot, enum stream_state state, enum stream_f
         unsigned char out[MAX_WORDS + 64];
         const char *words = last_words[form >= 0 && form < STREAM_FORM__N ? form : STREAM_CHAT];
         const unsigned char end[8] = {0};
-        /* a blank line ends an event that was half written; some readers stumble over a needless one */
-        size_t n = state == STREAM_WRITING ? put_record(out, FCGI_STDOUT, s->request, "\n\n", 2) : 0;
+        /* Ends an event that was half written. It may also have been written whole, and then a mere blank line would be
+         * an empty event, over which some readers stumble: a comment is none. */
+        size_t n = state == STREAM_WRITING ? put_record(out, FCGI_STDOUT, s->request, ":\n\n", 3) : 0;
         n += put_record(out + n, FCGI_STDOUT, s->request, words, strnlen(words, MAX_WORDS));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);

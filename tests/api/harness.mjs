@@ -11,7 +11,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 export const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const prefix = process.env.SLUICE_PREFIX ?? path.join(top, 'build/root');
 const bin = process.env.SLUICE_BIN; // a build folder that holds the programs side by side
-export const slow = process.env.SLUICE_TEST_ASAN ? 4 : 1; // sanitized programs take longer
+export const slow = process.env.SLUICE_TEST_SANITIZED ? 4 : 1; // sanitized programs take longer
+// The build folder beside it: build/release of build/root, build/asan of build/asan-root.
+const built = path.join(prefix, '..', /^(\w+)-root$/.exec(path.basename(prefix))?.[1] ?? 'release');
 export const demo = path.join(top, 'engine/demo-model');
 
 export const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
@@ -27,7 +29,7 @@ export function program(name) {
   const places = bin
     ? [path.join(bin, name)]
     : [path.join(prefix, 'bin', name), path.join(prefix, 'libexec/sluice', name),
-       path.join(prefix, '..', prefix.endsWith('asan-root') ? 'asan' : 'release', 'tests/api', name)];
+       path.join(built, 'tests/api', name), path.join(built, 'tests/unit', name)];
   const found = places.find((p) => existsSync(p));
   if (!found) throw new Error(`${name} is not in ${places.join(', ')}`);
   return found;
@@ -117,7 +119,7 @@ class Server {
     }
     if (process.env.SLUICE_TEST_KEEP) console.error(this.dir);
     else rmSync(this.dir, { recursive: true, force: true });
-    const cry = this.log.match(/(ERROR: AddressSanitizer|runtime error:|LeakSanitizer)[^]*/);
+    const cry = this.log.match(/(ERROR: AddressSanitizer|runtime error:|LeakSanitizer|WARNING: ThreadSanitizer)[^]*/);
     if (cry) throw new Error(cry[0].slice(0, 4000));
   }
 

@@ -143,6 +143,22 @@ test('SIGHUP renews the workers without losing a stream', async () => {
   assert.equal(now.filter((p) => old.includes(p)).length, 0, 'all are new');
 });
 
+// The kernel wakes one process for a connection; who leaves must not leave it lying.
+test('workers that leave take along the request that woke them', async () => {
+  for (const [pool, ask] of [['workers-short', () => s.json('GET', '/v1/models')], ['workers-stream', () => s.chat({ messages: order({}) })]]) {
+    const master = s.pid(pool), children = s.childrenOf(master);
+    for (const pid of [master, ...children]) process.kill(pid, 'SIGSTOP'); // no fresh ones come to help
+    const asked = ask();
+    await sleep(100);
+    for (const pid of children) process.kill(pid, 'SIGTERM');
+    for (const pid of children) process.kill(pid, 'SIGCONT');
+    const r = await Promise.race([asked, new Promise((done) => { setTimeout(done, 5000 * slow).unref(); })]);
+    process.kill(master, 'SIGCONT');
+    assert.equal(r?.status, 200, `${pool}: ${r?.text ?? 'no answer'}`);
+    await asked;
+  }
+});
+
 test('SIGTERM lets a running stream end', async () => {
   const { whole } = await startStream();
   process.kill(s.pid('workers-stream'), 'SIGTERM');

@@ -7,7 +7,7 @@ let s;
 before(async () => { s = await start({ fake: true }); });
 after(() => s?.stop());
 
-test('the median overhead of a chat is under 2 ms', { skip: process.env.SLUICE_TEST_ASAN && 'sanitized' }, async () => {
+test('the median overhead of a chat is under 2 ms', { skip: process.env.SLUICE_TEST_SANITIZED && 'sanitized' }, async () => {
   for (let i = 0; i < 20; i++) await s.chat({ messages: order({ text: 'warm' }) });
   const from = s.log.length;
   for (let i = 0; i < 100; i++) await s.chat({ messages: [{ role: 'system', content: 'Be brief.' }, ...order({ text: 'a b c d e f g h' })] });

@@ -8,7 +8,8 @@ import { gguf, tokenizerKeys } from "./gguf.mjs";
 import { demo, folder, lines, sluice, top } from "./sluice.mjs";
 
 const data = join(top, "tests/data");
-const tokenizer = (name) => JSON.parse(gunzipSync(readFileSync(join(data, "tokenizers", name, "tokenizer.json.gz"))));
+const unpacked = (name, file) => gunzipSync(readFileSync(join(data, "tokenizers", name, `${file}.gz`))).toString("utf8");
+const tokenizer = (name) => JSON.parse(unpacked(name, "tokenizer.json"));
 const demoTokenizer = () => JSON.parse(readFileSync(join(demo, "tokenizer.json"), "utf8"));
 function place(t, bytes, name = "model.gguf") {
   const path = join(folder(t), name);
@@ -24,7 +25,7 @@ async function jsonl(command, model, cases) {
 for (const [name, pre] of [["qwen3", "qwen2"], ["gpt_oss", "gpt-4o"]]) {
   test(`${name}: every case has its ids, in both modes, and reads back`, async (t) => {
     const model = place(t, gguf(tokenizerKeys(tokenizer(name), pre)));
-    const cases = lines(readFileSync(join(data, "tokenizers", name, "cases.jsonl"), "utf8"));
+    const cases = lines(unpacked(name, "cases.jsonl"));
     const pick = (c) => (c.bytes_hex !== undefined ? { bytes_hex: c.bytes_hex } : { text: c.text });
     const special = await jsonl("tokenize", model, cases.map((c) => ({ ...pick(c), special: true })));
     const plain = await jsonl("tokenize", model, cases.map((c) => ({ ...pick(c), special: false })));

@@ -21,10 +21,11 @@ struct text_cases {
     size_t n;
 };
 
-/* DIR/NAME/FILE, JSON Lines or one array. Aborts on what it can't read: these are our own files. */
+/* DIR/NAME/FILE, JSON Lines or one array; packed as FILE.gz or FILE.xz too. Aborts on what it can't read: these are our own
+ * files. */
 void text_cases_read(struct text_cases *c, const char *dir, const char *name, const char *file);
 void text_cases_free(struct text_cases *c);
-/* Opens DIR/NAME/tokenizer.json, or .json.gz or .json.xz unpacked to a temporary file. */
+/* Opens DIR/NAME/tokenizer.json, packed too. */
 struct vocab *text_cases_vocab(const char *dir, const char *name);
 /* $srcdir/path, as automake's test driver sets it. */
 const char *text_cases_path(const char *path);

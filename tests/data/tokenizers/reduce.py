@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Reduces a tokenizer.json to what its cases can reach: python3 reduce.py FULL.json CASES.jsonl... > OUT.json
+"""Reduces a tokenizer.json to what its cases can reach: python3 reduce.py FULL.json CASES.jsonl[.gz]... > OUT.json
 
 Keeps every token whose bytes occur anywhere in a case's text (as given, or in NFC), every single
 byte, the added tokens, and each merge whose product is kept. What is left out could never have been
 a candidate, so that the ids are those of the whole vocabulary. Ids keep their numbers.
 """
+import gzip
 import json
 import sys
 import unicodedata
@@ -26,7 +27,8 @@ for token, id in full["model"]["vocab"].items():
 kept = {t for raw, t in vocab.items() if len(raw) == 1}
 seen = set()
 for name in sys.argv[2:]:
-    for line in open(name, encoding="utf8", newline="\n").read().split("\n"):
+    unpack = gzip.open if name.endswith(".gz") else open
+    for line in unpack(name, "rt", encoding="utf8", newline="\n").read().split("\n"):
         case = json.loads(line) if line else {}
         for text in {case.get("text", case.get("full", "")), unicodedata.normalize("NFC", case.get("text", ""))}:
             raw = text.encode("utf8")
