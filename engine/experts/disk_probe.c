@@ -7,8 +7,8 @@
 #include "engine/experts/expert_reader.h"
 #include "engine/experts/expert_slots.h"
 
-#define PROBE_MS 450.0
-#define LEAD_MS 50.0 /* at first, not counted: queues fill */
+#define PROBE_MS 250.0
+#define LEAD_MS 30.0 /* at first, not counted: queues fill */
 #define PROBE_BYTES ((uint64_t)64 << 20) /* under way at once, at most */
 #define PROBE_JOBS 64
 
@@ -68,7 +68,7 @@ static double read_for_a_while(struct probe *p, struct err *e)
     return now > from && read > before ? (double)(read - before) / (now - from) * 1000 : 0;
 }
 
-double expert_disk_rate(const struct expert_layout *l, uint64_t seed, struct err *e)
+static double probe_at(const struct expert_layout *l, int32_t depth, uint64_t seed, struct err *e)
 {
     struct probe p = {.layout = l, .random = seed * 2 + 1, .record_bytes = l->record_bytes_max};
     const uint64_t n = PROBE_BYTES / p.record_bytes;
@@ -79,10 +79,24 @@ double expert_disk_rate(const struct expert_layout *l, uint64_t seed, struct err
     if (!p.memory)
         return 0;
     memset(p.memory, 0, bytes); /* its pages are there before the clock starts */
-    p.reader = expert_reader_open(&(struct expert_reader_params){.files = l->files, .n_files = l->n_files}, e);
+    p.reader = expert_reader_open(&(struct expert_reader_params){.files = l->files, .n_files = l->n_files, .depth = depth}, e);
     if (p.reader)
         rate = read_for_a_while(&p, e);
     expert_reader_close(&p.reader);
     expert_memory_unmap(p.memory, bytes);
     return rate;
+}
+
+struct disk_speed disk_probe(const struct expert_layout *l, uint64_t seed, struct err *e)
+{
+    static const int32_t depths[] = {8, 16, 32, 64};
+    struct disk_speed best = {0};
+    for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+        const double rate = probe_at(l, depths[i], seed + i, e);
+        if (!(rate > 0))
+            return (struct disk_speed){0};
+        if (rate > best.bytes_per_s * 1.05)
+            best = (struct disk_speed){rate, depths[i]};
+    }
+    return best;
 }

@@ -4,6 +4,12 @@
 
 #include "engine/experts/expert_layout.h"
 
-/* Bytes/s at which records come that lie anywhere, many under way at once, into memory as the store's own: for half a second, by
- * the store's reader, with nothing else going on. Takes up to 64 MB, or one record. 0: it could not be measured, *e says why. */
-double expert_disk_rate(const struct expert_layout *l, uint64_t seed, struct err *e);
+struct disk_speed {
+    double bytes_per_s; /* 0: it could not be measured */
+    int32_t depth;      /* reads under way at once that give it */
+};
+
+/* The rate at which records come that lie anywhere, into memory as the store's own, by the store's reader, with nothing else
+ * going on. Several depths are tried, each for a quarter of a second; a greater one is taken where it gives 5 % more. Takes up to
+ * 64 MB, or one record. */
+struct disk_speed disk_probe(const struct expert_layout *l, uint64_t seed, struct err *e);

@@ -311,7 +311,7 @@ static bool start(struct expert_reader *r, struct err *e)
     if (r->direct && !r->set.no_uring)
         r->uring = uring_reader_create(r, &why);
     if (r->uring) {
-        snprintf(r->way, sizeof r->way, "io_uring, O_DIRECT");
+        snprintf(r->way, sizeof r->way, "io_uring, O_DIRECT, up to %d reads at once", r->set.depth);
         return true;
     }
     r->threads = thread_reader_create(r, e);

@@ -51,7 +51,7 @@ struct expert_reader_counters { /* since open */
 
 struct expert_reader *expert_reader_open(const struct expert_reader_params *p, struct err *e);
 void expert_reader_close(struct expert_reader **r); /* waits for what is under way */
-/* "io_uring, O_DIRECT", "4 threads, buffered: O_DIRECT is refused here". */
+/* "io_uring, O_DIRECT, up to 16 reads at once", "4 threads, buffered: O_DIRECT is refused here". */
 const char *expert_reader_way(const struct expert_reader *r);
 
 void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urgent);

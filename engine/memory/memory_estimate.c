@@ -53,7 +53,7 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
     struct memory_estimate out = {.hit_rate = 1};
     const struct backend_speed *s = &r->speed;
     bool streams = p->strategy == STRATEGY_SSD_STREAMING;
-    if (!(s->dense > 0) || (m->active_experts && !(s->experts > 0)) || (streams && !(r->disk > 0)))
+    if (!(s->dense > 0) || (m->active_experts && !(s->experts > 0)) || (streams && !(r->disk.bytes_per_s > 0)))
         return out;
     double dense = seconds(m->active_dense, s->dense) + seconds(m->kv_per_token * (uint64_t)depth, s->memory) +
                    m->n_layer * s->layer_s;
@@ -62,8 +62,10 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
         double share = m->cache_most ? (double)p->expert_cache / (double)m->cache_most : 0;
         out.hit_rate = hit_rate >= 0 ? hit_rate : memory_hit_rate(share, m->n_expert);
     }
+    if (streams)
+        out.disk = r->disk;
     out.compute_s = dense + experts;
-    out.disk_s = seconds((uint64_t)((double)m->active_experts * (1 - out.hit_rate)), r->disk);
+    out.disk_s = seconds((uint64_t)((double)m->active_experts * (1 - out.hit_rate)), r->disk.bytes_per_s);
     /* A layer's missing experts are read while its other experts are computed; what is dense waits for the router. */
     double overlapped = experts * out.hit_rate;
     double total = dense + (overlapped > out.disk_s ? overlapped : out.disk_s) + experts * (1 - out.hit_rate);

@@ -54,7 +54,7 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     if (l->ops->speed)
         l->ops->speed(model_plan(l->model), &p, &l->rates.speed, &ignored);
     if (l->plan.strategy == STRATEGY_SSD_STREAMING)
-        l->rates.disk = memory_disk_rate(l->model, cache_dir);
+        l->rates.disk = memory_disk_speed(l->model, cache_dir);
     l->estimate = memory_estimate_make(&l->input.model, &l->plan, &l->rates, 0, -1);
 }
 
@@ -75,7 +75,7 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
         const bool device = at->host_experts > 0;
         l->streaming = streaming_open(l->model, &(struct streaming_params){
             .cache_bytes = device ? at->host_experts + at->passing : at->expert_cache, .outside = at->host_experts,
-            .state_dir = p.cache_dir}, e);
+            .depth = l->rates.disk.depth, .state_dir = p.cache_dir}, e);
         if (!l->streaming)
             return NULL;
     }

@@ -33,7 +33,8 @@ struct memory_load {
 /* Decides; allocates nothing. l may lie anywhere, but must not move afterwards. */
 bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend, const struct memory_wish *w,
                       struct err *e);
-/* Measures what the estimate needs, about half a second; what can't be measured stays unknown. */
+/* Measures what the estimate needs, and how many reads the disk likes to have at once, about a second; what can't be measured
+ * stays unknown. Before memory_load_open. */
 void memory_load_measure(struct memory_load *l, const char *cache_dir);
 /* more: what the plan does not decide (cache_dir, where experts' statistics are kept as well; dump; route), or NULL. */
 bool memory_load_open(struct memory_load *l, const struct backend_params *more, struct err *e);

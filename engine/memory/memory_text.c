@@ -115,6 +115,9 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
             buf_printf(b, " at a hit rate of %.0f %% (computing %.1f ms, disk %.1f ms a token)", estimate->hit_rate * 100,
                        estimate->compute_s * 1e3, estimate->disk_s * 1e3);
         buf_putc(b, '\n');
+        if (estimate->disk.bytes_per_s > 0)
+            buf_printf(b, "  disk, measured          %.2f GB/s by up to %d reads at once\n", estimate->disk.bytes_per_s * 1e-9,
+                       estimate->disk.depth);
     } else {
         buf_puts(b, "  decode, estimated       not known before it is measured\n");
     }

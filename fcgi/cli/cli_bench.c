@@ -210,7 +210,7 @@ static bool measure_bandwidth(struct bench *b, int32_t repeat, struct err *e)
     b->bandwidth = fmax(b->bandwidth, b->run.ops->read_bandwidth(b->run.backend));
     if (!b->run.memory.streaming)
         return true;
-    double disk = expert_disk_rate(streaming_layout(b->run.memory.streaming), (uint64_t)repeat + 1, e);
+    double disk = disk_probe(streaming_layout(b->run.memory.streaming), (uint64_t)repeat + 1, e).bytes_per_s;
     b->disk_bandwidth = fmax(b->disk_bandwidth, disk);
     return disk > 0;
 }

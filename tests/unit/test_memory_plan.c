@@ -384,7 +384,7 @@ static void test_estimates_follow_the_rates(void **state)
     in.wish.expert_cache = (int64_t)(8 * GB);
     p = planned(&in);
     assert_float_equal(memory_estimate_make(&in.model, &p, &r, 0, -1).tokens_per_s, 0, 0); /* the disk is not known */
-    r.disk = (double)(1 * GB);
+    r.disk.bytes_per_s = (double)(1 * GB);
     e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(e.hit_rate, 0.79, 0.001); /* a quarter of all experts */
     assert_float_equal(e.disk_s, 0.21, 0.001);
