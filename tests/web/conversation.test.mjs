@@ -108,6 +108,40 @@ test('another device: a message appears and its answer grows; what is deleted go
   await there.context().close();
 });
 
+test('a message that is being edited keeps its text and the focus, however far one scrolls', opts, async () => {
+  const messages = Array.from({ length: 120 }, (_, i) => ({ role: i % 2 ? 'assistant' : 'user', content: `${i} ${'A line of some length that fills the screen. '.repeat(12)}` }));
+  await house.server.json('POST', '/api/import', JSON.stringify({ messages }), { 'content-type': 'application/octet-stream' });
+  const { id } = (await house.server.json('GET', '/api/conversations?limit=1')).body.items[0];
+  await page.goto(`${house.server.url}/#/c/${id}`);
+  await page.waitForSelector('.message.user');
+  const scroll = (to) => page.evaluate((where) => new Promise((drawn) => {
+    const view = document.querySelector('#scroller');
+    view.scrollTop = where === 'end' ? view.scrollHeight : where;
+    requestAnimationFrame(() => requestAnimationFrame(drawn));
+  }), to);
+  const shown = (text) => until(page, `[...document.querySelectorAll('.message .bubble, .message .answer')].some((n) => n.textContent.startsWith(${JSON.stringify(text)}))`);
+  for (let at = 0; at === 0 || !(await page.locator('.bubble', { hasText: /^0 A/ }).count()); at++) await scroll(0);
+  const first = page.locator('.message.user').first();
+  await first.hover();
+  await first.locator('.act-edit').click();
+  await first.locator('.edit textarea').fill('Half written');
+  await scroll('end');
+  await shown('119 ');
+  assert.ok(await page.locator('.message').count() < 60, 'the others between are not drawn');
+  assert.equal(await page.evaluate(() => document.activeElement.value), 'Half written');
+  await page.keyboard.type(', and on');
+  await scroll(0);
+  await shown('1 ');
+  assert.equal(await first.locator('.edit textarea').inputValue(), 'Half written, and on');
+  const places = await page.$$eval('.message', (all) => all.map((n) => Number(n.getAttribute('aria-posinset'))));
+  assert.deepEqual(places, [...places].sort((a, b) => a - b));
+  await first.locator('.edit .quiet').click();
+  await scroll('end');
+  await shown('119 ');
+  assert.equal(await page.locator('.edit').count(), 0);
+  assert.equal(await page.locator('.message[aria-posinset="1"]').count(), 0, 'it is far away now');
+});
+
 test('the reasoning\'s time is the same after a reload', opts, async () => {
   await fresh();
   await say(page, order({ text: '<think>\nA thought of some length.\n</think>\n\nDone.', token_ms: 15 }));

@@ -1,6 +1,7 @@
-// A long list of blocks of unknown heights in a scroller: only those near the screen are in the document, two spacers
-// stand for the rest. Heights are measured once a block has been drawn and guessed before, so the scrollbar is about
-// right from the start; what the reader looks at stays where it is when blocks above it change.
+// A long list of blocks of unknown heights in a scroller: only those near the screen are in the document, and those in
+// which something is being typed; spacers stand for the rest. Heights are measured once a block has been drawn and guessed
+// before, so the scrollbar is about right from the start; what the reader looks at stays where it is when blocks above it
+// change.
 
 const AROUND = 1.5; // screens drawn above and below
 const GUESS = 160; // pixels, until some are measured
@@ -8,17 +9,17 @@ const GUESS = 160; // pixels, until some are measured
 export class BlockWindow {
   /**
    * list: the element that holds the blocks; scroller: what scrolls it; key(item): its identity; make(item): its element,
-   * called again after the item was far away; gone(item): its element left the document.
+   * called again after the item was far away; gone(item): its element left the document; holds(node): must this element
+   * stay however far away it is?
    */
-  constructor({ list, scroller, key, make, gone = () => {} }) {
-    Object.assign(this, { list, scroller, key, make, gone });
+  constructor({ list, scroller, key, make, gone = () => {}, holds = () => false }) {
+    Object.assign(this, { list, scroller, key, make, gone, holds });
     this.items = [];
     this.drawn = new Map(); // key -> {item, node}, in order
     this.heights = new Map(); // key -> pixels
     this.from = this.to = 0;
     this.frame = 0;
-    this.above = this.spacer();
-    this.below = this.spacer();
+    this.spacers = [];
     scroller.addEventListener("scroll", () => this.later(), { passive: true });
     this.watch = new ResizeObserver(() => this.later());
     this.watch.observe(scroller);
@@ -134,42 +135,62 @@ export class BlockWindow {
     const [from, to] = this.wanted();
     const slack = Math.max(3, (to - from) >> 1);
     const near = this.from <= from && to <= this.to && this.to - this.from <= to - from + 2 * slack;
-    if (!changed && near && this.list.contains(this.above)) return;
+    if (!changed && near && this.drawn.size) return;
     const anchor = this.anchor();
     this.draw(from, to);
     this.keep(anchor);
   }
 
+  /** The items from..to and those that are held, as indices in order. */
+  shown(from, to) {
+    const out = [];
+    const held = new Set();
+    for (const [key, { node }] of this.drawn) if (this.holds(node)) held.add(key);
+    this.items.forEach((item, i) => { if ((i >= from && i < to) || (held.size && held.has(this.key(item)))) out.push(i); });
+    return out;
+  }
+
   draw(from, to) {
-    const keep = new Set(this.items.slice(from, to).map(this.key));
+    const shown = this.shown(from, to);
+    const keep = new Set(shown.map((i) => this.key(this.items[i])));
     for (const [key, { item }] of this.drawn) if (!keep.has(key)) this.forget(key, item);
+    for (const spacer of this.spacers) spacer.remove(); // so that no block must move for them: one that moves loses the focus
     const drawn = new Map();
+    const gaps = [];
     let before = null;
-    if (this.list.firstChild !== this.above) this.list.prepend(this.above);
-    if (this.list.lastChild !== this.below) this.list.append(this.below);
-    before = this.above;
-    for (let i = from; i < to; i++) {
+    const place = (node) => {
+      const at = before ? before.nextSibling : this.list.firstChild;
+      if (at !== node) this.list.insertBefore(node, at);
+      before = node;
+    };
+    const skip = (first, end) => {
+      if (first === end) return;
+      const spacer = (this.spacers[gaps.length] ??= this.spacer());
+      gaps.push({ spacer, first, end });
+      place(spacer);
+    };
+    let next = 0;
+    for (const i of shown) {
       const item = this.items[i];
       const key = this.key(item);
       const node = this.drawn.get(key)?.node || this.make(item);
       node.setAttribute("aria-posinset", i + 1);
       node.setAttribute("aria-setsize", this.items.length);
-      if (before.nextSibling !== node) before.after(node);
+      skip(next, i);
+      place(node);
       drawn.set(key, { item, node });
-      before = node;
+      next = i + 1;
     }
+    skip(next, this.items.length);
     this.drawn = drawn;
     [this.from, this.to] = [from, to];
     this.measure();
     const guess = this.guess();
-    let above = 0;
-    let below = 0;
-    for (let i = 0; i < from; i++) above += this.heightOf(i, guess);
-    for (let i = to; i < this.items.length; i++) below += this.heightOf(i, guess);
-    this.above.style.height = `${above}px`;
-    this.below.style.height = `${below}px`;
-    this.above.hidden = above === 0;
-    this.below.hidden = below === 0;
+    for (const { spacer, first, end } of gaps) {
+      let height = 0;
+      for (let i = first; i < end; i++) height += this.heightOf(i, guess);
+      spacer.style.height = `${height}px`;
+    }
   }
 
   /** Draws what ends at the last item and goes there. */

@@ -19,7 +19,7 @@ import { promptsDialog } from "./prompts.js";
 import { helpDialog } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, refreshList, touchConversation } from "./sidebar.js";
-import { isRunning, leafUnder, on, state } from "./state.js";
+import { emit, isRunning, leafUnder, on, state } from "./state.js";
 import { startStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
@@ -111,7 +111,7 @@ async function ensureConversation() {
   return state.current;
 }
 
-/** Sends; what was typed comes back into the box when the server did not take it. */
+/** Sends; what was typed comes back into the box when the server did not take it. Resolves to whether it did. */
 async function post(body, typed, files = []) {
   if (files.length) body.attachments = files.map((f) => f.id);
   try {
@@ -120,12 +120,15 @@ async function post(body, typed, files = []) {
     const fresh = !conversation.title;
     touchConversation(conversation, true);
     if (fresh) refreshTitle(conversation);
+    return true;
   } catch (error) {
     if (typed) setText(typed);
     if (files.length) giveBackFiles(files);
     toast(error.message, 5000);
+    return false;
+  } finally {
+    drawComposer();
   }
-  drawComposer();
 }
 
 async function refreshTitle(conversation) {
@@ -142,7 +145,7 @@ const openImport = async () => (await import("./import.js")).importDialog();
 on("command-import", openImport);
 on("command-export", () => withExport((m) => m.exportDialog()));
 on("send", (content) => { if (!runCommand(content)) post({ content, parent_id: state.current?.leaf_id || null }, content, takeFiles()); });
-on("edit-message", ({ message, content, attachments }) => post({ content, parent_id: message.parent_id || null, attachments }));
+on("edit-message", async ({ message, content, attachments, failed }) => { if (!await post({ content, parent_id: message.parent_id || null, attachments })) failed(); });
 on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id }); });
 on("choose-version", async (message) => {
   const conversation = state.current;
@@ -175,10 +178,11 @@ on("reload-conversation", async () => {
     conversation.messages = new Map(now.messages.map((m) => [m.id, m]));
     Object.assign(conversation, { leaf_id: now.leaf_id, title: now.title, settings: now.settings || {}, updated_at: now.updated_at });
     const same = (a, b) => b && a.content === b.content && a.reasoning === b.reasoning && a.status === b.status;
-    if ([...old.values()].some((m) => !same(m, conversation.messages.get(m.id)))) forgetViews();
+    const changed = [...old.values()].filter((m) => conversation.messages.has(m.id) && !same(m, conversation.messages.get(m.id)));
     forgetTag();
     drawTitle();
     drawThread();
+    emit("texts", changed.map((m) => m.id)); // only these are drawn anew: what is being typed elsewhere stays
     drawComposer();
     for (const m of conversation.messages.values()) if (m.status === "running") resume(m);
   } catch (error) { toast(error.message); }

@@ -26,6 +26,7 @@ const blocks = new BlockWindow({
   key: (message) => message.id,
   make: (message) => viewOf(message).root,
   gone: (message) => { if (message.status !== "running") views.delete(message.id); },
+  holds: (root) => Boolean(root.querySelector(".edit")) || [...root.querySelectorAll(".call-form textarea")].some((box) => box.value),
 });
 
 export function scrollToEnd(smooth = false) {
@@ -75,13 +76,18 @@ function startEdit(root, message) {
   const files = editableFiles(message.attachments);
   const shown = root.querySelector(".files");
   const end = () => { form.remove(); bubble.hidden = !message.content; shown.hidden = actions.hidden = false; };
+  const begin = () => {
+    bubble.hidden = shown.hidden = actions.hidden = true;
+    root.append(form);
+    text.focus();
+  };
   const form = el("form", { class: "edit", on: { submit: (event) => {
     event.preventDefault();
     const content = text.value.trim();
     end();
     const attachments = files.ids();
     const changed = content !== message.content || attachments.length !== (message.attachments || []).length;
-    if (changed && (content || attachments.length)) emit("edit-message", { message, content, attachments });
+    if (changed && (content || attachments.length)) emit("edit-message", { message, content, attachments, failed: begin });
   } } }, files.list, text, el("div", { class: "dialog-row" },
     el("button", { type: "button", class: "quiet", on: { click: end } }, t("common.cancel")),
     el("button", { class: "primary" }, t("common.send"))));
@@ -89,9 +95,7 @@ function startEdit(root, message) {
     if (event.key === "Escape") { end(); root.querySelector(".act-edit").focus(); }
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
-  bubble.hidden = shown.hidden = actions.hidden = true;
-  root.append(form);
-  text.focus();
+  begin();
 }
 
 function createUser(message) {
