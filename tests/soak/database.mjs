@@ -32,7 +32,7 @@ export function checkFile(file) {
     AND EXISTS (SELECT 1 FROM messages WHERE conversation_id = c.id)`);
   expect('counted bytes', `SELECT t.user_id, t.bytes FROM user_texts t WHERE t.bytes <> coalesce((SELECT sum(length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB)))
     FROM messages m JOIN conversations c ON c.id = m.conversation_id WHERE c.user_id = t.user_id), 0)`);
-  expect('the index of the search', "INSERT INTO message_search (message_search) VALUES ('integrity-check')");
+  for (const index of ['message_search', 'attachment_search']) expect(`the index ${index}`, `INSERT INTO ${index} (${index}) VALUES ('integrity-check')`);
   return bad;
 }
 

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { sleep, start } from '../api/harness.mjs';
 import { checkFile, compareAll, copy } from './database.mjs';
+import { leaveCleanly } from './leave.mjs';
 import { Ledger, fieldsOf } from './ledger.mjs';
 import { Writer } from './writer.mjs';
 
@@ -14,6 +15,7 @@ const [KILLS, CLIENTS] = [option('kills', 200), option('clients', 6)];
 const BACK_MS = 30000;
 
 const server = await start({ args: ['--threads', '1'] });
+leaveCleanly(() => server.stop());
 const ledger = new Ledger();
 const kills = [], bad = [];
 let checked = 0;
@@ -134,6 +136,7 @@ const costs = Object.fromEntries(names.map((n) => {
 const sum = (f) => writers.reduce((s, w) => s + w.count[f], 0);
 console.log(JSON.stringify({ kills: kills.length, minutes: Math.round((Date.now() - kills[0].at) / 6000) / 10, files_checked: checked,
   acknowledged: ledger.acknowledged, requests: sum('asked'), lost: sum('lost'), streams: sum('streams'), broken: sum('broken'),
-  shown_and_not_kept: { answers: short.size, characters: Math.max(0, ...[...short.values()].map((x) => x.shown - x.kept)) }, costs, bad: bad.slice(0, 20) }, null, 1));
+  shown_and_not_kept: { answers: short.size, characters: Math.max(0, ...[...short.values()].map((x) => x.shown - x.kept)) }, 
+  taken_by_a_late_deletion: [...ledger.conversations.values()].reduce((n, c) => n + c.late.size, 0), costs, bad: bad.slice(0, 20) }, null, 1));
 await server.stop();
 process.exit(bad.length ? 1 : 0);

@@ -14,7 +14,7 @@ export class Ledger {
   /** id: its conversation; fields: as acknowledged; copies: the texts of a fork, whose
    * ids are not known yet; null: a text that the client does not know. */
   add(id, fields, copies = null) {
-    const c = { id, fields: new Set([fields]), gone: 'no', messages: new Map(), sent: [], open: 0, copies, branches: 0 };
+    const c = { id, fields: new Set([fields]), gone: 'no', messages: new Map(), sent: [], open: 0, copies, branches: 0, late: new Set() };
     this.conversations.set(id, c);
     this.acknowledged++;
     return c;
@@ -71,7 +71,7 @@ function strangers(c, rows) {
 
 const line = (c, m) => { const out = []; for (let x = c.messages.get(m.parent); x; x = c.messages.get(x.parent)) out.push(`${x.id} ${x.gone}`); return out.join(', '); };
 
-/** A deletion that broke off may come through later than what was written below it meanwhile, and takes that along. */
+/** A deletion that broke off may come through later than what was written below it meanwhile, and takes that along: c.late. */
 function cutAbove(c, m, rows) {
   for (let x = c.messages.get(m.parent); x; x = c.messages.get(x.parent)) if (x.gone === 'maybe' && !rows.has(x.id)) return true;
   return false;
@@ -94,7 +94,8 @@ export function compare(c, actual) {
   }
   for (const m of c.messages.values()) {
     const row = rows.get(m.id);
-    if (!row && m.gone === 'no' && !cutAbove(c, m, rows)) bad.push(`message ${m.id} (${m.role}) is lost; above it: ${line(c, m)}`);
+    if (!row && m.gone === 'no' && cutAbove(c, m, rows)) c.late.add(m.id);
+    else if (!row && m.gone === 'no') bad.push(`message ${m.id} (${m.role}) is lost; above it: ${line(c, m)}`);
     else if (row && m.gone === 'yes') bad.push(`message ${m.id} came back`);
     else if (row) bad.push(...compareMessage(m, row, short));
   }

@@ -3,6 +3,7 @@
 // scrolling, in a browser. Environment as in tests/api/harness.mjs. Prints JSON. The server's engine is the scripted one.
 import { randomUUID } from 'node:crypto';
 import { openHouse, until } from '../web/page.mjs';
+import { leaveCleanly } from './leave.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
 const [CHATS, LONG] = [option('conversations', 100000), option('messages', 5000)];
@@ -47,6 +48,7 @@ async function ask(server, path, times = 9) {
 }
 
 const house = await openHouse({ fake: true });
+leaveCleanly(() => house.close());
 const out = { conversations: CHATS, messages: 2 * CHATS + LONG };
 try {
   const now = Date.now();
