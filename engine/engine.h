@@ -109,6 +109,11 @@ struct engine_job;
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e);
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
+/* The same without waiting for an answer: nothing may be asked of the job but its descriptor before engine_attached says 1.
+ * ERR_UNAVAILABLE: nobody listens, or too many wait there. */
+struct engine_job *engine_attach_soon(const char *socket_path, const char *key, struct err *e);
+/* 1: attached; 0: no answer yet; -1: *e as engine_attach. */
+int engine_attached(struct engine_job *j, struct err *e);
 /* Waits up to timeout_ms (-1: for ever) for the next event: 1 = *ev is filled, 0 = none yet, -1 = *e (the
  * connection broke: ERR_UNAVAILABLE). After DONE or FAILED nothing more comes. */
 int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, struct err *e);
@@ -118,7 +123,8 @@ int engine_job_fd(const struct engine_job *j); /* for poll: POLLIN */
 uint64_t engine_job_id(const struct engine_job *j);
 /* Asks the engine to stop the job after the running step; events go on until DONE (ENGINE_CANCELLED). */
 bool engine_cancel(struct engine_job *j, struct err *e);
-/* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). */
+/* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). ERR_UNAVAILABLE of an engine that
+ * hangs (after 2 s): it is told all the same, and hears it when it goes on. */
 bool engine_cancel_key(const char *socket_path, const char *key, struct err *e);
 /* Closes; cancels when the job is not detached and not finished. Accepts NULL, nulls *j. */
 void engine_close(struct engine_job **j);

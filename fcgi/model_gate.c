@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/clock.h"
 #include "engine/engine.h"
 #include "fcgi/facts.h"
 #include "fcgi/request.h"
@@ -13,12 +14,20 @@
 
 #define RETRY_S 3
 #define RETRY_UNLOADED_S 60
+#define HEARTBEAT_S 5.0 /* the status page calls it down then */
 
 /* Two paths may name one folder. An engine that tells none (it has not begun) refuses by itself. */
 static bool same_model(const char *a, const char *b)
 {
     struct stat x, y;
     return !*a || !strcmp(a, b) || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* Its process lives and gives no sign of it. Asked all the same, it would cost each caller a worker for the time of its
+ * patience; the workers are needed for what works without it. */
+static bool hangs(const struct status_page *page)
+{
+    return page->state == ENGINE_DOWN && page->heartbeat > 0 && clock_wall_ms() / 1e3 - page->heartbeat > HEARTBEAT_S;
 }
 
 static bool gate_open(struct request *r, struct err *e)
@@ -29,6 +38,8 @@ static bool gate_open(struct request *r, struct err *e)
     if (gate == GATE_UNLOADED)
         return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
     facts_read(r, &page);
+    if (hangs(&page))
+        return err_set(e, ERR_UNAVAILABLE, "the engine does not answer: %s", page.error);
     if (gate == GATE_SWITCHING || !same_model(page.model_path, r->worker->model_path))
         return err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
     r->hint.retry_after_s = 0;

@@ -1,6 +1,7 @@
 /* The one door from the workers to the engine's queue. A worker's prompt is written in its own model's tokens, so while
  * the model is switched nothing may pass: not while the running answers end, not to an engine that has another model
- * already than this worker. Those who come get 503 with Retry-After. Thread: the request's. */
+ * already than this worker. Those who come get 503 with Retry-After, at once also while
+ * the engine hangs. Thread: the request's. */
 #pragma once
 #include "engine/base/err.h"
 

@@ -80,9 +80,9 @@ static bool see_row(void *context, const struct store_running *row)
         r->answers[r->n++] = a;
     }
     a->seen = true;
-    if (row->removed && !a->cancelled) {
+    if (row->removed && !a->cancelled && a->job && !a->asked) { /* else at a later look */
         struct err e = {0};
-        a->cancelled = a->job ? engine_cancel(a->job, &e) : engine_cancel_key(r->p->engine_socket, a->key, &e);
+        a->cancelled = engine_cancel(a->job, &e);
     }
     return true;
 }

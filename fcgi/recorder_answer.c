@@ -18,6 +18,7 @@
  * an answer that still runs. */
 #define LOST_MS 3000.0
 #define ATTACH_RETRY_MS 100.0
+#define ANSWER_MS 10000.0 /* an engine that takes longer to say whether it knows a job hangs */
 #define STARTED_SLACK_MS 1000.0 /* a row is made that long before its job at most, while the engine just starts */
 #define WRITE_MS 250.0
 #define WRITE_TOKENS 32
@@ -94,11 +95,22 @@ static void not_attached(struct recorded *r, const struct err *why, const char *
 void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now)
 {
     struct err e = {0};
-    if (r->job || recorded_final(r) || now < r->next_attach)
+    if (recorded_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
         return;
-    r->job = engine_attach(engine_socket, r->key, &e);
     if (!r->job) {
-        not_attached(r, &e, status_path, clock_ms());
+        r->job = engine_attach_soon(engine_socket, r->key, &e);
+        r->asked = r->job != NULL;
+        r->asked_at = now;
+    }
+    int attached = r->job ? engine_attached(r->job, &e) : -1;
+    if (attached == 0 && now - r->asked_at < ANSWER_MS)
+        return;
+    if (attached == 0)
+        err_set(&e, ERR_UNAVAILABLE, "the engine does not answer");
+    r->asked = false;
+    if (attached <= 0) {
+        engine_close(&r->job);
+        not_attached(r, &e, status_path, now);
         return;
     }
     /* What was read over an earlier connection comes again from the first event. */
@@ -124,7 +136,7 @@ bool recorded_read(struct recorded *r, int max)
     struct engine_event ev;
     struct err e = {0};
     for (int i = 0; i < max; i++) {
-        if (!r->job || recorded_final(r))
+        if (!r->job || r->asked || recorded_final(r))
             return false;
         int got = engine_next(r->job, &ev, 0, &e);
         if (got == 0)

@@ -12,6 +12,8 @@ struct recorded {
     int64_t id, user_id;
     char key[ENGINE_KEY_SIZE];
     struct engine_job *job; /* NULL: not attached now */
+    bool asked;             /* the engine has not said yet whether it knows the job */
+    double asked_at;        /* clock_ms */
     struct generation g;    /* from the job's first event on, at each attachment anew */
     cJSON *tree;
     char *parser;
@@ -28,7 +30,7 @@ struct recorded {
 
 bool recorded_open(struct recorded *r, const struct store_running *row);
 void recorded_close(struct recorded *r);
-/* Tries to attach when it is time. A job that is gone for good ends the generation as failed. status_path: the
+/* Tries to attach when it is time, and never waits: other answers are to be written meanwhile. A job that is gone for good ends the generation as failed. status_path: the
  * engine's status page, which tells when it was started. */
 void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now);
 /* Takes up to `max` events that are there; true: there may be more. */

@@ -34,6 +34,7 @@ static const struct error_row {
     [ERR_UNSUPPORTED] = {400, "invalid_request_error", "unsupported_parameter", 0},
     [ERR_INTERNAL] = {500, "server_error", "internal_error", 0},
     [ERR_FULL] = {507, "server_error", "disk_full", 0},
+    [ERR_READ_ONLY] = {507, "server_error", "disk_read_only", 0},
 };
 
 /* by rising status */

@@ -10,7 +10,7 @@
  * locks. store_backup makes copies.
  *
  * Errors everywhere: ERR_NOTFOUND (no such row, or another user's: the two look alike), ERR_CONFLICT, ERR_INPUT
- * (names the field), ERR_BUSY (the database stayed locked for busy_ms), ERR_FULL (disk full), ERR_IO (unreadable),
+ * (names the field), ERR_BUSY (the database stayed locked for busy_ms), ERR_FULL (disk full), ERR_READ_ONLY, ERR_IO (unreadable),
  * ERR_FORMAT (damaged, or made by a newer program), ERR_NOMEM.
  * Times are Unix milliseconds; ids are positive, 0 means none, and an id is never given out twice.
  * Strings handed to a row callback live until it returns; those put in an arena live as long as it. */

@@ -56,6 +56,7 @@ static enum err_code code_of(int number)
     case ENOMEM: return ERR_NOMEM;
     case ENOSPC:
     case EDQUOT: return ERR_FULL;
+    case EROFS: return ERR_READ_ONLY;
     default: return ERR_IO;
     }
 }
@@ -85,7 +86,7 @@ const char *err_code_name(enum err_code code)
         [ERR_CONFLICT] = "conflict",   [ERR_INPUT] = "input",
         [ERR_CANCELLED] = "cancelled", [ERR_UNAVAILABLE] = "unavailable",
         [ERR_UNSUPPORTED] = "unsupported", [ERR_INTERNAL] = "internal",
-        [ERR_FULL] = "full",
+        [ERR_FULL] = "full",           [ERR_READ_ONLY] = "readonly",
     };
     return code < ERR__N ? names[code] : "unknown";
 }

@@ -24,6 +24,7 @@ enum err_code {
     ERR_UNSUPPORTED, /* right in itself, but not done here */
     ERR_INTERNAL,    /* our own fault */
     ERR_FULL,        /* the disk has no room, or a quota on it */
+    ERR_READ_ONLY,   /* the disk takes no writes: mounted read-only, as after an error of its own */
     ERR__N
 };
 
@@ -42,7 +43,7 @@ bool err_field(struct err *e, enum err_code code, const char *field, const char 
 /* Puts "prefix: " before the text that is there. Always returns false. */
 bool err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends ": strerror(errno)" after the formatted text, code ERR_IO (ERR_NOTFOUND for ENOENT, ERR_NOMEM for
- * ENOMEM, ERR_FULL for ENOSPC and EDQUOT). */
+ * ENOMEM, ERR_FULL for ENOSPC and EDQUOT, ERR_READ_ONLY for EROFS). */
 bool err_errno(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 const char *err_code_name(enum err_code code);

@@ -17,11 +17,13 @@
 #define CONNECT_MS 2000.0
 /* the engine's I/O thread answers between polls whatever the device does; longer means that it hangs */
 #define REPLY_MS 10000.0
+#define CANCEL_MS 2000.0 /* whoever cancels need not wait: an engine that hangs reads it when it goes on */
 #define READ_BYTES ((size_t)64 << 10)
 
 struct engine_job {
     int fd;
     uint64_t id;
+    bool greeted;      /* HELLO came */
     bool over;         /* DONE or FAILED was given out */
     struct buf in;     /* received, from in_pos on not yet given out */
     size_t in_pos;
@@ -53,10 +55,9 @@ static bool unavailable(struct err *e, const char *doing)
     return err_set(e, ERR_UNAVAILABLE, "the engine is not running (%s: %s)", doing, strerror(errno));
 }
 
-static int connect_socket(const char *path, struct err *e)
+static int connect_socket(const char *path, double deadline, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    double deadline = clock_ms() + CONNECT_MS;
     if (strlen(path) >= sizeof address.sun_path) {
         err_set(e, ERR_INPUT, "socket path is longer than %zu bytes", sizeof address.sun_path - 1);
         return -1;
@@ -152,59 +153,65 @@ static int next_frame(struct engine_job *j, struct frame *f, size_t *used, doubl
     }
 }
 
-/* Reads HELLO and the first answer, which stays in the buffer when it is an event of a job. */
-static bool greet(struct engine_job *j, struct err *e)
+/* Reads HELLO and the first answer, which stays in the buffer when it is an event of a job. 1, 0 (deadline), -1. */
+static int greet(struct engine_job *j, double deadline, struct err *e)
 {
-    double deadline = clock_ms() + REPLY_MS;
     struct engine_event ev;
     struct frame f;
     size_t used;
-    for (bool hello = false;; hello = true) {
+    for (;;) {
         int got = next_frame(j, &f, &used, deadline, e);
-        if (got == 0)
-            return err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
-        if (got < 0)
-            return false;
-        if (hello || f.type != FRAME_HELLO)
+        if (got <= 0)
+            return got;
+        if (j->greeted || f.type != FRAME_HELLO)
             break;
         if (!message_get_hello(&f, e))
-            return false;
+            return -1;
+        j->greeted = true;
         j->in_pos += used;
     }
     if (!message_get_event(&f, &ev, &j->box, e))
-        return false;
+        return -1;
     if (ev.type == ENGINE_FAILED && ev.job == 0) { /* refused: no job was made */
         if (e)
             *e = ev.error;
-        return false;
+        return -1;
     }
     j->id = ev.job;
-    return true;
+    return 1;
 }
 
-/* Connects, sends HELLO and the request in `out`, reads the first answer. */
-static struct engine_job *start(const char *socket_path, struct buf *out, struct err *e)
+static struct engine_job *connect_job(const char *socket_path, double patience_ms, struct err *e)
 {
     struct engine_job *j = calloc(1, sizeof *j);
-    struct err sending = {0};
     if (!j) {
         err_set(e, ERR_NOMEM, "no memory for a job");
         return NULL;
     }
-    j->fd = connect_socket(socket_path, e);
+    j->fd = connect_socket(socket_path, clock_ms() + patience_ms, e);
     if (j->fd < 0)
-        goto fail;
-    bool sent = send_all(j->fd, out->data, out->len, clock_ms() + REPLY_MS, &sending);
+        engine_close(&j);
+    return j;
+}
+
+/* Connects, sends HELLO and the request in `out`, reads the first answer. */
+static struct engine_job *start(const char *socket_path, struct buf *out, double reply_ms, struct err *e)
+{
+    struct err sending = {0};
+    struct engine_job *j = connect_job(socket_path, CONNECT_MS, e);
+    if (!j)
+        return NULL;
+    bool sent = send_all(j->fd, out->data, out->len, clock_ms() + reply_ms, &sending);
     /* an engine that refuses may close before it has read everything: its reason is still there to be read */
-    if (!greet(j, e)) {
+    int greeted = greet(j, clock_ms() + reply_ms, e);
+    if (greeted == 0)
+        err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
+    if (greeted <= 0) {
         if (!sent && e && e->code == ERR_UNAVAILABLE)
             *e = sending;
-        goto fail;
+        engine_close(&j);
     }
     return j;
-fail:
-    engine_close(&j);
-    return NULL;
 }
 
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e)
@@ -213,27 +220,27 @@ struct engine_job *engine_submit(const char *socket_path, const struct engine_jo
     struct engine_job *j = NULL;
     message_put_hello(&out, "client");
     if (message_put_submit(&out, p, e))
-        j = start(socket_path, &out, e);
+        j = start(socket_path, &out, REPLY_MS, e);
     buf_fini(&out);
     return j;
 }
 
 /* HELLO and a frame that holds a key. */
+static bool put_key(struct buf *out, enum frame_type type, const char *key, struct err *e)
+{
+    if (!key[0] || strlen(key) >= ENGINE_KEY_SIZE)
+        return err_field(e, ERR_INPUT, "key", "a key has 1 to %d characters", ENGINE_KEY_SIZE - 1);
+    message_put_hello(out, "client");
+    message_put_key(out, type, key);
+    return !out->failed || err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
 static struct engine_job *start_with_key(const char *socket_path, enum frame_type type, const char *key,
                                          struct err *e)
 {
+    const double reply_ms = type == FRAME_CANCEL ? CANCEL_MS : REPLY_MS;
     struct buf out = {0};
-    struct engine_job *j = NULL;
-    if (!key[0] || strlen(key) >= ENGINE_KEY_SIZE) {
-        err_field(e, ERR_INPUT, "key", "a key has 1 to %d characters", ENGINE_KEY_SIZE - 1);
-        return NULL;
-    }
-    message_put_hello(&out, "client");
-    message_put_key(&out, type, key);
-    if (out.failed)
-        err_set(e, ERR_NOMEM, "no memory for a request");
-    else
-        j = start(socket_path, &out, e);
+    struct engine_job *j = put_key(&out, type, key, e) ? start(socket_path, &out, reply_ms, e) : NULL;
     buf_fini(&out);
     return j;
 }
@@ -241,6 +248,21 @@ static struct engine_job *start_with_key(const char *socket_path, enum frame_typ
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e)
 {
     return start_with_key(socket_path, FRAME_ATTACH, key, e);
+}
+
+struct engine_job *engine_attach_soon(const char *socket_path, const char *key, struct err *e)
+{
+    struct buf out = {0};
+    struct engine_job *j = put_key(&out, FRAME_ATTACH, key, e) ? connect_job(socket_path, 0, e) : NULL;
+    if (j && !send_all(j->fd, out.data, out.len, clock_ms(), e)) /* so little has room in any socket */
+        engine_close(&j);
+    buf_fini(&out);
+    return j;
+}
+
+int engine_attached(struct engine_job *j, struct err *e)
+{
+    return greet(j, clock_ms(), e);
 }
 
 bool engine_cancel_key(const char *socket_path, const char *key, struct err *e)

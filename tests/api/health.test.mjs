@@ -1,6 +1,7 @@
 // Health, readiness, version, status and metrics are true, also when the engine is down.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { follow } from './answers.mjs';
 import { order, sleep, slow, start } from './harness.mjs';
 
 let s;
@@ -46,9 +47,17 @@ test('the page\'s status has what docs/API-pages.md promises', async () => {
   for (const k of ['id', 'name', 'family', 'n_ctx', 'thinking', 'thinking_switch', 'tools', 'backend', 'device']) assert.ok(k in r.body.model, k);
 });
 
-test('a dead engine is told within seconds, and history stays reachable', async () => {
+test('a hung engine is told within seconds and holds up nothing that works without it; what it wrote goes on when it does', async () => {
   const engine = s.pid('engine');
-  process.kill(engine, 'SIGSTOP'); // hangs: the heartbeat grows old
+  const text = 'one two three four five six seven eight nine ten '.repeat(4).trim();
+  const { id } = (await s.json('POST', '/api/conversations', {})).body;
+  const say = async (body, onEvent) => follow(await s.request('POST', `/api/conversations/${id}/messages`, body), onEvent);
+  let began;
+  const first = new Promise((done) => { began = done; });
+  const answer = say({ content: order({ text, token_ms: 20 })[0].content }, ({ event }) => { if (event === 'delta') began(); });
+  await first;
+  const hung = [engine, ...s.childrenOf(engine)];
+  for (const pid of hung) process.kill(pid, 'SIGSTOP'); // the heartbeat grows old
   const until = Date.now() + 8000 * slow;
   let r;
   do {
@@ -61,6 +70,22 @@ test('a dead engine is told within seconds, and history stays reachable', async 
   assert.equal((await s.json('GET', '/api/conversations')).status, 200);
   assert.equal((await s.json('GET', '/v1/models')).status, 200);
   assert.equal(await s.metric('up'), 0);
-  process.kill(engine, 'SIGCONT');
+  const asked = Date.now();
+  const refused = await s.chat({ messages: order({}) });
+  assert.deepEqual([refused.status, refused.body.error.code], [503, 'engine_unavailable'], refused.text);
+  assert.match(refused.body.error.message, /does not answer: no heartbeat/);
+  assert.ok(Number(refused.headers.get('retry-after')) > 0);
+  const other = (await s.json('POST', '/api/conversations', { title: 'while it hangs' })).body;
+  const kept = await follow(await s.request('POST', `/api/conversations/${other.id}/messages`, { content: 'kept' }));
+  assert.equal(kept.names.at(-1), 'error');
+  assert.match(kept.last.error.message, /no heartbeat/);
+  const rows = (await s.json('GET', `/api/conversations/${other.id}`)).body.messages;
+  assert.deepEqual(rows.map((m) => [m.content, m.status]), [['kept', 'done'], ['', 'error']]);
+  assert.ok(Date.now() - asked < 3000 * slow, `refused at once, not after ${Date.now() - asked} ms`);
+  for (const pid of hung) process.kill(pid, 'SIGCONT');
   await s.ready(8000 * slow);
+  const whole = await answer;
+  assert.deepEqual([whole.names.at(-1), whole.content.trim()], ['done', text]);
+  const again = await follow(await s.request('POST', `/api/conversations/${other.id}/messages`, { regenerate: rows[1].id }));
+  assert.equal(again.names.at(-1), 'done', JSON.stringify(again.last));
 });

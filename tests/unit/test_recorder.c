@@ -357,6 +357,30 @@ static void test_full_disk_is_waited_out(void **state)
     fixture_check_whole(f->path);
 }
 
+static void test_hung_engine_holds_up_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    char want[4096], sql[100];
+    pid_t pid = start_recorder(f, 0);
+    usleep(200 * 1000);
+    kill(engine, SIGSTOP);
+    int64_t id = ask(f, 20, 5, 's'), other = fixture_conversation(f, f->user, "gone");
+    usleep(300 * 1000); /* it is asked by now */
+    ASSERT_OK(store_conversation_remove(f->store, f->user, other, &e));
+    recorder_notify(f->folder, other);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM conversations WHERE id = %lld", (long long)other);
+    for (double until = clock_ms() + 3000; fixture_number(f->path, sql); usleep(10000))
+        assert_true(clock_ms() < until);
+    assert_int_equal(row_of(f, id).status, MESSAGE_RUNNING);
+    kill(engine, SIGCONT);
+    struct store_message m = wait_end(f, id, 3000);
+    fake_engine_text(want, sizeof want, 20);
+    assert_int_equal(m.status, MESSAGE_DONE);
+    assert_string_equal(m.content, want);
+    stop_recorder(pid, SIGTERM);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 
 int main(void)
@@ -374,6 +398,7 @@ int main(void)
         T(test_second_recorder_waits_for_the_first),
         T(test_wal_stays_small_while_the_recorder_lives),
         T(test_full_disk_is_waited_out),
+        T(test_hung_engine_holds_up_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

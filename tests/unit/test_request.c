@@ -163,7 +163,7 @@ static void test_each_error_code_has_its_status(void **state)
     } rows[] = {{ERR_INPUT, 400},    {ERR_UNSUPPORTED, 400}, {ERR_LIMIT, 400},    {ERR_AUTH, 401},
                 {ERR_FORBIDDEN, 403}, {ERR_NOTFOUND, 404},   {ERR_CONFLICT, 409}, {ERR_BUSY, 503},
                 {ERR_UNAVAILABLE, 503}, {ERR_DEVICE, 503},   {ERR_INTERNAL, 500}, {ERR_IO, 500},
-                {ERR_FULL, 507}};
+                {ERR_FULL, 507},       {ERR_READ_ONLY, 507}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_int_equal(reply_status_of(rows[i].code), rows[i].status);
     for (int i = 0; i < ERR__N; i++)
