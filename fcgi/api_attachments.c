@@ -1,9 +1,7 @@
 /* /api/attachments: files that go along with messages. docs/API-pages.md is the contract. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/file.h"
 #include "fcgi/attachment.h"
 #include "fcgi/conversation.h"
 #include "fcgi/limits.h"
@@ -59,47 +57,12 @@ static bool describe(struct request *r, struct err *e)
     return conversation_path_id(r, &id, e) && send_row(r, 200, id, e);
 }
 
-/* Pictures are shown by the page; nothing else that a user uploaded is ever more than a download. */
-static bool is_picture(const char *type)
-{
-    return !strcmp(type, "image/png") || !strcmp(type, "image/jpeg") || !strcmp(type, "image/webp") || !strcmp(type, "image/gif");
-}
-
-/* Foreign bytes from our own origin: no script, no guess at the type, no use by other sites. nginx says nosniff. */
-static void guard_headers(struct request *r, const char *etag)
-{
-    reply_header(r, "Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'");
-    reply_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-    reply_header(r, "Cache-Control", "private, no-cache");
-    reply_header(r, "ETag", etag);
-}
-
-static bool is_known(const struct request *r, const char *etag)
-{
-    const char *has = request_header(r, "If-None-Match");
-    return has && strstr(has, etag);
-}
-
 static bool send_content(struct request *r, struct err *e)
 {
     int64_t id;
     struct store_attachment a;
-    struct file_map m = {0};
-    char path[STORE_PATH_SIZE], etag[DIGEST_TEXT_SIZE + 2], disposition[FILE_DISPOSITION_SIZE];
-    if (!conversation_path_id(r, &id, e) || !store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e) ||
-        !store_attachment_path(r->store, a.sha256, path, e))
-        return false;
-    snprintf(etag, sizeof etag, "\"%s\"", a.sha256);
-    guard_headers(r, etag);
-    if (is_known(r, etag))
-        return reply_empty(r, 304);
-    if (!file_map(path, &m, e))
-        return err_set(e, ERR_IO, "the attachment's file is missing");
-    file_name_disposition(is_picture(a.type) ? "inline" : "attachment", a.name, disposition);
-    reply_header(r, "Content-Disposition", disposition);
-    reply_bytes(r, 200, is_picture(a.type) ? a.type : "application/octet-stream", (const char *)m.data, m.size);
-    file_unmap(&m);
-    return true;
+    return conversation_path_id(r, &id, e) && store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e) &&
+           attachment_send(r, &a, e);
 }
 
 static bool reply_text(void *context, const char *name, const char *text)

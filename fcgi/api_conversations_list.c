@@ -63,7 +63,13 @@ static void put_match(struct buf *out, const struct store_conversation *c)
     buf_json_string(out, hit, len);
     buf_puts(out, ",\"after\":");
     buf_json_string(out, after, n);
-    buf_putc(out, '}');
+    if (c->match_file) {
+        buf_printf(out, ",\"attachment\":{\"id\":\"%lld\"", (long long)c->match_file);
+        buf_json_member(out, "name", c->match_file_name);
+        buf_puts(out, "}}");
+    } else {
+        buf_puts(out, ",\"attachment\":null}");
+    }
 }
 
 static bool list_one(void *context, const struct store_conversation *c)
@@ -115,11 +121,23 @@ static bool read_which(struct request *r, const char *name, enum store_which *ou
     return true;
 }
 
+/* What can't be decoded is refused: passed over, the filter would let everything through. */
+static bool read_tags(struct request *r, const char *tags[STORE_PAGE_TAGS], struct store_page *page, struct err *e)
+{
+    page->tags = tags;
+    page->n_tags = request_query_all(r, "tag", tags, STORE_PAGE_TAGS);
+    if (page->n_tags > STORE_PAGE_TAGS)
+        return err_field(e, ERR_INPUT, "tag", "is there more than %d times", STORE_PAGE_TAGS);
+    for (int i = 0; i < page->n_tags; i++)
+        if (!tags[i])
+            return err_field(e, ERR_INPUT, "tag", "is not percent-encoded text");
+    return true;
+}
+
 static bool read_filters(struct request *r, struct store_page *page, struct err *e)
 {
     int64_t trash = 0;
     page->archived = WHICH_NO;
-    page->tag = request_query(r, "tag");
     if (!read_which(r, "pinned", &page->pinned, e) || !read_which(r, "archived", &page->archived, e) ||
         !request_query_int(r, "trash", 0, 1, &trash, e) ||
         !request_query_int(r, "from", 0, INT64_MAX, &page->from, e) ||
@@ -144,8 +162,9 @@ bool conversation_list(struct request *r, struct err *e)
 {
     int64_t limit = PAGE_DEFAULT;
     bool cut = false;
+    const char *tags[STORE_PAGE_TAGS];
     struct store_page page = {.text = request_query(r, "q"), .cut = &cut};
-    if (!request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
+    if (!read_tags(r, tags, &page, e) || !request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
         !read_cursor(r, "before", &page.before_updated, &page.before_id, e) ||
         !read_cursor(r, "after", &page.after_updated, &page.after_id, e) || !read_filters(r, &page, e))
         return false;

@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
+#include "fcgi/attachment.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
 #include "fcgi/reply.h"
@@ -20,7 +21,8 @@
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 #define MAX_DAYS 3650
 
-static const struct field_row share_fields[] = {{"leaf_id", FIELD_READ}, {"expires_in_days", FIELD_READ}, {0}};
+static const struct field_row share_fields[] = {{"leaf_id", FIELD_READ}, {"expires_in_days", FIELD_READ},
+                                                {"attachments", FIELD_READ}, {0}};
 
 static void put_share(struct buf *out, const struct store_share *share)
 {
@@ -29,6 +31,7 @@ static void put_share(struct buf *out, const struct store_share *share)
     buf_json_string(out, share->title, strlen(share->title));
     buf_printf(out, ",\"created_at\":%lld,\"expires_at\":", (long long)share->created_at);
     buf_printf(out, share->expires_at ? "%lld" : "null", (long long)share->expires_at);
+    buf_printf(out, ",\"attachments\":%s", share->files ? "true" : "false");
 }
 
 static bool check_allowed(const struct request *r, struct err *e)
@@ -43,6 +46,7 @@ static bool read_share(struct request *r, const cJSON *body, struct store_share 
     int64_t days = 0;
     if (!fields_check(r, body, share_fields, e) || !json_get_string(body, "leaf_id", &leaf, e) ||
         !json_get_int(body, "expires_in_days", 1, MAX_DAYS, &days, e) ||
+        !json_get_bool(body, "attachments", &share->files, e) ||
         !store_conversation_get(r->store, r->arena, r->who.user_id, share->conversation_id, &c, e))
         return false;
     share->leaf_id = c.leaf_id;
@@ -125,10 +129,37 @@ static bool remove_share(struct request *r, struct err *e)
     return reply_empty(r, 204);
 }
 
+struct shown {
+    struct buf out;
+    bool files;
+};
+
+/* Of a file what a stranger needs: its name, type and size, and by which hash it is asked for. */
+static bool put_files(struct buf *out, const char *attachments)
+{
+    const cJSON *file;
+    cJSON *list = json_parse(attachments, strlen(attachments), NULL, NULL);
+    if (!list)
+        return false;
+    buf_puts(out, ",\"attachments\":[");
+    cJSON_ArrayForEach(file, list)
+    {
+        const cJSON *bytes = json_member(file, "bytes");
+        buf_printf(out, "%s{\"bytes\":%.0f", file == list->child ? "" : ",", bytes ? bytes->valuedouble : 0);
+        buf_json_member(out, "name", cJSON_GetStringValue(json_member(file, "name")));
+        buf_json_member(out, "type", cJSON_GetStringValue(json_member(file, "type")));
+        buf_json_member(out, "sha256", cJSON_GetStringValue(json_member(file, "sha256")));
+        buf_putc(out, '}');
+    }
+    cJSON_Delete(list);
+    return buf_putc(out, ']');
+}
+
 /* What was said, and nothing of who said it: no ids, names, settings or figures. */
 static bool put_message(void *context, const struct store_message *m)
 {
-    struct buf *out = context;
+    struct shown *shown = context;
+    struct buf *out = &shown->out;
     if (m->role == ROLE_SYSTEM)
         return true;
     if (out->data[out->len - 1] != '[')
@@ -143,33 +174,52 @@ static bool put_message(void *context, const struct store_message *m)
         buf_json_string(out, m->model, strlen(m->model));
     else
         buf_puts(out, "null");
+    if (shown->files && !put_files(out, m->attachments))
+        return false;
     buf_putc(out, '}');
     return !out->failed;
+}
+
+/* What is behind the token in the path; a link that rests is as one that never was. */
+static bool find_shared(struct request *r, struct store_share *share, struct err *e)
+{
+    unsigned char hash[SECRET_HASH_BYTES];
+    const char *token = request_param(r, "token");
+    reply_header(r, "X-Robots-Tag", "noindex, nofollow, noarchive");
+    secret_hash(token ? token : "", hash);
+    return store_share_find(r->store, r->arena, hash, share, e) &&
+           (setting_bool(r, SETTING_SHARE_LINKS) ||
+            err_set(e, ERR_NOTFOUND, "there is nothing behind this link: it was revoked, has expired or never was"));
 }
 
 static bool read_shared(struct request *r, struct err *e)
 {
     struct store_share share;
-    unsigned char hash[SECRET_HASH_BYTES];
-    struct buf out = {.limit = MAX_REPLY};
-    const char *token = request_param(r, "token");
-    reply_header(r, "X-Robots-Tag", "noindex, nofollow, noarchive");
-    secret_hash(token ? token : "", hash);
-    if (!store_share_find(r->store, r->arena, hash, &share, e))
+    struct shown shown = {.out.limit = MAX_REPLY};
+    struct buf *out = &shown.out;
+    if (!find_shared(r, &share, e))
         return false;
-    if (!setting_bool(r, SETTING_SHARE_LINKS))
-        return err_set(e, ERR_NOTFOUND, "there is nothing behind this link: it was revoked, has expired or never was");
-    buf_puts(&out, "{\"title\":");
-    buf_json_string(&out, share.title, strlen(share.title));
-    buf_printf(&out, ",\"shared_at\":%lld,\"expires_at\":", (long long)share.created_at);
-    buf_printf(&out, share.expires_at ? "%lld" : "null", (long long)share.expires_at);
-    buf_puts(&out, ",\"messages\":[");
-    bool ok = store_message_branch(r->store, share.user_id, share.conversation_id, share.leaf_id, put_message, &out, e);
-    buf_puts(&out, "]}");
+    shown.files = share.files;
+    buf_puts(out, "{\"title\":");
+    buf_json_string(out, share.title, strlen(share.title));
+    buf_printf(out, ",\"shared_at\":%lld,\"expires_at\":", (long long)share.created_at);
+    buf_printf(out, share.expires_at ? "%lld" : "null", (long long)share.expires_at);
+    buf_puts(out, ",\"messages\":[");
+    bool ok = store_message_branch(r->store, share.user_id, share.conversation_id, share.leaf_id, put_message, &shown, e);
+    buf_puts(out, "]}");
     if (ok)
-        reply_json_buf(r, 200, &out);
-    buf_fini(&out);
+        reply_json_buf(r, 200, out);
+    buf_fini(out);
     return ok;
+}
+
+/* By its content, so that nothing is named by which others could be guessed: whoever has the hash has seen the list. */
+static bool read_shared_file(struct request *r, struct err *e)
+{
+    struct store_share share;
+    struct store_attachment file;
+    return find_shared(r, &share, e) &&
+           store_share_file(r->store, r->arena, &share, request_param(r, "sha256"), &file, e) && attachment_send(r, &file, e);
 }
 
 const struct route api_shares_routes[] = {
@@ -184,5 +234,8 @@ const struct route api_shares_routes[] = {
       .reply = "NewShare", .statuses = "201 403 409"}},
     {HTTP_GET, "/api/shared/{token}", ROUTE_OPEN, POOL_SHORT, 0, read_shared, SCOPE_ANY,
      {.summary = "What is behind a read-only link; needs no account", .reply = "Shared", .statuses = "200 404 429"}},
+    {HTTP_GET, "/api/shared/{token}/attachments/{sha256}", ROUTE_OPEN, POOL_SHORT, 0, read_shared_file, SCOPE_ANY,
+     {.summary = "A file of what is behind a read-only link that shows files", .media = "application/octet-stream",
+      .statuses = "200 304 404 429"}},
     {0},
 };

@@ -13,6 +13,7 @@
 
 struct request;
 struct store;
+struct store_attachment;
 struct store_upload;
 struct text_model;
 
@@ -31,6 +32,9 @@ struct attachment_source {
 };
 bool attachment_take(struct request *r, struct store *s, const struct attachment_source *from, struct store_upload *u,
                      int64_t *id, struct err *e);
+
+/* Its bytes as they were uploaded: a picture to be shown, anything else as a download that can't run here. */
+bool attachment_send(struct request *r, const struct store_attachment *a, struct err *e);
 
 /* The member `attachments` of a body: ids of own files, in order. *n 0: none. */
 bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n, struct err *e);

@@ -220,20 +220,26 @@ char *request_decode(struct request *r, const char *text, size_t len, bool plus_
     return out;
 }
 
-const char *request_query(struct request *r, const char *name)
+int request_query_all(struct request *r, const char *name, const char **out, int max)
 {
-    size_t want = strlen(name);
+    const size_t want = strlen(name);
+    int n = 0;
     for (const char *p = r->query; *p;) {
         size_t len = strcspn(p, "&");
         const char *equals = memchr(p, '=', len);
         size_t name_len = equals ? (size_t)(equals - p) : len;
-        if (name_len == want && !memcmp(p, name, want)) {
-            const char *value = equals ? equals + 1 : "";
-            return request_decode(r, value, equals ? len - want - 1 : 0, true);
-        }
+        if (name_len == want && !memcmp(p, name, want) && n++ < max)
+            out[n - 1] = request_decode(r, equals ? equals + 1 : "", equals ? len - want - 1 : 0, true);
         p += len + (p[len] == '&');
     }
-    return NULL;
+    return n;
+}
+
+const char *request_query(struct request *r, const char *name)
+{
+    const char *first = NULL;
+    request_query_all(r, name, &first, 1);
+    return first;
 }
 
 bool request_query_int(struct request *r, const char *name, int64_t min, int64_t max, int64_t *out, struct err *e)

@@ -85,6 +85,8 @@ cJSON *request_json(struct request *r, struct err *e);
 /* NULL when absent. Values live as long as the request. */
 const char *request_param(const struct request *r, const char *name);  /* of the path */
 const char *request_query(struct request *r, const char *name);        /* of the query, percent-decoded */
+/* All of that name, in their order, the first `max` of them in `out`; gives how many there are. */
+int request_query_all(struct request *r, const char *name, const char **out, int max);
 const char *request_header(const struct request *r, const char *name); /* "X-CSRF-Token" */
 const char *request_cookie(struct request *r, const char *name);
 /* Percent-decoded copy in the arena; NULL: a bad escape, %00, or no memory. */

@@ -86,3 +86,10 @@ bool fold_find(const struct fold_needle *needle, const char *text, size_t len, s
     }
     return false;
 }
+
+char *fold_whole(const char *text)
+{
+    utf8proc_uint8_t *folded = NULL;
+    const utf8proc_option_t options = UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD;
+    return utf8proc_map((const utf8proc_uint8_t *)text, 0, &folded, options) < 0 ? NULL : (char *)folded;
+}

@@ -1,4 +1,4 @@
-/* Texts found without regard to letter case, in any script: one code point is folded to one (so "STRASSE" is not "Straße"),
+/* Texts without regard to letter case, in any script. What is found inside others is compared one to one: one code point is folded to one (so "STRASSE" is not "Straße"),
  * as FTS5's tokenizers do, so that what its index finds is found here. Invalid UTF-8 counts byte by byte. No threads. */
 #pragma once
 #include <stdbool.h>
@@ -18,3 +18,7 @@ struct fold_needle {
 bool fold_needle(struct fold_needle *needle, const char *text, size_t len);
 /* The first place, in bytes, of the text as it stands; in a time that grows with len alone. */
 bool fold_find(const struct fold_needle *needle, const char *text, size_t len, size_t *at, size_t *bytes);
+
+/* A whole text to be compared with whole ones: full case folding ("STRASSE" is "Straße") in composed form. For free();
+ * NULL: without memory or not UTF-8. */
+char *fold_whole(const char *text);

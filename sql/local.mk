@@ -9,7 +9,8 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
 	%D%/migrations/0006_attachments.sql %D%/migrations/0007_shares.sql %D%/migrations/0008_library.sql \
-	%D%/migrations/0009_people.sql
+	%D%/migrations/0009_people.sql %D%/migrations/0010_tags.sql %D%/migrations/0011_attachment_search.sql \
+	%D%/migrations/0012_shared_files.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a

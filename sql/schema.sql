@@ -73,8 +73,9 @@ CREATE INDEX conversations_forks ON conversations (fork_of) WHERE fork_of IS NOT
 
 CREATE TABLE conversation_tags (
     conversation_id INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-    tag TEXT NOT NULL COLLATE NOCASE CHECK (length(tag) BETWEEN 1 AND 64),
-    PRIMARY KEY (conversation_id, tag)
+    folded TEXT NOT NULL, -- the tag without letter case, in one form (fold.h): tags are the same when this is
+    tag TEXT NOT NULL CHECK (length(tag) BETWEEN 1 AND 64),
+    PRIMARY KEY (conversation_id, folded)
 ) STRICT, WITHOUT ROWID;
 
 -- A tree by parent_id inside one conversation; a child's id is always greater than its parent's.
@@ -145,6 +146,11 @@ CREATE VIRTUAL TABLE message_search USING fts5 (
     content, content = 'messages', content_rowid = 'id', tokenize = 'trigram', detail = none
 );
 
+-- The same of attachments, from their upload on: which letters stand in a file's name and in its text.
+CREATE VIRTUAL TABLE attachment_search USING fts5 (
+    name, text, content = 'attachments', content_rowid = 'id', tokenize = 'trigram', detail = none
+);
+
 -- Read-only links: who holds the token sees the branch that ends with leaf_id, as it was when the link was made (a message
 -- does not change: another version is another row, and an answer that a link ends with is not gone on with). Revoked is deleted.
 CREATE TABLE shares (
@@ -156,6 +162,7 @@ CREATE TABLE shares (
     title TEXT NOT NULL, -- as it was then
     created_at INTEGER NOT NULL,
     expires_at INTEGER, -- NULL: never
+    files INTEGER NOT NULL DEFAULT 0 CHECK (files IN (0, 1)), -- the branch's attachments are shown too
     FOREIGN KEY (conversation_id, leaf_id) REFERENCES messages (conversation_id, id) ON DELETE CASCADE
 ) STRICT;
 CREATE INDEX shares_by_user ON shares (user_id, id DESC);
@@ -297,4 +304,4 @@ CREATE TRIGGER user_texts_remove BEFORE DELETE ON messages BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 9;
+PRAGMA user_version = 12;

@@ -15,6 +15,10 @@ bool search_add(struct store *s, int64_t message_id, struct err *e);
 bool search_remove(struct store *s, int64_t conversation_id, int limit, struct err *e);
 /* One message that is finished, before its row is deleted. */
 bool search_remove_one(struct store *s, int64_t message_id, struct err *e);
+/* An attachment whose row was just written, and one whose row is about to be deleted if it is in no message; user_id 0: by
+ * the recorder, whosever it is. */
+bool search_add_file(struct store *s, int64_t attachment_id, struct err *e);
+bool search_remove_file(struct store *s, int64_t user_id, int64_t attachment_id, struct err *e);
 /* One short step of merging away what was removed; *more: call again. Opens its own transaction. */
 bool search_clear(struct store *s, bool *more, struct err *e);
 

@@ -7,6 +7,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "sql/attachment_row.h"
+#include "sql/search_row.h"
 #include "sql/statement.h"
 
 #define CLEAR_ROWS 50 /* a step */
@@ -36,7 +37,7 @@ static bool insert(struct store *s, int64_t user_id, struct store_upload *u, con
     bind_text(q, ":note", a->note);
     bind_int(q, ":now", clock_wall_ms());
     bind_text(q, ":text", a->text);
-    return query_int(s, q, id, e);
+    return query_int(s, q, id, e) && search_add_file(s, *id, e);
 }
 
 bool store_attachment_add(struct store *s, int64_t user_id, struct store_upload *u, const struct store_attachment *a,
@@ -137,7 +138,7 @@ bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struc
     int rc = -1;
     if (!write_begin(s, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_ATTACHMENT_REMOVE, e);
+    sqlite3_stmt *q = search_remove_file(s, user_id, id, e) ? query(s, QUERY_ATTACHMENT_REMOVE, e) : NULL;
     if (q) {
         bind_int(q, ":user_id", user_id);
         bind_int(q, ":id", id);
@@ -204,8 +205,10 @@ static int clear_one(struct store *s, char sha256[DIGEST_TEXT_SIZE], struct err 
     int rc = query_step(s, q, e);
     int64_t id = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
     query_end(q);
-    if (rc != 1 || !(q = query(s, QUERY_ATTACHMENT_CLEAR, e)))
-        return rc != 1 ? rc : -1;
+    if (rc != 1)
+        return rc;
+    if (!search_remove_file(s, 0, id, e) || !(q = query(s, QUERY_ATTACHMENT_CLEAR, e)))
+        return -1;
     bind_int(q, ":id", id);
     return remove_row(s, q, sha256, e) < 0 ? -1 : 1;
 }

@@ -2,6 +2,7 @@
 #include "sql/store_conversations.h"
 
 #include <cjson/cJSON.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/buf.h"
@@ -15,6 +16,9 @@
 /* Columns of a search beyond those of every conversation. */
 #define C_MATCH_ID 13
 #define C_MATCH_TEXT 14
+#define C_MATCH_FILE 15
+#define C_MATCH_FILE_NAME 16
+#define C_MATCH_FILE_TEXT 17
 
 static bool no_conversation(struct err *e)
 {
@@ -63,6 +67,22 @@ bool store_conversation_add(struct store *s, int64_t user_id, const char *title,
     return write_end(s, ok && (!title || !*title || own_title(s, user_id, *id, e)), e);
 }
 
+static void borrow_match(const struct store *s, sqlite3_stmt *q, struct store_conversation *c)
+{
+    c->match_id = sqlite3_column_int64(q, C_MATCH_ID);
+    c->match_text = column_optional(q, C_MATCH_TEXT);
+    c->match_file = sqlite3_column_int64(q, C_MATCH_FILE);
+    c->match_file_name = column_optional(q, C_MATCH_FILE_NAME);
+    if (c->match_file) {
+        c->match_text = c->match_file_name;
+        search_place(s, c->match_text, &c->match_at, &c->match_bytes);
+        if (!c->match_bytes)
+            c->match_text = column_optional(q, C_MATCH_FILE_TEXT);
+    }
+    if (c->match_text && !c->match_bytes)
+        search_place(s, c->match_text, &c->match_at, &c->match_bytes);
+}
+
 static void borrow(const struct store *s, sqlite3_stmt *q, struct store_conversation *c)
 {
     *c = (struct store_conversation){
@@ -80,12 +100,8 @@ static void borrow(const struct store *s, sqlite3_stmt *q, struct store_conversa
         .fork_of = sqlite3_column_int64(q, 11),
         .tags = column_text(q, 12),
     };
-    if (sqlite3_column_count(q) > C_MATCH_TEXT) {
-        c->match_id = sqlite3_column_int64(q, C_MATCH_ID);
-        c->match_text = column_optional(q, C_MATCH_TEXT);
-        if (c->match_text)
-            search_place(s, c->match_text, &c->match_at, &c->match_bytes);
-    }
+    if (sqlite3_column_count(q) > C_MATCH_FILE_TEXT)
+        borrow_match(s, q, c);
 }
 
 bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
@@ -150,11 +166,31 @@ static void bind_place(sqlite3_stmt *q, const struct store_page *page)
     bind_int(q, ":before_id", bounded ? 0 : first ? INT64_MAX : page->before_id);
 }
 
+/* :tags, folded here once and not for each row. */
+static bool bind_tags(sqlite3_stmt *q, const struct store_page *page, struct err *e)
+{
+    struct buf json = {0};
+    buf_putc(&json, '[');
+    for (int i = 0; i < page->n_tags && !json.failed; i++) {
+        char *folded = fold_whole(page->tags[i]);
+        if (i)
+            buf_putc(&json, ',');
+        buf_json_string(&json, folded ? folded : page->tags[i], strlen(folded ? folded : page->tags[i]));
+        free(folded);
+    }
+    buf_putc(&json, ']');
+    const bool ok = !json.failed || err_set(e, ERR_NOMEM, "memory ran out");
+    if (ok && page->n_tags)
+        bind_text(q, ":tags", json.data);
+    buf_fini(&json);
+    return ok;
+}
+
 static sqlite3_stmt *begin_list(struct store *s, int64_t user_id, const struct store_page *page, const char *terms,
                                 struct err *e)
 {
     sqlite3_stmt *q = list_query(s, page, terms, e);
-    if (!q)
+    if (!q || !bind_tags(q, page, e))
         return NULL;
     bind_int(q, ":user_id", user_id);
     if (page->after_id) {
@@ -165,7 +201,6 @@ static sqlite3_stmt *begin_list(struct store *s, int64_t user_id, const struct s
         bind_place(q, page);
     }
     bind_int(q, ":from", page->from);
-    bind_text(q, ":tag", page->tag);
     bind_which(q, ":pinned", page->pinned);
     bind_which(q, ":archived", page->archived);
     bind_int(q, ":trashed", page->trashed);

@@ -17,6 +17,7 @@ struct store;
 #define STORE_PAGE_MAX 200
 #define STORE_TAG_BYTES 64
 #define STORE_TAGS_MAX 32 /* of one conversation */
+#define STORE_PAGE_TAGS 16 /* that one list asks for */
 #define STORE_TRASH_DAYS 30 /* then what is in the trash is deleted */
 
 struct store_conversation {
@@ -30,8 +31,11 @@ struct store_conversation {
     int64_t trashed_at; /* 0: not in the trash */
     int64_t fork_of;    /* the conversation whose messages it began with; 0: none, or deleted */
     const char *tags;   /* JSON array of texts */
-    int64_t match_id;   /* only of a search: the newest message with the text; 0: it is in the title alone */
-    const char *match_text; /* that message's content; NULL: none */
+    int64_t match_id;   /* only of a search: the newest message with the text, or with a file that has it; 0: it is in the
+                           title alone */
+    const char *match_text; /* that message's content, or the name or text of match_file; NULL: none */
+    int64_t match_file; /* the attachment in which it was found; 0: in the message itself */
+    const char *match_file_name;
     size_t match_at, match_bytes; /* where in it the text stands first, as it is written there */
 };
 
@@ -75,7 +79,8 @@ struct store_page {
     int64_t after_updated, after_id;   /* the first row of the page below: what comes right above it; not with `text` */
     const char *text; /* only those with it in the title or a finished message (letter case ignored); NULL: all */
     bool *cut; /* set to whether a text of one or two letters was looked for in the newest messages only; NULL: not asked */
-    const char *tag;  /* ASCII case ignored; NULL: any */
+    const char *const *tags; /* [n_tags] that it must have, letter case ignored in any script */
+    int n_tags;       /* at most STORE_PAGE_TAGS */
     enum store_which pinned, archived;
     bool trashed;      /* those in the trash; else those that are not */
     int64_t from, to;  /* updated_at, from <= it < to; 0: without that bound */

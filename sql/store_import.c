@@ -118,7 +118,7 @@ static bool name_file(struct store *s, int64_t user_id, const char *name, int64_
     bind_int(q, ":id", *id);
     bind_text(q, ":name", name);
     bind_int(q, ":now", clock_wall_ms());
-    return query_int(s, q, id, e);
+    return query_int(s, q, id, e) && search_add_file(s, *id, e);
 }
 
 static bool add_files(struct store *s, int64_t user_id, const struct store_import_message *m, int64_t message_id,

@@ -1,7 +1,7 @@
-/* Messages by their text: the trigram index of message_search.
+/* Messages and attachments by their text: the trigram indexes message_search and attachment_search.
  *
  * FTS5 keeps removed entries in older parts of its index until the parts are merged (its own secure-delete came with
- * SQLite 3.42). So every removal leaves a note, and the recorder merges the index whole in small steps; the pages that
+ * SQLite 3.42). So every removal leaves a note, and the recorder merges that index whole in small steps; the pages that
  * this frees are zeroed by secure_delete. Merging writes the index anew, some 1.5 bytes for each byte of text: in a large
  * database the removals of some hours are merged together. */
 #include "sql/search_row.h"
@@ -20,11 +20,16 @@
 #define READ_BYTES ((int64_t)32 << 20) /* of messages that one search without the index compares: some 100 ms */
 #define FIRST_TRY_BYTES ((int64_t)2 << 20)
 #define SEARCH_PIECES 64 /* more make no text rarer */
-#define MERGE_SETTING "search_merge" /* 2: something was removed; 1: being merged; 0: nothing to do */
-#define MERGED_SETTING "search_merged_at" /* Unix ms: when that was last done */
 #define LARGE_BYTES ((int64_t)64 << 20) /* of the database: from here on ... */
 #define MERGE_EVERY_MS ((int64_t)6 * 3600 * 1000) /* ... so long after the last time */
 #define MERGE_PAGES 200 /* of 4 KB, in one transaction: some milliseconds */
+
+static const struct index {
+    enum query merge;
+    const char *state; /* name of a setting. 2: something was removed; 1: being merged; 0: nothing to do */
+    const char *merged_at; /* Unix ms: when that was last done */
+} of_messages = {QUERY_SEARCH_MERGE, "search_merge", "search_merged_at"},
+  of_files = {QUERY_SEARCH_MERGE_FILES, "search_merge_files", "search_merged_files_at"};
 
 bool search_add(struct store *s, int64_t message_id, struct err *e)
 {
@@ -42,7 +47,7 @@ bool search_remove(struct store *s, int64_t conversation_id, int limit, struct e
         return false;
     bind_int(q, ":conversation_id", conversation_id);
     bind_int(q, ":limit", limit);
-    return query_run(s, q, NULL, e) && set_setting(s, MERGE_SETTING, "2", e);
+    return query_run(s, q, NULL, e) && set_setting(s, of_messages.state, "2", e);
 }
 
 bool search_remove_one(struct store *s, int64_t message_id, struct err *e)
@@ -51,7 +56,27 @@ bool search_remove_one(struct store *s, int64_t message_id, struct err *e)
     if (!q)
         return false;
     bind_int(q, ":id", message_id);
-    return query_run(s, q, NULL, e) && set_setting(s, MERGE_SETTING, "2", e);
+    return query_run(s, q, NULL, e) && set_setting(s, of_messages.state, "2", e);
+}
+
+bool search_add_file(struct store *s, int64_t attachment_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SEARCH_ADD_FILE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", attachment_id);
+    return query_run(s, q, NULL, e);
+}
+
+bool search_remove_file(struct store *s, int64_t user_id, int64_t attachment_id, struct err *e)
+{
+    int removed = 0;
+    sqlite3_stmt *q = query(s, QUERY_SEARCH_REMOVE_FILE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", attachment_id);
+    bind_id(q, ":user_id", user_id);
+    return query_run(s, q, &removed, e) && (!removed || set_setting(s, of_files.state, "2", e));
 }
 
 /* False: *e. 0 when it was never set. */
@@ -67,17 +92,17 @@ static bool read_number(struct store *s, const char *name, int64_t *out, struct 
     return rc >= 0;
 }
 
-static bool note_merged(struct store *s, struct err *e)
+static bool note_merged(struct store *s, const struct index *x, struct err *e)
 {
     char json[32];
     snprintf(json, sizeof json, "%lld", (long long)clock_wall_ms());
-    return set_setting(s, MERGED_SETTING, json, e);
+    return set_setting(s, x->merged_at, json, e);
 }
 
 /* FTS5 tells that nothing was left to do by changing fewer than two rows. */
-static bool merge(struct store *s, int state, struct err *e)
+static bool merge(struct store *s, const struct index *x, int state, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SEARCH_MERGE, e);
+    sqlite3_stmt *q = query(s, x->merge, e);
     if (!q)
         return false;
     bind_int(q, ":pages", state == 2 ? -MERGE_PAGES : MERGE_PAGES);
@@ -85,7 +110,7 @@ static bool merge(struct store *s, int state, struct err *e)
     if (!query_run(s, q, NULL, e))
         return false;
     const bool whole = state == 1 && sqlite3_total_changes(s->db) - before < 2;
-    return set_setting(s, MERGE_SETTING, whole ? "0" : "1", e) && (!whole || note_merged(s, e));
+    return set_setting(s, x->state, whole ? "0" : "1", e) && (!whole || note_merged(s, x, e));
 }
 
 /* By name only: opening and closing the file would drop SQLite's locks. */
@@ -95,21 +120,26 @@ static bool is_large(struct store *s)
     return stat(sqlite3_db_filename(s->db, "main"), &st) == 0 && st.st_size > LARGE_BYTES;
 }
 
-bool search_clear(struct store *s, bool *more, struct err *e)
+static bool clear_index(struct store *s, const struct index *x, bool *more, struct err *e)
 {
     int64_t state, merged_at;
     *more = false;
-    if (!read_number(s, MERGE_SETTING, &state, e))
+    if (!read_number(s, x->state, &state, e))
         return false;
     if (state <= 0)
         return true;
-    if (!read_number(s, MERGED_SETTING, &merged_at, e))
+    if (!read_number(s, x->merged_at, &merged_at, e))
         return false;
     const int64_t since = clock_wall_ms() - merged_at;
     if (state == 2 && since >= 0 && since < MERGE_EVERY_MS && is_large(s))
         return true; /* later, together with what is removed until then */
     *more = true;
-    return write_begin_unsynced(s, e) && write_end(s, merge(s, (int)state, e), e);
+    return write_begin_unsynced(s, e) && write_end(s, merge(s, x, (int)state, e), e);
+}
+
+bool search_clear(struct store *s, bool *more, struct err *e)
+{
+    return clear_index(s, &of_messages, more, e) && (*more || clear_index(s, &of_files, more, e));
 }
 
 static const char *next_letter(const char *p)
@@ -168,10 +198,22 @@ static void text_has_within(sqlite3_context *context, int n, sqlite3_value **arg
         sqlite3_result_int(context, 0);
 }
 
+static void text_folded(sqlite3_context *context, int n, sqlite3_value **args)
+{
+    const char *text = (const char *)sqlite3_value_text(args[0]);
+    char *folded = text ? fold_whole(text) : NULL;
+    (void)n;
+    if (folded)
+        sqlite3_result_text(context, folded, -1, free);
+    else
+        sqlite3_result_value(context, args[0]); /* as it is: NULL, or bytes that are no text */
+}
+
 bool search_functions(struct store *s, struct err *e)
 {
     const int flags = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-    return (!sqlite3_create_function(s->db, "text_has", 1, flags, s, text_has, NULL, NULL) &&
+    return (!sqlite3_create_function(s->db, "text_folded", 1, flags | SQLITE_DETERMINISTIC, s, text_folded, NULL, NULL) &&
+            !sqlite3_create_function(s->db, "text_has", 1, flags, s, text_has, NULL, NULL) &&
             !sqlite3_create_function(s->db, "text_has_within", 1, flags, s, text_has_within, NULL, NULL)) ||
            store_failed(s, e);
 }

@@ -28,6 +28,7 @@ static bool insert(struct store *s, int64_t user_id, const struct store_share *n
     bind_int(q, ":leaf_id", n->leaf_id);
     bind_int(q, ":now", clock_wall_ms());
     bind_id(q, ":expires_at", n->expires_at);
+    bind_int(q, ":files", n->files);
     return query_int(s, q, id, e);
 }
 
@@ -79,6 +80,7 @@ static void borrow(sqlite3_stmt *q, struct store_share *out)
         .title = column_text(q, 3),
         .created_at = sqlite3_column_int64(q, 4),
         .expires_at = sqlite3_column_int64(q, 5),
+        .files = sqlite3_column_int(q, 6),
     };
 }
 
@@ -129,11 +131,28 @@ bool store_share_find(struct store *s, struct arena *a, const unsigned char toke
     bool ok = rc == 1;
     if (ok) {
         borrow(q, out);
-        out->user_id = sqlite3_column_int64(q, 6);
+        out->user_id = sqlite3_column_int64(q, 7);
         ok = column_copy(q, 3, a, &out->title, e);
     } else if (rc == 0) {
         err_set(e, ERR_NOTFOUND, "there is nothing behind this link: it was revoked, has expired or never was");
     }
     query_end(q);
     return ok;
+}
+
+bool store_share_file(struct store *s, struct arena *a, const struct store_share *share, const char *sha256,
+                      struct store_attachment *out, struct err *e)
+{
+    struct err why = {0};
+    int64_t id = 0;
+    sqlite3_stmt *q = share->files ? query(s, QUERY_SHARE_FILE, e) : NULL;
+    if (!q)
+        return !share->files && err_set(e, ERR_NOTFOUND, "this link shows no such file");
+    bind_int(q, ":user_id", share->user_id);
+    bind_int(q, ":conversation_id", share->conversation_id);
+    bind_int(q, ":leaf_id", share->leaf_id);
+    bind_text(q, ":sha256", sha256);
+    if (query_int(s, q, &id, &why))
+        return store_attachment_get(s, a, share->user_id, id, out, e);
+    return err_set(e, why.code, "%s", why.code == ERR_NOTFOUND ? "this link shows no such file" : why.text);
 }

@@ -6,6 +6,7 @@
 
 #include "engine/base/err.h"
 #include "sql/secret.h"
+#include "sql/store_attachments.h"
 
 struct arena;
 struct store;
@@ -18,10 +19,11 @@ struct store_share {
     int64_t leaf_id;    /* the last message that is shown */
     const char *title;  /* the conversation's, when the link was made */
     int64_t created_at, expires_at; /* expires_at 0: never */
+    bool files;         /* the branch's attachments are shown too */
     int64_t user_id;    /* the owner; only store_share_find fills it in */
 };
 
-/* n: conversation_id, leaf_id, expires_at. ERR_NOTFOUND: no such conversation, or it is in the trash; ERR_INPUT "leaf_id":
+/* n: conversation_id, leaf_id, expires_at, files. ERR_NOTFOUND: no such conversation, or it is in the trash; ERR_INPUT "leaf_id":
  * no message of it; ERR_CONFLICT: that answer still runs; ERR_LIMIT: STORE_SHARES_MAX links of it exist. */
 bool store_share_add(struct store *s, int64_t user_id, const struct store_share *n,
                      const unsigned char token_hash[SECRET_HASH_BYTES], int64_t *id, struct err *e);
@@ -34,3 +36,7 @@ bool store_share_remove(struct store *s, int64_t user_id, int64_t id, struct err
  * or disabled: all alike. */
 bool store_share_find(struct store *s, struct arena *a, const unsigned char token_hash[SECRET_HASH_BYTES],
                       struct store_share *out, struct err *e);
+/* An attachment of the branch that `share` (of store_share_find) shows, by its content; that of the lowest id, where several
+ * have it. ERR_NOTFOUND: none, or the link shows no files. */
+bool store_share_file(struct store *s, struct arena *a, const struct store_share *share, const char *sha256,
+                      struct store_attachment *out, struct err *e);

@@ -11,6 +11,7 @@ SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_
 FROM conversations c
 WHERE c.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
+-- :tags is a JSON array of folded tags, all of which it must have, or NULL.
 -- name: conversation_list
 SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
        EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
@@ -21,8 +22,8 @@ WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.updated_at, c.id) < (:before_updated, :before_id) AND c.updated_at >= :from
   AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
   AND (c.trashed_at IS NOT NULL) = :trashed
-  AND (:tag IS NULL OR EXISTS (SELECT 1 FROM conversation_tags t
-                               WHERE t.conversation_id = c.id AND t.tag = :tag))
+  AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
+           SELECT t.folded FROM conversation_tags t WHERE t.conversation_id = c.id)))
 ORDER BY c.updated_at DESC, c.id DESC
 LIMIT :limit;
 
@@ -38,42 +39,61 @@ WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.updated_at, c.id) > (:after_updated, :after_id) AND c.updated_at >= :from AND c.updated_at < :to
   AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
   AND (c.trashed_at IS NOT NULL) = :trashed
-  AND (:tag IS NULL OR EXISTS (SELECT 1 FROM conversation_tags t
-                               WHERE t.conversation_id = c.id AND t.tag = :tag))
+  AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
+           SELECT t.folded FROM conversation_tags t WHERE t.conversation_id = c.id)))
 ORDER BY c.updated_at, c.id
 LIMIT :limit)
 ORDER BY updated_at DESC, id DESC;
 
 -- text_has() compares with what is searched, which the connection knows (store_search.c), letter case aside in any script;
 -- text_has_within() does so until it has read its share. :terms are the three-letter pieces for the index, or NULL: then the
--- messages are read. What the index finds is compared as well. The newest message with the text comes along.
+-- messages are read. What the index finds is compared as well. The newest message with the text comes along; where none has
+-- it, the newest file with it in its name or text, of that conversation's messages. Who has no files is not asked for them.
 -- name: conversation_search
 SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
        EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
        c.pinned, c.archived, c.trashed_at, c.fork_of,
        (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id),
-       h.id, h.content
+       coalesce(h.id, (SELECT max(x.message_id) FROM message_attachments x JOIN messages m ON m.id = x.message_id
+                       WHERE x.attachment_id = a.id AND m.conversation_id = c.id)),
+       h.content, a.id, a.name, a.text
 FROM conversations c
 LEFT JOIN messages h ON h.id = (
     SELECT m.id FROM messages m
     WHERE m.conversation_id = c.id AND m.status <> 'running' AND text_has(m.content)
     ORDER BY m.id DESC LIMIT 1)
+LEFT JOIN attachments a ON a.id = CASE WHEN h.id IS NULL AND EXISTS (SELECT 1 FROM attachments WHERE user_id = :user_id) THEN (
+    SELECT b.id FROM messages m CROSS JOIN message_attachments x ON x.message_id = m.id
+                                CROSS JOIN attachments b ON b.id = x.attachment_id
+    WHERE m.conversation_id = c.id AND b.user_id = :user_id AND (text_has(b.name) OR text_has(b.text))
+    ORDER BY m.id DESC LIMIT 1) END
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.updated_at, c.id) < (:before_updated, :before_id) AND c.updated_at >= :from
   AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
   AND (c.trashed_at IS NOT NULL) = :trashed
-  AND (:tag IS NULL OR EXISTS (SELECT 1 FROM conversation_tags t
-                               WHERE t.conversation_id = c.id AND t.tag = :tag))
+  AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
+           SELECT t.folded FROM conversation_tags t WHERE t.conversation_id = c.id)))
   AND (text_has(c.title)
        OR CASE WHEN :terms IS NULL
                THEN EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status <> 'running'
                               AND text_has_within(m.content))
+                    OR (EXISTS (SELECT 1 FROM attachments WHERE user_id = :user_id)
+                        AND EXISTS (SELECT 1 FROM messages m CROSS JOIN message_attachments x ON x.message_id = m.id
+                                                             CROSS JOIN attachments b ON b.id = x.attachment_id
+                                    WHERE m.conversation_id = c.id AND b.user_id = :user_id
+                                      AND (text_has_within(b.name) OR text_has_within(b.text))))
                ELSE c.id IN (SELECT m.conversation_id
                              FROM message_search f CROSS JOIN messages m ON m.id = f.rowid
                              WHERE f.message_search MATCH :terms
                                AND m.conversation_id IN (SELECT id FROM conversations
                                                          WHERE user_id = :user_id AND deleted_at IS NULL)
                                AND text_has(m.content))
+                    OR c.id IN (SELECT m.conversation_id
+                                FROM attachment_search f CROSS JOIN attachments b ON b.id = f.rowid
+                                     CROSS JOIN message_attachments x ON x.attachment_id = b.id
+                                     CROSS JOIN messages m ON m.id = x.message_id
+                                WHERE f.attachment_search MATCH :terms AND b.user_id = :user_id
+                                  AND (text_has(b.name) OR text_has(b.text)))
           END)
 ORDER BY c.updated_at DESC, c.id DESC
 LIMIT :limit;
@@ -100,8 +120,8 @@ WHERE conversation_id = (SELECT id FROM conversations
                          WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL);
 
 -- name: tag_add
-INSERT OR IGNORE INTO conversation_tags (conversation_id, tag)
-SELECT id, :tag FROM conversations WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
+INSERT OR IGNORE INTO conversation_tags (conversation_id, folded, tag)
+SELECT id, text_folded(:tag), :tag FROM conversations WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
 -- name: conversation_remove
 UPDATE conversations SET deleted_at = :now, leaf_id = NULL

@@ -1,4 +1,4 @@
--- The index of message_search. It serves all users: each caller has compared the user for the row it speaks of.
+-- The indexes message_search and attachment_search. They serve all users: each caller has compared the user for the row it speaks of.
 
 -- name: search_add
 INSERT INTO message_search (rowid, content)
@@ -14,6 +14,18 @@ WHERE m.conversation_id = :conversation_id ORDER BY m.id DESC LIMIT :limit;
 INSERT INTO message_search (message_search, rowid, content)
 SELECT 'delete', id, content FROM messages WHERE id = :id AND status <> 'running';
 
+-- name: search_add_file
+INSERT INTO attachment_search (rowid, name, text) SELECT id, name, text FROM attachments WHERE id = :id;
+
+-- Before attachment_remove (of :user_id) or attachment_clear (NULL) deletes the row, if it will.
+-- name: search_remove_file
+INSERT INTO attachment_search (attachment_search, rowid, name, text)
+SELECT 'delete', id, name, text FROM attachments
+WHERE id = :id AND loose_at IS NOT NULL AND (:user_id IS NULL OR user_id = :user_id);
+
 -- What was removed stays in older parts of the index until these are merged: below 0 takes them all together.
 -- name: search_merge
 INSERT INTO message_search (message_search, rank) VALUES ('merge', :pages);
+
+-- name: search_merge_files
+INSERT INTO attachment_search (attachment_search, rank) VALUES ('merge', :pages);

@@ -30,8 +30,8 @@ WHERE id = :conversation_id AND user_id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
 -- name: tags_fork
-INSERT INTO conversation_tags (conversation_id, tag)
-SELECT :fork_id, t.tag FROM conversations c JOIN conversation_tags t ON t.conversation_id = c.id
+INSERT INTO conversation_tags (conversation_id, folded, tag)
+SELECT :fork_id, t.folded, t.tag FROM conversations c JOIN conversation_tags t ON t.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_copy

@@ -12,7 +12,7 @@ before(async () => { s = await start({ fake: true }); });
 after(() => s?.stop());
 
 const mark = (name) => `zq${name}${Math.random().toString(36).slice(2)}qz`;
-const marks = Object.fromEntries(['system', 'title', 'tag', 'question', 'answer', 'file', 'stored', 'kept'].map((n) => [n, mark(n)]));
+const marks = Object.fromEntries(['system', 'title', 'tag', 'question', 'answer', 'file', 'filename', 'stored', 'kept'].map((n) => [n, mark(n)]));
 
 /** Names of the files below the state folder that hold the text. */
 function holding(text) {
@@ -41,7 +41,7 @@ async function gone(names, ms = 20000) {
 
 test('a conversation, its attachment and a stored response leave nothing behind', async () => {
   const c = (await s.json('POST', '/api/conversations', { title: marks.title, settings: { system: marks.system } })).body;
-  const upload = await s.json('POST', '/api/attachments?name=a.txt', `a line with ${marks.file}\n`, { 'content-type': 'application/octet-stream' });
+  const upload = await s.json('POST', `/api/attachments?name=${marks.filename}.txt`, `a line with ${marks.file}\n`, { 'content-type': 'application/octet-stream' });
   assert.equal(upload.status, 201, upload.text);
   const order = `${marks.question} fake:${JSON.stringify({ text: `${marks.answer} `.repeat(150) })}`;
   const said = await s.request('POST', `/api/conversations/${c.id}/messages`, { content: order, attachments: [upload.body.id] }).then(follow);
@@ -50,13 +50,18 @@ test('a conversation, its attachment and a stored response leave nothing behind'
   const kept = (await s.json('POST', '/api/conversations', { title: marks.kept })).body;
   const response = await s.json('POST', '/v1/responses', { model: 'demo-model', input: `${marks.stored} fake:{"text":"yes"}` });
   assert.equal(response.status, 200, response.text);
-  const names = ['system', 'title', 'tag', 'question', 'answer', 'file', 'stored'];
+  const names = ['system', 'title', 'tag', 'question', 'answer', 'file', 'filename', 'stored'];
   for (const n of names) assert.ok(holding(marks[n]).length, `${n} was written down`);
-  assert.equal((await s.json('GET', `/api/conversations?q=${marks.question}`)).body.items.length, 1);
+  const found = async (text) => (await s.json('GET', `/api/conversations?q=${text}`)).body.items;
+  assert.equal((await found(marks.question)).length, 1);
+  for (const [text, before] of [[marks.file, 'a line with '], [marks.filename, '']]) {
+    const [{ match }] = await found(text);
+    assert.deepEqual([match.attachment, match.before, match.text], [{ id: upload.body.id, name: `${marks.filename}.txt` }, before, text]);
+  }
 
   assert.equal((await s.request('DELETE', `/api/conversations/${c.id}`)).status, 204);
   assert.equal((await s.json('DELETE', `/v1/responses/${response.body.id}`)).status, 200);
-  assert.equal((await s.json('GET', `/api/conversations?q=${marks.question}`)).body.items.length, 0);
+  for (const n of ['question', 'file', 'filename']) assert.deepEqual(await found(marks[n]), []);
   await gone(names);
   assert.ok(holding(marks.kept).length, 'what was not deleted is there');
   assert.equal((await s.json('GET', `/api/conversations/${kept.id}`)).body.title, marks.kept);

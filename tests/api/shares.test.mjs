@@ -84,6 +84,36 @@ test('an answer that a link ends with is not gone on with: the link would show m
   assert.equal((await follow(await go())).names.at(-1), 'done');
 });
 
+test('files are behind a link that says so, and only those of what it shows', async () => {
+  const upload = async (text, name) => (await s.json('POST', `/api/attachments?name=${name}`, text, { 'content-type': 'application/octet-stream' })).body;
+  const [shown, later, elsewhere] = [await upload('<b>shown</b>', 'a.html'), await upload('later', 'b.txt'), await upload('elsewhere', 'c.txt')];
+  const id = await make();
+  const first = await say(id, 'Read.', { attachments: [shown.id] });
+  const { body: without } = await share(id);
+  const { body: link } = await share(id, { attachments: true });
+  assert.deepEqual([without.attachments, link.attachments], [false, true]);
+  await say(id, 'Also read.', { parent_id: first.id, attachments: [later.id] });
+  await say(await make(), 'In another chat.', { attachments: [elsewhere.id] });
+  const file = (token, { sha256 }) => s.request('GET', `/api/shared/${token}/attachments/${sha256}`, undefined, nobody);
+  assert.ok((await open(without.token)).body.messages.every((m) => !('attachments' in m)));
+  assert.equal((await file(without.token, shown)).status, 404);
+  const { body, text } = await open(link.token);
+  assert.deepEqual(body.messages.map((m) => m.attachments), [[{ bytes: 12, name: 'a.html', type: shown.type, sha256: shown.sha256 }], []]);
+  assert.doesNotMatch(text, /"id"/);
+  const r = await file(link.token, shown);
+  assert.equal(await r.text(), '<b>shown</b>');
+  assert.deepEqual([r.headers.get('content-type'), r.headers.get('x-robots-tag')], ['application/octet-stream', 'noindex, nofollow, noarchive']);
+  assert.match(r.headers.get('content-disposition'), /^attachment; filename="a.html"/);
+  assert.match(r.headers.get('content-security-policy'), /default-src 'none'; sandbox/);
+  for (const what of [later, elsewhere, { sha256: 'A'.repeat(64) }, { sha256: '..%2f..' }]) assert.equal((await file(link.token, what)).status, 404, JSON.stringify(what));
+  assert.equal((await file(`${link.token}x`, shown)).status, 404);
+  await allow(false);
+  assert.equal((await file(link.token, shown)).status, 404);
+  await allow(true);
+  await s.json('DELETE', `/api/shares/${link.id}`);
+  assert.equal((await file(link.token, shown)).status, 404);
+});
+
 test('revoked, trashed, cut or deleted: nothing is behind it any more', async () => {
   const id = await make();
   const answer = await say(id, 'Gone soon.');
@@ -117,7 +147,7 @@ test('what is wrong is said, and another user can do nothing', async () => {
   assert.equal(empty.status, 400);
   assert.match(empty.body.error.message, /nothing to share/);
   const answer = await say(id, 'Mine.');
-  const bad = { leaf_id: ['0', 'x', '999999', 7], expires_in_days: [0, 3651, 1.5, '2'], more: [1] };
+  const bad = { attachments: ['yes', 1], leaf_id: ['0', 'x', '999999', 7], expires_in_days: [0, 3651, 1.5, '2'], more: [1] };
   for (const [name, values] of Object.entries(bad)) {
     for (const value of values) {
       const r = await share(id, { [name]: value });

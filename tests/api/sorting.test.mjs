@@ -55,6 +55,25 @@ test('many are pinned, archived, tagged, trashed, restored and deleted by one re
   assert.equal((await s.json('GET', `/api/conversations/${some[0]}`)).status, 404);
 });
 
+test('tags are the same in any letter case, and several narrow the list together', async () => {
+  const [a, b] = [await make('a'), await make('b')];
+  await bulk({ ids: [a], add_tags: ['Übung', 'Straße'] });
+  await bulk({ ids: [b], add_tags: ['übung', 'ÜBUNG', 'strasse'] });
+  assert.deepEqual((await s.json('GET', `/api/conversations/${b}`)).body.tags, ['strasse', 'übung']);
+  const tagged = async (...tags) => ids(await list(new URLSearchParams(tags.map((tag) => ['tag', tag])))).sort();
+  assert.deepEqual(await tagged('ÜBUNG', 'STRASSE'), [a, b].sort());
+  await bulk({ ids: [a], remove_tags: ['STRASSE'] });
+  assert.deepEqual(await tagged('übung', 'straße'), [b]);
+  assert.deepEqual(await tagged('übung', 'nowhere'), []);
+  const counted = (await s.json('GET', '/api/tags')).body.items.filter((x) => /bung/i.test(x.tag));
+  assert.deepEqual(counted.map((x) => x.conversations), [2]);
+  for (const query of ['tag=%zz', `tag=a&${Array(16).fill('tag=b').join('&')}`]) {
+    const r = await s.json('GET', `/api/conversations?${query}`);
+    assert.deepEqual([r.status, r.body.error?.param], [400, 'tag'], query);
+  }
+  await bulk({ ids: [a, b], deleted: true });
+});
+
 test('what is wrong is named, and then nothing is changed', async () => {
   const id = await make('kept');
   const bad = { ids: [[], ['x'], [7], 'x', Array(1001).fill('1')], pinned: ['yes'], add_tags: [[''], [' a'], 'a', Array(33).fill('a'), ['a\nb']], remove_tags: [[1]], deleted: [1], title: ['t'] };

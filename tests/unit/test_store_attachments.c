@@ -271,6 +271,69 @@ static void test_a_row_that_cannot_be_leaves_no_file(void **state)
     ASSERT_ERR(store_attachment_add(f->store, f->user, &u, &nameless, &id, &e), ERR_INPUT);
 }
 
+struct hit {
+    int n;
+    int64_t conversation, message, file;
+    char name[64], text[64];
+};
+
+static bool see_hit(void *context, const struct store_conversation *c)
+{
+    struct hit *h = context;
+    h->n++;
+    h->conversation = c->id;
+    h->message = c->match_id;
+    h->file = c->match_file;
+    snprintf(h->name, sizeof h->name, "%s", c->match_file ? c->match_file_name : "");
+    snprintf(h->text, sizeof h->text, "%.*s", (int)c->match_bytes, c->match_text ? c->match_text + c->match_at : "");
+    return true;
+}
+
+static struct hit find(struct fixture *f, int64_t user, const char *text)
+{
+    struct err e = {0};
+    struct hit h = {0};
+    ASSERT_OK(store_conversation_list(f->store, user, &(struct store_page){.limit = 50, .text = text}, see_hit, &h, &e));
+    return h;
+}
+
+static void test_files_are_found_by_name_and_text_while_a_message_has_them(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    int64_t conversation = fixture_conversation(f, f->user, "t"), fork;
+    int64_t ids[] = {add(f, f->user, "Mietvertrag.pdf", "Die KÜNDIGUNGSFRIST"), add(f, f->user, "zwei.txt", "Ωx")};
+    add(f, f->other, "Mietvertrag.pdf", "Die Kündigungsfrist");
+    assert_int_equal(find(f, f->user, "mietvertrag").n, 0); /* in no message yet */
+    int64_t message = post_with(f, conversation, ids, 2);
+    const char *const asked[] = {"mietVERTRAG", "kündigungsfrist", "ωx", ".pdf", "gu"};
+    const char *const told[] = {"Mietvertrag", "KÜNDIGUNGSFRIST", "Ωx", ".pdf", "GU"};
+    for (int i = 0; i < 5; i++) {
+        struct hit h = find(f, f->user, asked[i]);
+        assert_int_equal(h.n, 1);
+        assert_int_equal(h.message, message);
+        assert_int_equal(h.file, ids[i == 2]);
+        assert_string_equal(h.name, i == 2 ? "zwei.txt" : "Mietvertrag.pdf");
+        assert_string_equal(h.text, told[i]);
+        assert_int_equal(find(f, f->other, asked[i]).n, 0);
+    }
+    assert_int_equal(find(f, f->user, "seen").file, 0); /* a message with it comes first */
+    ASSERT_OK(store_conversation_fork(f->store, &(struct store_fork){f->user, conversation, message, NULL}, &fork, &e));
+    struct hit both = find(f, f->user, "kündigung");
+    assert_int_equal(both.n, 2);
+    assert_true(both.conversation == conversation ? both.message == message : both.message > message);
+    ASSERT_OK(store_conversation_remove(f->store, f->user, fork, &e));
+    ASSERT_OK(store_conversation_remove(f->store, f->user, conversation, &e));
+    clear(f);
+    assert_int_equal(find(f, f->user, "kündigung").n, 0);
+    fixture_number(f->path, "INSERT INTO attachment_search (attachment_search, rank) VALUES ('integrity-check', 1)");
+    ASSERT_ERR(store_attachment_remove(f->store, f->user, 3, &e), ERR_NOTFOUND); /* another user's: it stays in the index */
+    ASSERT_OK(store_attachment_remove(f->store, f->other, 3, &e));
+    clear(f);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_idx"), 0);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_data"), 2); /* FTS5's own */
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
@@ -285,6 +348,7 @@ int main(void)
         T(test_the_sweep_finds_what_has_no_row),
         T(test_a_full_disk_is_told_from_a_broken_one),
         T(test_a_row_that_cannot_be_leaves_no_file),
+        T(test_files_are_found_by_name_and_text_while_a_message_has_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,6 +120,7 @@ static bool serves_everyone(int q)
     case QUERY_SEARCH_REMOVE: /* with CLEAR_MESSAGES */
     case QUERY_SEARCH_REMOVE_ONE: /* before MESSAGE_DELETE, of ids from SUBTREE_IDS */
     case QUERY_SEARCH_ADD: /* a row just written in the same transaction, by a statement that compared */
+    case QUERY_SEARCH_ADD_FILE:
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_ATTACHMENT_NEXT_LOOSE: /* the recorder */
     case QUERY_ATTACHMENT_CLEAR:
@@ -181,6 +182,7 @@ static bool may_scan(int q)
     case QUERY_CONVERSATION_LIST_ABOVE: /* turns a page round */
     case QUERY_TAG_LIST: /* the names of one user's tags */
     case QUERY_MESSAGE_BRANCH: /* its own branch */
+    case QUERY_SHARE_FILE:
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:
     case QUERY_LEAF_REFRESH:
@@ -204,6 +206,7 @@ static void test_no_statement_reads_a_whole_table(void **state)
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_create_function(db, "text_has", 1, SQLITE_UTF8, NULL, stub, NULL, NULL); /* the store's connections have them */
     sqlite3_create_function(db, "text_has_within", 1, SQLITE_UTF8, NULL, stub, NULL, NULL);
+    sqlite3_create_function(db, "text_folded", 1, SQLITE_UTF8, NULL, stub, NULL, NULL);
     for (int q = 0; q < QUERY__N; q++) {
         char sql[8192];
         sqlite3_stmt *plan = NULL;

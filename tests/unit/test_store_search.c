@@ -7,6 +7,7 @@
 
 #define INDEX_ROWS "SELECT count(*) FROM message_search_data"
 #define EMPTY_INDEX 2 /* FTS5's own two records */
+#define TAGS(...) .tags = (const char *const[]){__VA_ARGS__}, .n_tags = sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
 
 struct found {
     int n;
@@ -259,23 +260,39 @@ static void test_lists_are_sorted_by_pin_archive_tag_and_date(void **state)
     assert_int_equal(list(f, (struct store_page){.pinned = WHICH_NO}).n, 2);
     assert_int_equal(list(f, (struct store_page){.archived = WHICH_YES}).ids[0], b);
     assert_int_equal(list(f, (struct store_page){.archived = WHICH_NO}).n, 2);
-    assert_int_equal(list(f, (struct store_page){.tag = "WORK"}).n, 2);
-    assert_int_equal(list(f, (struct store_page){.tag = "wor"}).n, 0);
-    assert_string_equal(list(f, (struct store_page){.tag = "öffentlich"}).tags, "[\"Work\",\"öffentlich\"]");
+    assert_int_equal(list(f, (struct store_page){TAGS("WORK")}).n, 2);
+    assert_int_equal(list(f, (struct store_page){TAGS("wor")}).n, 0);
+    assert_string_equal(list(f, (struct store_page){TAGS("öffentlich")}).tags, "[\"Work\",\"öffentlich\"]");
     assert_string_equal(list(f, (struct store_page){.archived = WHICH_YES}).tags, "[\"work\"]");
     assert_int_equal(list(f, (struct store_page){.archived = WHICH_NO, .text = "a"}).n, 1);
     /* what isn't named stays; an empty list takes all tags away */
     change(f, a, (struct store_conversation_change){.title = "A"});
-    assert_int_equal(list(f, (struct store_page){.pinned = WHICH_YES, .tag = "work"}).n, 1);
+    assert_int_equal(list(f, (struct store_page){.pinned = WHICH_YES, TAGS("work")}).n, 1);
     change(f, a, (struct store_conversation_change){.pinned = WHICH_NO, .tags = "[]"});
     assert_int_equal(list(f, (struct store_page){.pinned = WHICH_YES}).n, 0);
-    assert_int_equal(list(f, (struct store_page){.tag = "work"}).n, 1);
+    assert_int_equal(list(f, (struct store_page){TAGS("work")}).n, 1);
     fixture_number(f->path, "UPDATE conversations SET updated_at = 1000 * id");
     assert_int_equal(list(f, (struct store_page){.from = 1000 * b}).n, 2);
     assert_int_equal(list(f, (struct store_page){.to = 1000 * b}).n, 1);
     assert_int_equal(list(f, (struct store_page){.from = 1000 * b, .to = 1000 * c}).ids[0], b);
     assert_int_equal(list(f, (struct store_page){.to = 1000 * c, .before_updated = 1000 * b, .before_id = b}).ids[0], a);
     assert_int_equal(list(f, (struct store_page){.to = 1000 * b, .before_updated = 1000 * c, .before_id = c}).ids[0], a);
+}
+
+static void test_tags_are_the_same_in_any_letter_case_and_several_must_all_be_there(void **state)
+{
+    struct fixture *f = *state;
+    const int64_t a = fixture_conversation(f, f->user, "a"), b = fixture_conversation(f, f->user, "b");
+    change(f, a, (struct store_conversation_change){.tags = "[\"ÄRGER\",\"Straße\",\"ärger\",\"STRASSE\",\"σοφός\",\"e\u0301t\u00e9\"]"});
+    change(f, b, (struct store_conversation_change){.tags = "[\"Ärger\",\"b\"]"});
+    assert_string_equal(list(f, (struct store_page){TAGS("ärger", "STRASSE")}).tags, "[\"Straße\",\"ÄRGER\",\"e\u0301té\",\"σοφός\"]");
+    assert_int_equal(list(f, (struct store_page){TAGS("ärger")}).n, 2);
+    assert_int_equal(list(f, (struct store_page){TAGS("ΣΟΦΌΣ", "été", "Ärger")}).ids[0], a);
+    assert_int_equal(list(f, (struct store_page){TAGS("ärger", "b")}).ids[0], b);
+    assert_int_equal(list(f, (struct store_page){TAGS("straße", "b")}).n, 0);
+    assert_int_equal(list(f, (struct store_page){TAGS("")}).n, 0);
+    assert_int_equal(list(f, (struct store_page){TAGS("\xff\"")}).n, 0);
+    assert_int_equal(list(f, (struct store_page){TAGS("b", "B"), .text = "b"}).n, 1);
 }
 
 static void test_tags_have_limits(void **state)
@@ -297,7 +314,7 @@ static void test_tags_have_limits(void **state)
         assert_string_equal(e.field, "tags");
     }
     ASSERT_ERR(store_conversation_change(f->store, f->other, id, &(struct store_conversation_change){.tags = "[]"}, &e), ERR_NOTFOUND);
-    assert_int_equal(list(f, (struct store_page){.tag = "here"}).n, 1);
+    assert_int_equal(list(f, (struct store_page){TAGS("here")}).n, 1);
 }
 
 static void test_trash_is_restored_or_cleared_after_its_days(void **state)
@@ -354,6 +371,7 @@ int main(void)
         T(test_what_is_deleted_leaves_the_index),
         T(test_removals_from_a_large_index_are_merged_together),
         T(test_lists_are_sorted_by_pin_archive_tag_and_date),
+        T(test_tags_are_the_same_in_any_letter_case_and_several_must_all_be_there),
         T(test_tags_have_limits),
         T(test_trash_is_restored_or_cleared_after_its_days),
     };

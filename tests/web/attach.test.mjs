@@ -47,6 +47,19 @@ test('files are picked, counted, sent, shown and read again', opts, async () => 
   assert.ok(await page.evaluate(() => document.activeElement.closest('.file')), 'the focus is back where it was');
 });
 
+test('a file is found by its name and by what is in it', opts, async () => {
+  for (const [text, line] of [['GREEN', /^In notes\.md: …# Notes The sky is green\.$/], ['notes.m', /^File: notes\.md$/]]) {
+    await page.fill('#search', text);
+    await until(page, `document.querySelector('#conversations').dataset.query === ${JSON.stringify(text)}`);
+    assert.match(await page.textContent('.conversation-match'), line);
+    assert.equal((await page.textContent('.conversation-match mark')).toLowerCase(), text.toLowerCase());
+  }
+  await page.click('.conversation-link');
+  await until(page, () => document.querySelector('.message.user.found'));
+  await page.fill('#search', '');
+  await page.click('.conversation-link');
+});
+
 test('an edit keeps the files, or takes one away', opts, async () => {
   await page.locator('.message.user').hover();
   await page.click('.message.user .act-edit');

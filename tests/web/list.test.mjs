@@ -62,8 +62,10 @@ test('a row is pinned, tagged, archived and put into the trash, and comes back',
   await shot('tags');
   await page.click('#tags-dialog .primary');
   await until(page, () => document.querySelectorAll('.conversation .tag').length === 2);
-  await find('tag:"to do"');
+  await find('tag:"to do" tag:WORK');
   assert.deepEqual(await titles(), [name]);
+  await find('tag:work tag:play');
+  assert.deepEqual(await titles(), []);
   await find('');
   await menu(name, 'Archive');
   await until(page, () => ![...document.querySelectorAll('.conversation-title')].some((n) => n.textContent === 'Made 399'));

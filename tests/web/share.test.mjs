@@ -1,5 +1,6 @@
 // A read-only link: made and revoked in the dialog, shown to a stranger's browser.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { answered, noBrowser, openHouse, say, until } from './page.mjs';
 
@@ -33,6 +34,32 @@ test('a stranger sees the chat, and no way to write in it', opts, async () => {
   await stranger.waitForSelector('#shared-problem:not([hidden])');
   await stranger.context().close();
   await page.context().close();
+});
+
+test('files are seen by strangers where the owner says so', opts, async () => {
+  const upload = (await house.server.json('POST', '/api/attachments?name=river%20notes.txt', 'The mill.', { 'content-type': 'application/octet-stream' })).body;
+  const { id } = (await house.server.json('POST', '/api/conversations', { title: 'Mills' })).body;
+  await (await house.server.request('POST', `/api/conversations/${id}/messages`, { content: 'fake:{"text":"Read."}', attachments: [upload.id] })).text();
+  const page = await house.page();
+  await page.goto(`${house.server.url}/#/c/${id}`);
+  await page.locator('.conversation .conversation-more').first().click({ force: true });
+  await page.click('.menu button:has(.i-share)');
+  await page.check('#share-files');
+  await page.click('#share-form .primary');
+  const href = await page.getAttribute('#share-link a', 'href');
+  assert.match(await page.textContent('#share-list'), /with files/);
+  if (process.env.SHOT) await page.screenshot({ path: `${process.env.SHOT}/share-dialog.png` });
+  await page.context().close();
+  const stranger = await (await house.browser.newContext()).newPage();
+  stranger.on('pageerror', (e) => house.problems.push(`script: ${e.message}`));
+  await stranger.goto(href);
+  await stranger.waitForSelector('.message.assistant');
+  assert.match(await stranger.textContent('.message.user .file'), /river notes\.txt9 bytes/);
+  if (process.env.SHOT) await stranger.screenshot({ path: `${process.env.SHOT}/share-files.png` });
+  const [download] = await Promise.all([stranger.waitForEvent('download'), stranger.click('.file-open')]);
+  assert.equal(download.suggestedFilename(), 'river notes.txt');
+  assert.equal(readFileSync(await download.path(), 'utf8'), 'The mill.');
+  await stranger.context().close();
 });
 
 test('nothing failed in the page meanwhile', opts, () => assert.deepEqual(house.problems, []));

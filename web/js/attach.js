@@ -2,7 +2,8 @@
 
 import { call, upload } from "./api.js";
 import { announce, el, $, toast } from "./dom.js";
-import { chip, isImage, size } from "./files_view.js";
+import { chip } from "./files_view.js";
+import { isImage, size } from "./format.js";
 import { t } from "./i18n.js";
 import { emit } from "./state.js";
 

@@ -2,20 +2,11 @@
 
 import { call, text as fetchText } from "./api.js";
 import { el, icon, $ } from "./dom.js";
-import { number, t } from "./i18n.js";
+import { isImage, size } from "./format.js";
+import { t } from "./i18n.js";
 import { state } from "./state.js";
 
 const SHOWN = 200_000; // characters of a text in the dialog; all of it is a download
-
-/** "12 kB", the reader's way. */
-export function size(bytes) {
-  const [n, unit] = bytes < 1000 ? [bytes, "byte"] : bytes < 1e6 ? [bytes / 1e3, "kilobyte"] : [bytes / 1e6, "megabyte"];
-  return number(n, { style: "unit", unit, unitDisplay: unit === "byte" ? "long" : "short", maximumFractionDigits: n < 10 && unit !== "byte" ? 1 : 0 });
-}
-
-export function isImage(file) {
-  return /^image\/(png|jpeg|webp|gif)$/.test(file.type || "");
-}
 
 const content = (file) => `/api/attachments/${file.id}/content`;
 

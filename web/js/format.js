@@ -30,3 +30,14 @@ export function dayGroup(ms, now = new Date()) {
   if (ms >= midnight - 6 * 86400000) return t("list.week");
   return date(ms, { month: "long", year: "numeric" });
 }
+
+/** "12 kB", the reader's way. */
+export function size(bytes) {
+  const [n, unit] = bytes < 1000 ? [bytes, "byte"] : bytes < 1e6 ? [bytes / 1e3, "kilobyte"] : [bytes / 1e6, "megabyte"];
+  return number(n, { style: "unit", unit, unitDisplay: unit === "byte" ? "long" : "short", maximumFractionDigits: n < 10 && unit !== "byte" ? 1 : 0 });
+}
+
+/** A picture that is shown, of those that are taken. */
+export function isImage(file) {
+  return /^image\/(png|jpeg|webp|gif)$/.test(file.type || "");
+}

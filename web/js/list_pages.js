@@ -26,7 +26,8 @@ export class ListPages {
   get plain() { return !this.text && !Object.keys(this.params).length; }
 
   ask(more) {
-    const query = new URLSearchParams({ limit: PAGE, ...this.params, ...more });
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries({ limit: PAGE, ...this.params, ...more })) for (const one of [value].flat()) query.append(name, one);
     if (this.text) query.set("q", this.text);
     if (this.plain) query.set("pinned", "0");
     return call("GET", `/api/conversations?${query}`);

@@ -1,12 +1,14 @@
-// What is typed into the search box, as the server's filters: words are searched, `tag:work`, `is:pinned`, `is:archived`,
+// What is typed into the search box, as the server's filters: words are searched, `tag:work` (several: all of them), `is:pinned`, `is:archived`,
 // `in:trash`, `before:2026-01-31`, `after:2026-01-01` narrow the list. One text says all of it, so that typing and the
 // filter menu are the same thing.
+
+import { fold } from "./fold.js";
 
 const FILTERS = {
   is: { pinned: ["pinned", "1"], archived: ["archived", "1"] },
   in: { trash: ["trash", "1"], archive: ["archived", "1"], all: ["archived", "any"] },
 };
-const SINGLE = ["tag", "before", "after"]; // a second one takes the place of the first
+const SINGLE = ["before", "after"]; // a second one takes the place of the first
 const PART = /([a-z]+):(?:"([^"]*)"|(\S+))|"([^"]*)"|(\S+)/gi;
 
 /** Midnight of a day written YYYY-MM-DD (or YYYY-MM, YYYY) in the reader's time, moved by whole days; NaN: no day. */
@@ -21,7 +23,7 @@ function midnight(text, days) {
 function filter(name, value, out) {
   const known = FILTERS[name]?.[value.toLowerCase()];
   if (known) [, out.params[known[0]]] = known;
-  else if (name === "tag" && value) out.params.tag = value;
+  else if (name === "tag" && value) (out.params.tag ??= []).push(value);
   else if (name === "before" && midnight(value, 0) >= 0) out.params.to = String(midnight(value, 0));
   else if (name === "after" && midnight(value, 0) >= 0) out.params.from = String(midnight(value, 0));
   else return false;
@@ -46,7 +48,7 @@ export function parseQuery(typed) {
 export function toggleFilter(typed, name, value) {
   const written = `${name}:${/\s/.test(value) ? `"${value}"` : value}`;
   const parts = [...typed.matchAll(PART)].map(([whole]) => whole);
-  const rest = parts.filter((p) => p.toLowerCase() !== written.toLowerCase() && p.toLowerCase() !== `${name}:"${value}"`.toLowerCase());
+  const rest = parts.filter((p) => fold(p) !== fold(written) && fold(p) !== fold(`${name}:"${value}"`));
   if (rest.length === parts.length) return [...rest.filter((p) => !(SINGLE.includes(name) && p.toLowerCase().startsWith(`${name}:`))), written].join(" ");
   return rest.join(" ");
 }
@@ -55,5 +57,6 @@ export function toggleFilter(typed, name, value) {
 export function hasFilter(typed, name, value) {
   const { params } = parseQuery(typed);
   const alone = parseQuery(`${name}:"${value}"`).params;
-  return Object.entries(alone).every(([key, wanted]) => params[key]?.toLowerCase() === wanted.toLowerCase());
+  const has = (key, wanted) => [params[key] ?? []].flat().some((x) => fold(x) === fold(wanted));
+  return Object.entries(alone).every(([key, wanted]) => [wanted].flat().every((one) => has(key, one)));
 }

@@ -1,6 +1,6 @@
 // One row of the list: a group's name, a note, or a conversation.
 
-import { el, fromTemplate } from "./dom.js";
+import { el, fromTemplate, icon } from "./dom.js";
 import { t } from "./i18n.js";
 import { tagChip } from "./tags.js";
 
@@ -19,9 +19,13 @@ function marked(text, words) {
   return at < 0 ? [text] : [text.slice(0, at), el("mark", {}, text.slice(at, at + words.length)), text.slice(at + words.length)];
 }
 
-function snippet({ before, text, after }) {
+/** attachment: where it stands in a file, its name or its text. */
+function snippet({ before, text, after, attachment }) {
   const line = (s) => s.replace(/\s+/g, " ");
-  return [before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
+  const found = [before ? `…${line(before).slice(-40)}` : "", el("mark", {}, line(text)), line(after)];
+  if (!attachment) return found;
+  const named = attachment.name.includes(before + text + after);
+  return [el("span", { class: "conversation-file" }, icon("clip"), named ? t("list.file") : t("list.inFile", { name: attachment.name })), " ", ...found];
 }
 
 /** old: the element that showed the row before, used again where that is possible. list: {words, plain, chosen, current}. */

@@ -8,7 +8,7 @@ let conversation = null;
 
 function item(link) {
   return el("li", {}, el("span", { class: "grow" }, t("share.made", { date: date(link.created_at, { dateStyle: "medium", timeStyle: "short" }) }),
-    el("span", { class: "muted share-until" }, link.expires_at ? t("share.until", { date: date(link.expires_at) }) : t("share.forever"))),
+    el("span", { class: "muted share-until" }, [link.expires_at ? t("share.until", { date: date(link.expires_at) }) : t("share.forever"), link.attachments ? t("share.withFiles") : ""].filter(Boolean).join(" · "))),
   el("button", { class: "quiet", type: "button", on: { click: async () => {
     try { await call("DELETE", `/api/shares/${link.id}`); toast(t("share.revoked")); await draw(); } catch (error) { toast(error.message, 5000); }
   } } }, t("share.revoke")));
@@ -25,6 +25,7 @@ async function draw() {
 export async function shareDialog(c) {
   conversation = c;
   $("share-link").hidden = true;
+  $("share-files").checked = false;
   try { await draw(); } catch (error) { toast(error.message, 5000); return; }
   $("share-dialog").showModal();
 }
@@ -32,8 +33,9 @@ export async function shareDialog(c) {
 $("share-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const days = Number($("share-days").value);
+  const terms = { attachments: $("share-files").checked, ...(days ? { expires_in_days: days } : {}) };
   try {
-    const link = await call("POST", `/api/conversations/${conversation.id}/shares`, days ? { expires_in_days: days } : {});
+    const link = await call("POST", `/api/conversations/${conversation.id}/shares`, terms);
     const url = location.origin + link.path;
     $("share-link").hidden = false;
     $("share-link").replaceChildren(el("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, url), " ",

@@ -2,7 +2,8 @@
 
 import { BlockWindow } from "./block_window.js";
 import { handleCodeClick } from "./code.js";
-import { copyText, el, $ } from "./dom.js";
+import { copyText, el, $, icon } from "./dom.js";
+import { isImage, size } from "./format.js";
 import { date, t, translatePage } from "./i18n.js";
 import { loadMarkdown, MarkdownView } from "./markdown.js";
 import { initTheme } from "./theme.js";
@@ -20,10 +21,23 @@ function calls(message) {
     el("pre", { tabIndex: 0 }, String(c.function?.arguments ?? ""))));
 }
 
+const token = location.pathname.split("/").pop();
+
+function file(f) {
+  const href = `/api/shared/${token}/attachments/${f.sha256}`;
+  return el("li", { class: "file" }, el("a", { class: "file-open", href, download: f.name, title: f.name },
+    isImage(f) ? el("img", { class: "file-thumb", src: href, alt: "", loading: "lazy", width: 38, height: 38 }) : icon("file"),
+    el("span", { class: "file-words" }, el("bdi", { class: "file-name" }, f.name), el("span", { class: "file-about" }, size(f.bytes)))));
+}
+
+function question(message) {
+  const files = message.attachments?.length ? el("ul", { class: "files", ariaLabel: t("shared.files") }, ...message.attachments.map(file)) : null;
+  return el("li", { class: "message user" }, el("h2", { class: "sr" }, t("shared.question")), files,
+    message.content ? el("div", { class: "bubble", dir: "auto" }, message.content) : null);
+}
+
 function block(message) {
-  if (message.role === "user") {
-    return el("li", { class: "message user" }, el("h2", { class: "sr" }, t("shared.question")), el("div", { class: "bubble", dir: "auto" }, message.content));
-  }
+  if (message.role === "user") return question(message);
   const prose = el("div", { class: "prose answer", dir: "auto" });
   new MarkdownView(prose).finish(message.content);
   return el("li", { class: "message assistant" }, el("h2", { class: "sr" }, t("shared.answer")), reasoning(message), prose, ...calls(message));
@@ -35,7 +49,6 @@ function problem(text) {
 }
 
 async function load() {
-  const token = location.pathname.split("/").pop();
   const [response] = await Promise.all([fetch(`/api/shared/${token}`, { credentials: "omit", cache: "no-store" }), loadMarkdown()]);
   if (!response.ok) return problem(response.status === 404 ? t("shared.gone") : response.status === 429 ? t("shared.busy") : t("shared.failed"));
   const shared = await response.json();

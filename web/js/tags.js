@@ -2,14 +2,17 @@
 
 import { call } from "./api.js";
 import { el, $, icon, toast } from "./dom.js";
+import { fold } from "./fold.js";
 import { t } from "./i18n.js";
 
 /** One of the theme's eight colours, the same for a tag everywhere: by a hash of its name. */
 export function tagColour(tag) {
   let hash = 0;
-  for (const c of tag.toLowerCase()) hash = (hash * 31 + c.codePointAt(0)) >>> 0;
+  for (const c of fold(tag)) hash = (hash * 31 + c.codePointAt(0)) >>> 0;
   return hash % 8;
 }
+
+const same = (a, b) => fold(a) === fold(b);
 
 export function tagChip(tag, ...more) {
   return el("span", { class: "tag", dir: "auto", data: { colour: String(tagColour(tag)) } }, tag, ...more);
@@ -23,16 +26,16 @@ export async function allTags() {
 export async function tagsDialog(conversations) {
   const dialog = $("tags-dialog");
   const form = $("tags-form");
-  const held = new Map(); // lower case -> name, of those that all of them have
+  const held = new Map(); // folded -> name, of those that all of them have
   for (const tag of conversations[0].tags) {
-    if (conversations.every((c) => c.tags.some((x) => x.toLowerCase() === tag.toLowerCase()))) held.set(tag.toLowerCase(), tag);
+    if (conversations.every((c) => c.tags.some((x) => same(x, tag)))) held.set(fold(tag), tag);
   }
   const before = new Map(held);
   const draw = () => $("tags-list").replaceChildren(...[...held.values()].map((tag) => tagChip(tag,
-    el("button", { type: "button", class: "tag-remove", ariaLabel: t("tags.remove", { tag }), on: { click: () => { held.delete(tag.toLowerCase()); draw(); $("tags-name").focus(); } } }, icon("close")))));
+    el("button", { type: "button", class: "tag-remove", ariaLabel: t("tags.remove", { tag }), on: { click: () => { held.delete(fold(tag)); draw(); $("tags-name").focus(); } } }, icon("close")))));
   const add = () => {
     const tag = $("tags-name").value.trim().replace(/\s+/g, " ");
-    if (tag) held.set(tag.toLowerCase(), tag);
+    if (tag) held.set(fold(tag), tag);
     $("tags-name").value = "";
     draw();
   };
@@ -62,6 +65,6 @@ export async function tagsDialog(conversations) {
     toast(error.message, 5000);
     return false;
   }
-  for (const c of conversations) c.tags = [...c.tags.filter((x) => !taken.some((y) => y.toLowerCase() === x.toLowerCase()) && !added.some((y) => y.toLowerCase() === x.toLowerCase())), ...added];
+  for (const c of conversations) c.tags = [...c.tags.filter((x) => ![...taken, ...added].some((y) => same(x, y))), ...added];
   return true;
 }
