@@ -85,14 +85,19 @@ static bool write_all(int fd, const char *data, size_t len)
     return true;
 }
 
+static void folder_of(const char *path, char folder[4096])
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash - path >= 4095)
+        snprintf(folder, 4096, ".");
+    else
+        snprintf(folder, 4096, "%.*s", (int)(slash - path + 1), path);
+}
+
 static void sync_folder(const char *path)
 {
     char folder[4096];
-    const char *slash = strrchr(path, '/');
-    if (!slash || (size_t)(slash - path) >= sizeof folder)
-        snprintf(folder, sizeof folder, ".");
-    else
-        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+    folder_of(path, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         fsync(fd);
@@ -100,18 +105,48 @@ static void sync_folder(const char *path)
     }
 }
 
+/* A file without a name, where the file system has such: a kill while it is written leaves nothing behind. */
+static int open_unnamed(const char *path)
+{
+    char folder[4096];
+    folder_of(path, folder);
+    return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+}
+
+/* A name of this thread's own: what a killed one of the same number left may go. */
+static bool give_name(int fd, const char *path, char *name, size_t size)
+{
+    char open_file[64];
+    int n = snprintf(name, size, "%s.%d", path, (int)gettid());
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", fd);
+    if (n < 0 || (size_t)n >= size)
+        return false;
+    unlink(name);
+    return linkat(AT_FDCWD, open_file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static bool write_and_sync(int fd, const void *data, size_t len, unsigned mode)
+{
+    return write_all(fd, data, len) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+}
+
 bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct err *e)
 {
     char temporary[4096];
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    if (n < 0 || (size_t)n >= sizeof temporary)
+    if (n < 0 || (size_t)n + 16 >= sizeof temporary)
         return err_set(e, ERR_LIMIT, "%s: path too long", path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return err_errno(e, "%s", temporary);
-    bool ok = write_all(fd, data, len) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
-    if (!ok)
-        err_errno(e, "%s", temporary);
+    int fd = open_unnamed(path);
+    bool ok = fd >= 0 && write_and_sync(fd, data, len, mode) && give_name(fd, path, temporary, sizeof temporary);
+    if (!ok) { /* no such files there, or no /proc: a name from the beginning */
+        if (fd >= 0)
+            close(fd);
+        snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+        fd = mkostemp(temporary, O_CLOEXEC);
+        if (fd < 0)
+            return err_errno(e, "%s", temporary);
+        ok = write_and_sync(fd, data, len, mode) || err_errno(e, "%s", temporary);
+    }
     if (close(fd) != 0 && ok)
         ok = err_errno(e, "%s", temporary);
     if (ok && rename(temporary, path) != 0)

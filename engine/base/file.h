@@ -19,7 +19,8 @@ void file_unmap(struct file_map *m); /* accepts a zeroed struct, leaves it zeroe
 bool file_read(const char *path, size_t max, struct buf *b, struct err *e);
 /* Reads a descriptor to its end (standard input). */
 bool file_read_fd(int fd, size_t max, struct buf *b, struct err *e);
-/* Temporary name in the same folder, fsync, rename, fsync of the folder: whole or not there. */
+/* A file without a name in the same folder, fsync, a temporary name, rename, fsync of the folder: whole or not there, and a kill
+ * leaves nothing else (but on file systems that have only files with names). */
 bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode,
                        struct err *e);
 /* Makes the file `size` bytes long, with its blocks: a mapped file that has holes is SIGBUS when the disk is full. ERR_FULL. What

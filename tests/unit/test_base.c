@@ -2,11 +2,15 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -89,6 +93,39 @@ static void test_hash64_equals_the_published_vectors(void **state)
     assert_true(hash64("abc", 3, 0) == 0x44BC2CF5AD770999u);
     const char *text = "Nobody inspects the spammish repetition";
     assert_true(hash64(text, strlen(text), 0) == 0xFBCEA83C8A378BF1u);
+}
+
+/* Killed in mid-write: the file as it was, and nothing beside it. */
+static void test_file_write_atomic_leaves_nothing_when_killed(void **state)
+{
+    char dir[] = "/tmp/sluice-test-XXXXXX", path[64];
+    static char large[65536];
+    struct err e = {0};
+    struct buf b = {0};
+    int status;
+    assert_non_null(mkdtemp(dir));
+    int fd = open(dir, O_TMPFILE | O_WRONLY, 0600);
+    if (fd < 0) {
+        rmdir(dir);
+        skip(); /* a file system without files that have no name */
+    }
+    close(fd);
+    snprintf(path, sizeof path, "%s/file", dir);
+    assert_true(file_write_atomic(path, "one", 3, 0600, &e));
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096}); /* SIGXFSZ in the middle */
+        signal(SIGXFSZ, SIG_DFL);
+        file_write_atomic(path, large, sizeof large, 0600, &e);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_true(file_read(path, 100, &b, &e));
+    assert_string_equal(b.data, "one");
+    buf_fini(&b);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0); /* empty */
 }
 
 static void test_file_write_atomic_replaces_whole(void **state)
@@ -192,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_buf_json_number_is_shortest_that_reads_back),
         cmocka_unit_test(test_hash64_equals_the_published_vectors),
         cmocka_unit_test(test_file_write_atomic_replaces_whole),
+        cmocka_unit_test(test_file_write_atomic_leaves_nothing_when_killed),
         cmocka_unit_test(test_option_reads_values_and_keeps_the_rest),
         cmocka_unit_test(test_option_refuses_with_the_option_named),
     };
