@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // By hand: kill -9 of the engine while it streams experts, of the engine while it stops and keeps what it learnt about them, and
 // of `sluice pack` while it writes, at random moments.
-//   node tests/soak/streaming_kill.mjs [--kills 50] [--clients 4] [--model DIR | --layers 2 --dir DIR]
+//   node tests/soak/streaming_kill.mjs [--kills 50] [--clients 3] [--model DIR | --layers 2 --dir DIR]
 // Each answer that came whole must equal the one of before the first kill, from the model's own files as from a packed one; what
 // a killed pack left must become the very bytes of one that was not killed. Prints JSON; status 1 when anything differs.
 import { execFileSync, spawn } from 'node:child_process';
@@ -11,7 +11,7 @@ import path from 'node:path';
 import { joined, program, sleep } from '../api/harness.mjs';
 import { figures, load, model, number, open, quantile, question, streaming } from './streaming_model.mjs';
 
-const KILLS = number('kills', 50), CLIENTS = number('clients', 4), TOKENS = 24;
+const KILLS = number('kills', 50), CLIENTS = number('clients', 3), TOKENS = 16;
 const m = model(2);
 const beside = () => readdirSync(m.dir).filter((f) => /\.experts(\.part|\.link)?$/.test(f));
 if (beside().length) throw new Error(`${m.dir} is packed: ${beside()}`);
@@ -23,10 +23,14 @@ const back = [];
 const alive = (pid) => { try { return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
 
 // --- answers ---
-const questions = Array.from({ length: 6 }, (_, i) => ({ messages: [{ role: 'user', content: question(10 + 60 * i, i + 1) }], max_tokens: TOKENS, temperature: 0, ignore_eos: true }));
+const questions = Array.from({ length: 6 }, (_, i) => ({ messages: [{ role: 'user', content: question(10 + 30 * i, i + 1) }], max_tokens: TOKENS, temperature: 0, ignore_eos: true }));
 async function ask(i) {
-  const out = await server.stream(questions[i]);
-  if (out.status !== 200 || !out.done || out.chunks.some((c) => c.error)) return null;
+  let begun = false;
+  const out = await server.stream(questions[i], { onChunk: () => { begun = true; } }).catch(() => null);
+  if (!out || out.status !== 200 || !out.done || out.chunks.some((c) => c.error)) {
+    if (begun) count.broken++;
+    return null;
+  }
   const { content, reasoning } = joined(out.chunks);
   return reasoning + content;
 }
@@ -36,8 +40,8 @@ if (new Set(want).size < 2 || want.includes(null)) throw new Error(`no answers t
 
 let running = true, quiet = false, idle = 0;
 async function check(i) {
-  const text = await ask(i).catch(() => null);
-  if (text === null) { count.broken++; return; }
+  const text = await ask(i);
+  if (text === null) { await sleep(100); return; }
   count.answers++;
   if (/packed=yes/.test(server.log.slice(server.log.lastIndexOf('experts stay on disk')))) count.answers_from_packed++;
   if (text !== want[i]) bad.push(`question ${i}: ${JSON.stringify(text)} instead of ${JSON.stringify(want[i])}`);
@@ -59,15 +63,16 @@ const [whole] = beside();
 const wanted = await hash(path.join(m.dir, whole));
 rmSync(path.join(m.dir, whole)); // the running engine reads the model's own files
 async function packing() {
-  while (running) {
+  for (let tries = 0; running; tries++) {
     const child = spawn(program('sluice'), ['pack', m.dir], { stdio: 'ignore' });
     const ended = new Promise((done) => child.on('exit', (code, signal) => done(signal ?? code)));
-    const timer = setTimeout(() => child.kill('SIGKILL'), Math.random() * 1500);
+    const timer = setTimeout(() => child.kill('SIGKILL'), Math.random() * (1000 + 1000 * tries)); // a kill costs what was not made safe: more time each time
     const how = await ended;
     clearTimeout(timer);
     if (how === 'SIGKILL') { count.pack++; continue; }
     if (how !== 0) bad.push(`pack ended with ${how}`);
     count.packs_whole++;
+    tries = 0;
     if (await hash(path.join(m.dir, whole)) !== wanted) bad.push('a packed file that was gone on with differs from one that was written at once');
     for (let i = 0; running && i < 100; i++) await sleep(100); // some starts find it
     for (const f of beside()) rmSync(path.join(m.dir, f));
@@ -104,12 +109,14 @@ async function kill(gently) {
   bad.push(...(log.match(/what was learnt about experts is not (used|kept).*/g) ?? []));
   if (f.expert_warm_bytes_total > 0) count.warm_starts++;
   if (f.expert_failures_total > 0) bad.push(`${f.expert_failures_total} experts could not be read`);
-  await check(count.answers % questions.length);
+  await check(back.length % 2);
 }
 const began = Date.now();
 const clients = Array.from({ length: CLIENTS }, () => client());
 const packer = packing();
-for (let i = 0; i < KILLS && !bad.length; i++) await kill(i % 3 === 2);
+let enough = false;
+process.on('SIGTERM', () => { enough = true; }); // what was done until then is told
+for (let i = 0; i < KILLS && !enough && !bad.length; i++) await kill(i % 3 === 2);
 running = false;
 await Promise.all([...clients, packer]);
 const kept = existsSync(cache) ? readdirSync(cache).filter((f) => f.startsWith('experts-')) : [];
