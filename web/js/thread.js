@@ -150,7 +150,7 @@ function drawReasoning(view, message, live) {
   view.root.toggleAttribute("data-thinking", Boolean(thinking));
   const spent = message.timings?.reasoning_ms ?? message.reasoning_ms; // by the engine's clock, the same after a reload
   box.querySelector(".reasoning-label").textContent = thinking ? t("thread.thinking")
-    : spent > 0 ? t("thread.thoughtFor", { time: seconds(spent) }) : t("thread.reasoning");
+    : spent >= 1 ? t("thread.thoughtFor", { time: seconds(spent) }) : t("thread.reasoning");
 }
 
 function drawWaiting(view, message) {
