@@ -181,7 +181,8 @@ static bool write_rows(struct request *r, const struct posting *p, const char *k
                                                    .title = title[0] ? title : NULL,
                                                    .model = r->worker->model_id,
                                                    .job_key = key,
-                                                   .parser = parser},
+                                                   .parser = parser,
+                                                   .storage_bytes = r->who.limits.storage_bytes},
                               out, e);
 }
 
@@ -252,7 +253,7 @@ static bool post(struct request *r, struct posting *p, struct err *e)
     if (!job)
         limits_spend(r, -prompt_tokens); /* nothing of it is read */
     if (!committed)
-        return false;
+        return limits_storage_refused(r, e);
     if (job)
         recorder_notify(r->worker->run_dir, posted.message_id);
     else

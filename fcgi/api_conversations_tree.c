@@ -15,7 +15,7 @@ bool conversation_fork(struct request *r, struct err *e)
 {
     int64_t id;
     const char *from = NULL;
-    struct store_fork f = {.user_id = r->who.user_id};
+    struct store_fork f = {.user_id = r->who.user_id, .storage_bytes = r->who.limits.storage_bytes};
     const cJSON *body = request_json(r, e);
     if (!body || !conversation_path_id(r, &f.conversation_id, e) || !fields_check(r, body, fork_fields, e) ||
         !json_get_string(body, "from_message_id", &from, e) || !json_get_string(body, "title", &f.title, e))
@@ -23,8 +23,9 @@ bool conversation_fork(struct request *r, struct err *e)
     /* 0 is no message: then the store says whether it is the conversation or the message that is missing. */
     if (from && !conversation_read_id(from, &f.message_id))
         f.message_id = 0;
-    /* Its texts are kept once more: who is full makes no copies, by one it may go over. */
-    return limits_storage(r, 1, e) && store_conversation_fork(r->store, &f, &id, e) && conversation_send(r, 201, id, e);
+    /* Its texts are kept once more. */
+    return limits_storage(r, 1, e) && (store_conversation_fork(r->store, &f, &id, e) || limits_storage_refused(r, e)) &&
+           conversation_send(r, 201, id, e);
 }
 
 bool conversation_cut(struct request *r, struct err *e)

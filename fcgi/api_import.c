@@ -74,19 +74,14 @@ struct progress {
     bool events;
 };
 
-static bool has_room(void *context, int64_t bytes, struct err *e)
-{
-    const struct progress *g = context;
-    return limits_storage(g->r, bytes, e);
-}
-
 /* A file out of an own archive, before the conversation that names it. */
 static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct progress *g = context;
     int64_t id;
     const struct attachment_source from = {.user_id = g->r->who.user_id, .name = "imported", .text = g->r->worker->text,
-                                           .model_id = g->r->worker->model_id};
+                                           .model_id = g->r->worker->model_id,
+                                           .storage_bytes = g->r->who.limits.storage_bytes};
     return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, g->r->store, &from, file, &id, e);
 }
 
@@ -139,7 +134,10 @@ static bool run_import(struct request *r, struct upload *u, bool dry_run, struct
     const uint64_t began = clock_ns();
     bool ok = import_run(&(struct import_params){.store = r->store, .user_id = r->who.user_id, .fd = u->file.fd, .dry_run = dry_run,
                                                  .take_file = take_file, .max_file_bytes = setting_int(r, SETTING_ATTACHMENT_BYTES),
-                                                 .progress = on_progress, .has_room = has_room, .context = g}, report, &why);
+                                                 .storage_bytes = r->who.limits.storage_bytes, .progress = on_progress, .context = g},
+                         report, &why);
+    if (!ok)
+        limits_storage_refused(r, &why);
     unlock(u); /* before the reply: who has it may send the next one */
     log_info("user=%lld dry_run=%d format=%s conversations=%lld imported=%lld duplicates=%lld failed=%lld ms=%.0f%s%s",
              (long long)r->who.user_id, dry_run, report->format ? report->format : "-", (long long)report->conversations,
@@ -176,7 +174,22 @@ static bool import(struct request *r, struct err *e)
     return ok;
 }
 
+/* What nginx asks before it takes a body that may be a gigabyte; also good to know for a client. */
+static bool may_import(struct request *r, struct err *e)
+{
+    struct buf out = {0};
+    const int64_t limit = setting_int(r, SETTING_IMPORT_BYTES);
+    if (limit <= 0)
+        return err_set(e, ERR_FORBIDDEN, "this server takes no imports");
+    buf_printf(&out, "{\"object\":\"import.limits\",\"max_bytes\":%lld}", (long long)limit);
+    reply_json_buf(r, 200, &out);
+    buf_fini(&out);
+    return true;
+}
+
 const struct route api_import_routes[] = {
+    {HTTP_GET, "/api/import", ROUTE_USER, POOL_SHORT, 0, may_import, SCOPE_HISTORY,
+     {.summary = "How large a file may be that is imported", .reply = "ImportLimits", .statuses = "200"}},
     {HTTP_POST, "/api/import", ROUTE_USER, POOL_STREAM, (size_t)SETTING_IMPORT_MAX, import, SCOPE_HISTORY,
      {.summary = "Read conversations from a file of this or another program", .upload = "application/octet-stream", .query = "ImportQuery",
       .reply = "ImportReport", .statuses = "200 409", .streams = true}},

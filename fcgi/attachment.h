@@ -27,8 +27,9 @@ bool attachment_frame(struct buf *out, const char *name, const char *text);
 struct attachment_source {
     int64_t user_id;
     const char *name;
-    const struct text_model *text;
+    const struct text_model *text; /* NULL: its tokens stay uncounted */
     const char *model_id;
+    int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
 };
 bool attachment_take(struct request *r, struct store *s, const struct attachment_source *from, struct store_upload *u,
                      int64_t *id, struct err *e);

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/clock.h"
 #include "fcgi/reply.h"
@@ -122,21 +123,30 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
                    r->hint.retry_after_s / 60 + 1);
 }
 
+static bool refuse_storage(struct request *r, int64_t used, struct err *e)
+{
+    atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_STORAGE], 1, memory_order_relaxed);
+    r->hint.status = 413;
+    r->hint.code = "storage_quota_exceeded";
+    return err_set(e, ERR_LIMIT, "%lld of your %lld bytes are used; delete chats or files to make room", (long long)used,
+                   (long long)r->who.limits.storage_bytes);
+}
+
 bool limits_storage(struct request *r, int64_t more, struct err *e)
 {
     const int64_t limit = r->who.limits.storage_bytes;
     int64_t used = 0;
     if (!limit)
         return true;
-    if (!store_used_bytes(r->store, r->who.user_id, &used, e))
-        return false;
-    if (used + more <= limit)
-        return true;
-    atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_STORAGE], 1, memory_order_relaxed);
-    r->hint.status = 413;
-    r->hint.code = "storage_quota_exceeded";
-    return err_set(e, ERR_LIMIT, "%lld of your %lld bytes are used; delete chats or files to make room", (long long)used,
-                   (long long)limit);
+    return store_used_bytes(r->store, r->who.user_id, &used, e) && (used + more <= limit || refuse_storage(r, used, e));
+}
+
+bool limits_storage_refused(struct request *r, struct err *e)
+{
+    int64_t used = 0;
+    if (e->code == ERR_LIMIT && !strcmp(e->field, STORE_QUOTA_FIELD) && store_used_bytes(r->store, r->who.user_id, &used, e))
+        refuse_storage(r, used, e);
+    return false;
 }
 
 /* The user's answers elsewhere: of other processes' requests, and those that no request holds. */

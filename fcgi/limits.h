@@ -25,8 +25,10 @@ bool limits_request(struct request *r, struct err *e); /* counts one */
 bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err *e);
 void limits_spend(struct request *r, int64_t tokens); /* generated; negative: given back */
 void limits_leave(struct request *r); /* the jobs of limits_enter have ended; harmless without it */
-/* May the user keep so many bytes more? 413. Of several who ask at once each is judged by what is there already. */
+/* May the user keep so many bytes more? 413. Asked before work is done for it; of several who come at once the store lets in
+ * those who fit (storage_bytes of what is written), and limits_storage_refused says its refusal in the same words. */
 bool limits_storage(struct request *r, int64_t more, struct err *e);
+bool limits_storage_refused(struct request *r, struct err *e); /* always false; other errors stay as they are */
 /* A user's limits: their own, else what the settings say for everyone. */
 bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e);
 /* For the recorder: tokens of an answer that no request follows. */

@@ -23,7 +23,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
 	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c %D%/conversation_settings.c %D%/conversation_continue.c %D%/conversation_results.c %D%/conversation_title.c %D%/api_library.c %D%/api_changes.c \
 	%D%/api_conversations.c %D%/api_conversations_list.c %D%/api_conversations_tree.c %D%/api_conversations_defaults.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
-libsluice_fcgi_a_SOURCES += %D%/file_name.c %D%/file_name.h %D%/file_reading.c %D%/file_reading.h %D%/attachment.c %D%/attachment_send.c %D%/attachment.h \
+libsluice_fcgi_a_SOURCES += %D%/file_name.c %D%/file_name.h %D%/file_reading.c %D%/file_reading.h %D%/attachment.c %D%/attachment_send.c %D%/attachment_take.c %D%/attachment.h \
 	%D%/chat_files.c %D%/chat_files.h %D%/upload.c %D%/upload.h %D%/api_attachments.c
 libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cors.c %D%/cors.h %D%/api_usage.c \
 	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c

@@ -184,6 +184,8 @@ bool reply_error(struct request *r, const struct err *e)
     }
     if (status == 401)
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
+    if (r->hint.code && !strcmp(r->hint.code, "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
+        reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
     if (anthropic_speaks(r))
         anthropic_error(&b, r, e);
     else

@@ -10,7 +10,8 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
 	%D%/migrations/0006_attachments.sql %D%/migrations/0007_shares.sql %D%/migrations/0008_library.sql \
 	%D%/migrations/0009_people.sql %D%/migrations/0010_tags.sql %D%/migrations/0011_attachment_search.sql \
-	%D%/migrations/0012_shared_files.sql
+	%D%/migrations/0012_shared_files.sql %D%/migrations/0013_kept_bytes.sql \
+	%D%/migrations/0014_sealed_factors.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -24,7 +25,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h %D%/base64.c %D%/base64.h %D%/store_changes.c \
 	%D%/store_continue.c %D%/continue_row.h %D%/store_library.c %D%/store_library.h %D%/store_shares.c \
 	%D%/store_shares.h %D%/fold.c %D%/fold.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h \
-	%D%/otp.c %D%/otp.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \
+	%D%/otp.c %D%/otp.h %D%/factor_key.c %D%/factor_key.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \
 	%D%/store_limits.c %D%/store_limits.h %D%/store_people.c %D%/store_people.h %D%/store_import.c \
 	%D%/store_import.h %D%/store_export.c %D%/store_export.h %D%/store_copy.c %D%/store_copy.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h

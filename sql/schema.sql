@@ -256,10 +256,10 @@ CREATE TABLE invites (
 ) STRICT;
 CREATE INDEX invites_open ON invites (expires_at) WHERE used_at IS NULL AND revoked_at IS NULL;
 
--- RFC 6238. A secret that both sides must compute with can't be a hash; the file is as private as the conversations in it.
+-- RFC 6238. A secret that both sides must compute with can't be a hash: it lies sealed under a key that is not in here (factor_key.h).
 CREATE TABLE second_factors (
     user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
-    secret BLOB NOT NULL CHECK (length(secret) = 20),
+    sealed BLOB NOT NULL CHECK (length(sealed) = 60),
     created_at INTEGER NOT NULL,
     confirmed_at INTEGER, -- NULL: a proof is still missing, and it asks for nothing
     last_step INTEGER NOT NULL DEFAULT 0 -- of the last code that was taken: none is taken twice
@@ -280,28 +280,37 @@ CREATE TABLE user_limits (
     storage_bytes INTEGER NOT NULL CHECK (storage_bytes >= 0)
 ) STRICT;
 
--- How many bytes of text a user keeps in messages, counted by the statements that write and delete them. A message that goes
--- with its conversation finds that gone: so conversations are emptied before they are deleted (record.sql).
+-- How many bytes a user keeps in messages: all that is text in a row, but the words that only the schema allows. Counted by
+-- the statements that write and delete them. A message that goes with its conversation finds that gone: so conversations are
+-- emptied before they are deleted (record.sql).
 CREATE TABLE user_texts (
     user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
     bytes INTEGER NOT NULL
 ) STRICT;
+CREATE VIEW message_bytes AS
+SELECT m.id, c.user_id, length(CAST(m.content AS BLOB)) + length(CAST(m.reasoning AS BLOB))
+    + length(CAST(coalesce(m.tool_calls, '') || coalesce(m.tool_call_id, '') || coalesce(m.error, '') || coalesce(m.model, '')
+        || coalesce(m.job_key, '') || coalesce(m.parser, '') || coalesce(m.timings, '') AS BLOB)) AS bytes
+FROM messages m JOIN conversations c ON c.id = m.conversation_id;
 CREATE TRIGGER user_texts_begin AFTER INSERT ON users BEGIN
     INSERT INTO user_texts (user_id, bytes) VALUES (NEW.id, 0);
 END;
 CREATE TRIGGER user_texts_add AFTER INSERT ON messages BEGIN
-    UPDATE user_texts SET bytes = bytes + length(CAST(NEW.content AS BLOB)) + length(CAST(NEW.reasoning AS BLOB))
-    WHERE user_id = (SELECT user_id FROM conversations WHERE id = NEW.conversation_id);
+    UPDATE user_texts SET bytes = bytes + (SELECT b.bytes FROM message_bytes b WHERE b.id = NEW.id)
+    WHERE user_id = (SELECT b.user_id FROM message_bytes b WHERE b.id = NEW.id);
 END;
-CREATE TRIGGER user_texts_change AFTER UPDATE OF content, reasoning ON messages BEGIN
-    UPDATE user_texts SET bytes = bytes + length(CAST(NEW.content AS BLOB)) + length(CAST(NEW.reasoning AS BLOB))
-        - length(CAST(OLD.content AS BLOB)) - length(CAST(OLD.reasoning AS BLOB))
-    WHERE user_id = (SELECT user_id FROM conversations WHERE id = NEW.conversation_id);
+CREATE TRIGGER user_texts_before BEFORE UPDATE ON messages BEGIN
+    UPDATE user_texts SET bytes = bytes - (SELECT b.bytes FROM message_bytes b WHERE b.id = OLD.id)
+    WHERE user_id = (SELECT b.user_id FROM message_bytes b WHERE b.id = OLD.id);
+END;
+CREATE TRIGGER user_texts_after AFTER UPDATE ON messages BEGIN
+    UPDATE user_texts SET bytes = bytes + (SELECT b.bytes FROM message_bytes b WHERE b.id = NEW.id)
+    WHERE user_id = (SELECT b.user_id FROM message_bytes b WHERE b.id = NEW.id);
 END;
 CREATE TRIGGER user_texts_remove BEFORE DELETE ON messages BEGIN
-    UPDATE user_texts SET bytes = bytes - length(CAST(OLD.content AS BLOB)) - length(CAST(OLD.reasoning AS BLOB))
-    WHERE user_id = (SELECT user_id FROM conversations WHERE id = OLD.conversation_id);
+    UPDATE user_texts SET bytes = bytes - (SELECT b.bytes FROM message_bytes b WHERE b.id = OLD.id)
+    WHERE user_id = (SELECT b.user_id FROM message_bytes b WHERE b.id = OLD.id);
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 12;
+PRAGMA user_version = 14;

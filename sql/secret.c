@@ -1,6 +1,7 @@
 /* libsodium behind sql/secret.h. */
 #include "sql/secret.h"
 
+#include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,4 +95,22 @@ bool secret_password_verify(const char *password, const char *hash)
 void secret_wipe(void *data, size_t len)
 {
     sodium_memzero(data, len);
+}
+
+static pthread_once_t table_once = PTHREAD_ONCE_INIT;
+static unsigned char table_key[crypto_shorthash_KEYBYTES];
+
+static void draw_table_key(void)
+{
+    randombytes_buf(table_key, sizeof table_key);
+}
+
+uint64_t secret_table_hash(const char *text)
+{
+    uint64_t hash;
+    unsigned char out[crypto_shorthash_BYTES];
+    pthread_once(&table_once, draw_table_key);
+    crypto_shorthash(out, (const unsigned char *)text, strlen(text), table_key);
+    memcpy(&hash, out, sizeof hash);
+    return hash;
 }

@@ -1,10 +1,11 @@
-/* Secrets: made at random, kept as hashes. Beside digest.h and base64.h the only door to libsodium.
+/* Secrets: made at random, kept as hashes. Beside digest.h, base64.h, otp.h and factor_key.h the only door to libsodium.
  *
  * Tokens and keys have 256 random bits, so a plain keyless BLAKE2b is a safe hash of them; passwords are people's,
  * so they take argon2id. Thread-safe after secret_init; no state. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/base/err.h"
 
@@ -40,3 +41,5 @@ bool secret_password_verify(const char *password, const char *hash);
 
 const char *secret_library_version(void); /* libsodium's */
 void secret_wipe(void *data, size_t len); /* not optimised away */
+/* For hash tables whose keys strangers choose: SipHash under a key that this process drew at random. */
+uint64_t secret_table_hash(const char *text);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sql/factor_key.h"
 #include "sql/migrate.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
@@ -80,8 +81,8 @@ struct store *store_open(const struct store_params *p, struct err *e)
     }
     s->busy_ms = busy_ms;
     sqlite3_busy_handler(s->db, store_wait, s);
-    if (!configure(s, e) || !search_functions(s, e) || !set_wal(s, busy_ms, e) || !store_exec(s, connection_sql, e) ||
-        !migrate(s, schema_sql, migration_table, e))
+    if (!configure(s, e) || !search_functions(s, e) || !factor_functions(s, e) || !set_wal(s, busy_ms, e) || !store_exec(s, connection_sql, e) ||
+        !migrate(s, schema_sql, migration_table, e) || (p->create && !factor_key_make(s, e)))
         goto fail;
     return s;
 fail:

@@ -25,7 +25,7 @@ struct store;
 
 struct store_params {
     const char *path;  /* STATE/sluice.db */
-    bool create;       /* make the file (0600) when it is missing; else ERR_NOTFOUND */
+    bool create;       /* make the file (0600), and the key beside it (factor_key.h), when missing; else ERR_NOTFOUND */
     bool checkpointer; /* the recorder only: the one connection that moves the WAL into the database. SQLite
                           3.7.0 to 3.51.2 can damage a database whose WAL two connections check in at once */
     int busy_ms;       /* wait for another writer; 0: 5000 */

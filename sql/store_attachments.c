@@ -9,6 +9,7 @@
 #include "sql/attachment_row.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
+#include "sql/users_row.h"
 
 #define CLEAR_ROWS 50 /* a step */
 #define HOUR_MS ((int64_t)3600 * 1000)
@@ -37,7 +38,7 @@ static bool insert(struct store *s, int64_t user_id, struct store_upload *u, con
     bind_text(q, ":note", a->note);
     bind_int(q, ":now", clock_wall_ms());
     bind_text(q, ":text", a->text);
-    return query_int(s, q, id, e) && search_add_file(s, *id, e);
+    return query_int(s, q, id, e) && search_add_file(s, *id, e) && quota_holds(s, user_id, a->storage_bytes, e);
 }
 
 bool store_attachment_add(struct store *s, int64_t user_id, struct store_upload *u, const struct store_attachment *a,

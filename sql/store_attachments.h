@@ -44,11 +44,12 @@ struct store_attachment {
     const char *model;  /* that counted them; NULL: none */
     const char *note;   /* how it was read, in words; NULL: nothing to say */
     const char *text;   /* only for store_attachment_add; NULL: an image */
+    int64_t storage_bytes; /* only for store_attachment_add: that the user may keep in all; 0: no limit */
     int64_t created_at;
     bool sent;          /* a message has it */
 };
 /* Takes the upload over (its file is gone from u, whatever happens). a->sha256, bytes, id, created_at and sent are ignored.
- * On the disk when it returns. */
+ * On the disk when it returns. ERR_LIMIT, field STORE_QUOTA_FIELD (sql/store_limits.h). */
 bool store_attachment_add(struct store *s, int64_t user_id, struct store_upload *u, const struct store_attachment *a,
                           int64_t *id, struct err *e);
 bool store_attachment_get(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_attachment *out,

@@ -154,6 +154,7 @@ struct store_post {
     int n_attachments;          /* at most STORE_MESSAGE_ATTACHMENTS */
     const char *title;   /* given to a conversation that has none; NULL: none */
     const char *model, *job_key, *parser; /* of the answer; job_key is unique */
+    int64_t storage_bytes; /* that the user may keep in all, this with it (the answer comes on top); 0: no limit */
 };
 struct store_posted {
     int64_t user_message_id; /* or the last result's; 0: neither was there */
@@ -161,7 +162,7 @@ struct store_posted {
 };
 /* One transaction: the user's message, the answer's row, the conversation's leaf and time. On the disk when it
  * returns. ERR_NOTFOUND: conversation; ERR_INPUT "parent_id": not in it, or of the wrong role;
- * ERR_CONFLICT: the parent is still running. */
+ * ERR_CONFLICT: the parent is still running; ERR_LIMIT, field STORE_QUOTA_FIELD (sql/store_limits.h). */
 bool store_message_post(struct store *s, const struct store_post *p, struct store_posted *out,
                         struct err *e);
 struct store_continue {

@@ -5,13 +5,15 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/factor_key.h"
 #include "sql/statement.h"
 #include "sql/users_row.h"
 
 struct row {
-    unsigned char secret[OTP_SECRET_BYTES];
+    unsigned char sealed[FACTOR_SEALED_BYTES];
     int64_t confirmed_at, last_step;
     int codes;
+    bool lost; /* take_code: the key that it was sealed with is not here */
 };
 
 /* 1: there is one; 0: none; -1: *e. */
@@ -23,7 +25,7 @@ static int read_row(struct store *s, int64_t user_id, struct row *out, struct er
     bind_int(q, ":user_id", user_id);
     int rc = query_step(s, q, e);
     if (rc == 1) {
-        memcpy(out->secret, sqlite3_column_blob(q, 0), sizeof out->secret); /* its length is a CHECK of the table */
+        memcpy(out->sealed, sqlite3_column_blob(q, 0), sizeof out->sealed); /* its length is a CHECK of the table */
         out->confirmed_at = sqlite3_column_int64(q, 1);
         out->last_step = sqlite3_column_int64(q, 2);
         out->codes = sqlite3_column_int(q, 3);
@@ -38,7 +40,6 @@ bool store_factor_get(struct store *s, int64_t user_id, struct store_factor *out
     int rc = read_row(s, user_id, &row, e);
     *out = (struct store_factor){.on = row.confirmed_at != 0, .confirmed_at = row.confirmed_at,
                                  .recovery_codes = row.confirmed_at ? row.codes : 0};
-    secret_wipe(&row, sizeof row);
     return rc >= 0;
 }
 
@@ -55,11 +56,12 @@ static bool run(struct store *s, enum query which, int64_t user_id, int *changed
 static bool begin(struct store *s, int64_t user_id, const unsigned char *secret, struct err *e)
 {
     int changed = 0;
-    sqlite3_stmt *q = query(s, QUERY_FACTOR_BEGIN, e);
+    unsigned char sealed[FACTOR_SEALED_BYTES];
+    sqlite3_stmt *q = factor_seal(s, user_id, secret, sealed, e) ? query(s, QUERY_FACTOR_BEGIN, e) : NULL;
     if (!q)
         return false;
     bind_int(q, ":user_id", user_id);
-    bind_blob(q, ":secret", secret, OTP_SECRET_BYTES);
+    bind_blob(q, ":sealed", sealed, sizeof sealed);
     bind_int(q, ":now", clock_wall_ms());
     return query_run(s, q, &changed, e) &&
            (changed == 1 || err_set(e, ERR_CONFLICT, "a second factor is on already; remove it first"));
@@ -87,12 +89,17 @@ static bool add_codes(struct store *s, int64_t user_id, const unsigned char reco
 }
 
 /* The step of the code goes up with it: who comes second with the same code finds it taken. */
-static bool take_code(struct store *s, int64_t user_id, const struct row *row, const char *code, bool *taken,
-                      struct err *e)
+static bool take_code(struct store *s, int64_t user_id, struct row *row, const char *code, bool *taken, struct err *e)
 {
     int changed = 0;
-    int64_t step = otp_match(row->secret, code, clock_wall_s(), row->last_step);
+    bool opened;
+    unsigned char secret[OTP_SECRET_BYTES];
     *taken = false;
+    if (!factor_open(s, user_id, row->sealed, secret, &opened, e))
+        return false;
+    row->lost = !opened;
+    const int64_t step = opened ? otp_match(secret, code, clock_wall_s(), row->last_step) : -1;
+    secret_wipe(secret, sizeof secret);
     if (step < 0)
         return true;
     sqlite3_stmt *q = query(s, QUERY_FACTOR_STEP, e);
@@ -116,10 +123,10 @@ static bool confirm(struct store *s, int64_t user_id, const char *code, const un
         return false;
     if (rc == 0 || row.confirmed_at)
         return err_set(e, ERR_CONFLICT, rc ? "the second factor is on already" : "begin with a new secret first");
-    bool ok = take_code(s, user_id, &row, code, &taken, e);
-    secret_wipe(&row, sizeof row);
-    if (!ok)
+    if (!take_code(s, user_id, &row, code, &taken, e))
         return false;
+    if (row.lost)
+        return err_set(e, ERR_CONFLICT, "begin with a new secret first");
     if (!taken)
         return err_field(e, ERR_INPUT, "code", "is not the code that the app shows now");
     sqlite3_stmt *q = query(s, QUERY_FACTOR_CONFIRM, e);
@@ -176,14 +183,36 @@ static bool check(struct store *s, int64_t user_id, const char *code, bool *reco
         return false;
     bool ok = rc == 0 || !row.confirmed_at || take_code(s, user_id, &row, code, &taken, e);
     ok = ok && (taken || rc == 0 || !row.confirmed_at || take_recovery(s, user_id, code, recovery, e));
-    secret_wipe(&row, sizeof row);
-    return ok && (taken || *recovery || err_set(e, ERR_AUTH, "the code is wrong or was used already"));
+    if (!ok || taken || *recovery)
+        return ok;
+    return err_set(e, ERR_AUTH, row.lost ? "the server has lost the key to this second factor: a recovery code lets you in, or an admin takes it away"
+                                        : "the code is wrong or was used already");
 }
 
 bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery, struct err *e)
 {
     *recovery = false;
     return write_begin(s, e) && write_end(s, check(s, user_id, code, recovery, e), e);
+}
+
+bool store_factor_lost(struct store *s, int *n, struct err *e)
+{
+    int rc;
+    sqlite3_stmt *q = query(s, QUERY_FACTOR_ALL, e);
+    if (!q)
+        return false;
+    for (*n = 0; (rc = query_step(s, q, e)) == 1;) {
+        bool opened;
+        unsigned char secret[OTP_SECRET_BYTES];
+        if (!factor_open(s, sqlite3_column_int64(q, 0), sqlite3_column_blob(q, 1), secret, &opened, e)) {
+            rc = -1;
+            break;
+        }
+        secret_wipe(secret, sizeof secret);
+        *n += !opened;
+    }
+    query_end(q);
+    return rc == 0;
 }
 
 bool store_factor_new_codes(struct store *s, int64_t user_id,

@@ -1,4 +1,5 @@
-/* A user's second factor: codes of an app (sql/otp.h), and recovery codes that serve once each. Rules as in sql/store.h. */
+/* A user's second factor: codes of an app (sql/otp.h), and recovery codes that serve once each. The app's secret is sealed by a key
+ * beside the database (sql/factor_key.h); where that is lost, recovery codes still serve. Rules as in sql/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,4 +31,6 @@ bool store_factor_confirm(struct store *s, int64_t user_id, const char *code,
 bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery, struct err *e);
 bool store_factor_new_codes(struct store *s, int64_t user_id,
                             const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES], struct err *e);
+/* How many that are on can't be opened by the key that is here. */
+bool store_factor_lost(struct store *s, int *n, struct err *e);
 bool store_factor_remove(struct store *s, int64_t user_id, struct err *e); /* also when there is none */

@@ -10,6 +10,7 @@
 #include "sql/search_row.h"
 #include "sql/statement.h"
 #include "sql/store_attachments.h"
+#include "sql/users_row.h"
 
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e)
 {
@@ -174,7 +175,7 @@ static bool add_all(struct store *s, const struct store_import *c, int64_t *ids,
             !add_files(s, c->user_id, &c->messages[i], ids[i], out, e))
             return false;
     }
-    return c->leaf < 0 || set_leaf(s, c, out->id, ids[c->leaf], e);
+    return (c->leaf < 0 || set_leaf(s, c, out->id, ids[c->leaf], e)) && quota_holds(s, c->user_id, c->storage_bytes, e);
 }
 
 bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e)

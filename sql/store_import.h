@@ -32,6 +32,7 @@ struct store_import_message {
 
 struct store_import {
     int64_t user_id;
+    int64_t storage_bytes; /* that the user may keep in all, this with it; 0: no limit */
     const char *key;      /* 1 to STORE_KEY_BYTES bytes; one that the user has already is ERR_CONFLICT */
     const char *title;    /* at most STORE_TITLE_BYTES */
     const char *settings; /* JSON object */
@@ -54,7 +55,7 @@ struct store_imported {
 /* Has the user a conversation with this key? */
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e);
 /* One transaction, the search index with it. Not synced: a power cut may undo the last ones, each of them whole, until
- * store_import_sync has returned. */
+ * store_import_sync has returned. ERR_LIMIT, field STORE_QUOTA_FIELD (sql/store_limits.h). */
 bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e);
 /* Has the user a file with this content? */
 bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e);

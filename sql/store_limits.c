@@ -69,6 +69,16 @@ bool store_used_bytes(struct store *s, int64_t user_id, int64_t *bytes, struct e
     return one_number(s, QUERY_USED_BYTES, user_id, 0, bytes, e);
 }
 
+bool quota_holds(struct store *s, int64_t user_id, int64_t quota, struct err *e)
+{
+    int64_t used = 0;
+    if (!quota)
+        return true;
+    return store_used_bytes(s, user_id, &used, e) &&
+           (used <= quota || err_field(e, ERR_LIMIT, STORE_QUOTA_FIELD, "%lld bytes would be kept, %lld are allowed",
+                                       (long long)used, (long long)quota));
+}
+
 bool store_running_count(struct store *s, int64_t user_id, int64_t *n, struct err *e)
 {
     return one_number(s, QUERY_RUNNING_OF_USER, user_id, 0, n, e);

@@ -6,6 +6,7 @@
 #include "sql/attachment_row.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
+#include "sql/users_row.h"
 #include "sql/store_conversations.h"
 
 static const char *const role_names[ROLE__N] = {"system", "user", "assistant", "tool"};
@@ -305,7 +306,7 @@ static bool post(struct store *s, const struct store_post *p, struct store_poste
     bind_int(q, ":leaf_id", out->message_id);
     bind_int(q, ":now", now);
     bind_text(q, ":title", p->title);
-    return query_run(s, q, NULL, e);
+    return query_run(s, q, NULL, e) && quota_holds(s, p->user_id, p->storage_bytes, e);
 }
 
 bool store_message_post(struct store *s, const struct store_post *p, struct store_posted *out,

@@ -9,6 +9,7 @@
 #include "sql/search_row.h"
 #include "sql/statement.h"
 #include "sql/store_conversations.h"
+#include "sql/users_row.h"
 
 struct ids {
     int64_t *at;
@@ -101,7 +102,8 @@ static bool make_fork(struct store *s, const struct store_fork *f, struct ids *i
         return false;
     if (!ids->n)
         return err_field(e, ERR_INPUT, "from_message_id", "is not a message of this conversation");
-    return copy_messages(s, f, ids, *id, &leaf_id, e) && set_leaf(s, f->user_id, *id, leaf_id, e);
+    return copy_messages(s, f, ids, *id, &leaf_id, e) && set_leaf(s, f->user_id, *id, leaf_id, e) &&
+           quota_holds(s, f->user_id, f->storage_bytes, e);
 }
 
 bool store_conversation_fork(struct store *s, const struct store_fork *f, int64_t *id, struct err *e)

@@ -19,6 +19,9 @@ bool another_admin(struct store *s, int64_t id, struct err *e);
 /* Open invitations of theirs that would make an admin: nobody who was one comes back by them. */
 bool revoke_admin_invites(struct store *s, int64_t user_id, struct err *e);
 bool remove_factor(struct store *s, int64_t user_id, struct err *e);
+/* Inside a write transaction, after what it adds: ERR_LIMIT, field STORE_QUOTA_FIELD, when the user keeps more than `quota`
+ * bytes now (0: no limit). So of several who come at once none is judged by what was there before the others. */
+bool quota_holds(struct store *s, int64_t user_id, int64_t quota, struct err *e);
 /* The five columns of user_limits from `at` on. */
 struct store_user_limits read_limits(sqlite3_stmt *q, int at);
 /* As copy_user, but the texts are SQLite's, until the next step. */

@@ -1,22 +1,29 @@
 /* sluice import: conversations from a file into a user's history; the server may run meanwhile. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/option.h"
+#include "engine/text/text_model.h"
+#include "fcgi/attachment.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/import/import.h"
+#include "fcgi/state.h"
 #include "sql/store.h"
+#include "sql/store_attachments.h"
 
 #define PROGRESS_MS 200
 
 struct settings {
-    const char *state, *user;
+    const char *state, *user, *model;
     bool dry_run, json, help;
 };
 
@@ -24,6 +31,8 @@ static const struct option options[] = {
     {"user", OPTION_STRING, offsetof(struct settings, user), NULL, 0, 0, NULL, "NAME", "whose history it comes into"},
     {"dry-run", OPTION_BOOL, offsetof(struct settings, dry_run), NULL, 0, 0, NULL, NULL, "write nothing, say what would be"},
     {"json", OPTION_BOOL, offsetof(struct settings, json), NULL, 0, 0, NULL, NULL, "the report as JSON"},
+    {"model", OPTION_STRING, offsetof(struct settings, model), NULL, 0, 0, NULL, "PATH",
+     "counts the tokens of attached files (default: the model of `sluice up --state DIR`; else they stay uncounted)"},
     {"state", OPTION_STRING, offsetof(struct settings, state), NULL, 0, 0, NULL, "DIR", CLI_STATE_HELP},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
@@ -31,15 +40,53 @@ enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
 extern const struct command cmd_import;
 
+struct importing {
+    struct store *store;
+    int64_t user_id;
+    struct text_model text;
+    bool counts; /* text is open */
+    double shown_ms;
+};
+
 /* On a terminal, one line that is written over. */
 static bool show_progress(void *context, const struct import_progress *p)
 {
-    double *last = context;
-    if (clock_ms() - *last < PROGRESS_MS)
+    struct importing *i = context;
+    if (clock_ms() - i->shown_ms < PROGRESS_MS)
         return true;
-    *last = clock_ms();
+    i->shown_ms = clock_ms();
     fprintf(stderr, "\r%lld conversations, %.0f%%", (long long)p->report->conversations,
             p->total_bytes ? 100.0 * (double)p->bytes / (double)p->total_bytes : 100.0);
+    return true;
+}
+
+/* A file out of an own archive: read by sluice-reader, as an upload is. */
+static bool take_file(void *context, struct store_upload *file, struct err *e)
+{
+    const struct importing *i = context;
+    int64_t id;
+    const struct attachment_source from = {.user_id = i->user_id, .name = "imported", .text = i->counts ? &i->text : NULL,
+                                           .model_id = i->counts ? i->text.name : NULL};
+    return attachment_take(NULL, i->store, &from, file, &id, e);
+}
+
+/* The model that was asked for, or the one that the server runs: without that the files come in uncounted. */
+static bool open_model(const struct settings *o, struct importing *i, struct err *e)
+{
+    char database[PATH_MAX], folder[PATH_MAX], cache[PATH_MAX], name[PATH_MAX];
+    struct buf running = {0};
+    if (!cli_store_path(o->state, database, e))
+        return false;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(database, '/') - database), database);
+    if (!file_join(cache, sizeof cache, folder, STATE_CACHE, e) || !file_join(name, sizeof name, folder, STATE_MODEL, e))
+        return false;
+    if (o->model) {
+        i->counts = text_model_open(&i->text, o->model, cache, e);
+        return i->counts;
+    }
+    if (file_exists(name) && file_read(name, PATH_MAX, &running, NULL) && running.len)
+        i->counts = text_model_open(&i->text, running.data, cache, NULL);
+    buf_fini(&running);
     return true;
 }
 
@@ -55,6 +102,8 @@ static void print_report(const struct import_report *r, bool dry_run)
     printf("%s: %lld conversations, %lld %s (%lld messages), %lld there already, %lld failed\n", r->format ? r->format : "unknown",
            (long long)r->conversations, (long long)r->imported, dry_run ? "would be imported" : "imported", (long long)r->messages,
            (long long)r->duplicates, (long long)r->failed);
+    if (r->attachments)
+        printf("%lld attached files\n", (long long)r->attachments);
     if (r->attachments_missing)
         printf("%lld attached files are not imported\n", (long long)r->attachments_missing);
     if (r->replaced)
@@ -70,15 +119,16 @@ static bool print_json(const struct import_report *r, bool dry_run, const struct
     return ok;
 }
 
-static bool import_into(const struct settings *o, struct store *s, int64_t user_id, int fd, struct err *e)
+static bool import_into(const struct settings *o, struct importing *i, int fd, struct err *e)
 {
-    double last = clock_ms();
+    i->shown_ms = clock_ms();
     struct import_report *report = calloc(1, sizeof *report);
     if (!report)
         return err_set(e, ERR_NOMEM, "memory ran out");
     const bool shown = isatty(2);
-    bool ok = import_run(&(struct import_params){.store = s, .user_id = user_id, .fd = fd, .dry_run = o->dry_run,
-                                                 .progress = shown ? show_progress : NULL, .context = &last}, report, e);
+    bool ok = import_run(&(struct import_params){.store = i->store, .user_id = i->user_id, .fd = fd, .dry_run = o->dry_run,
+                                                 .take_file = take_file, .max_file_bytes = INT64_MAX,
+                                                 .progress = shown ? show_progress : NULL, .context = i}, report, e);
     if (shown)
         fputs("\r", stderr);
     if (o->json)
@@ -100,11 +150,17 @@ static bool import_file(void *settings, char **words, struct arena *a, struct er
     int fd = open(words[0], O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_errno(e, "%s", words[0]);
-    struct store *s = cli_store_open(o->state, false, e);
-    bool ok = s && cli_store_user(s, a, o->user, &u, e) && import_into(o, s, u.id, fd, e);
+    struct importing i = {.store = cli_store_open(o->state, false, e)};
+    bool ok = i.store && cli_store_user(i.store, a, o->user, &u, e) && open_model(o, &i, e);
+    if (ok) {
+        i.user_id = u.id;
+        ok = import_into(o, &i, fd, e);
+    }
     if (ok && !o->dry_run)
-        cli_store_audit(s, "history.import", "user", u.id);
-    store_close(&s);
+        cli_store_audit(i.store, "history.import", "user", u.id);
+    if (i.counts)
+        text_model_close(&i.text);
+    store_close(&i.store);
     close(fd);
     return ok;
 }
@@ -117,7 +173,7 @@ static int run(int argc, char **argv)
 
 const struct command cmd_import = {
     .name = "import",
-    .usage = "FILE --user NAME [--dry-run] [--json] [--state DIR]",
+    .usage = "FILE --user NAME [--dry-run] [--json] [--model PATH] [--state DIR]",
     .help = "read conversations of Sluice, ChatGPT, Claude, Open WebUI or llama.cpp into a user's history",
     .run = run,
 };

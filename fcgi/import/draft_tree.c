@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/hash.h"
+#include "sql/secret.h"
 
 enum { UNSEEN = -1, ON_PATH = -2 };
 
@@ -30,7 +30,7 @@ static bool bad_node(const struct draft_node *n, struct err *e, const char *what
 
 static int find(const struct tree *t, const char *id)
 {
-    for (size_t at = hash64(id, strlen(id), 0) & (t->n_table - 1); t->table[at] >= 0; at = (at + 1) & (t->n_table - 1))
+    for (size_t at = secret_table_hash(id) & (t->n_table - 1); t->table[at] >= 0; at = (at + 1) & (t->n_table - 1))
         if (!strcmp(t->d->nodes[t->table[at]].id, id))
             return t->table[at];
     return -1;
@@ -44,7 +44,7 @@ static bool fill_table(struct tree *t, struct err *e)
         const char *id = t->d->nodes[i].id;
         if (find(t, id) >= 0)
             return bad_node(&t->d->nodes[i], e, "this id stands for two messages");
-        size_t at = hash64(id, strlen(id), 0) & (t->n_table - 1);
+        size_t at = secret_table_hash(id) & (t->n_table - 1);
         while (t->table[at] >= 0)
             at = (at + 1) & (t->n_table - 1);
         t->table[at] = i;

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/repair.h"
 #include "fcgi/import/run.h"
+#include "sql/secret.h"
 #include "sql/store_import.h"
 
 #define ARENA_BYTES ((size_t)192 << 20)
@@ -47,7 +47,7 @@ static size_t place_of(const uint64_t *table, size_t cap, uint64_t hash)
 
 static uint64_t hash_of(const char *text)
 {
-    return hash64(text, strlen(text), 0) | 1;
+    return secret_table_hash(text) | 1;
 }
 
 static bool seen_in(const struct import_seen *seen, const char *text)
@@ -89,16 +89,6 @@ static bool look_for_files(struct import_run *x, const struct store_import *c, s
     return true;
 }
 
-static int64_t text_bytes(const struct store_import *c)
-{
-    int64_t n = 0;
-    for (int i = 0; i < c->n_messages; i++) {
-        const struct store_import_message *m = &c->messages[i];
-        n += (int64_t)((m->content ? strlen(m->content) : 0) + (m->reasoning ? strlen(m->reasoning) : 0));
-    }
-    return n;
-}
-
 /* *known: it is there already. */
 static bool write_or_look(struct import_run *x, const struct store_import *c, bool *known, struct store_imported *out, struct err *e)
 {
@@ -113,15 +103,13 @@ static bool write_or_look(struct import_run *x, const struct store_import *c, bo
     }
     if (*known)
         return true;
-    if (p->has_room && !p->has_room(p->context, text_bytes(c), e))
-        return false;
     for (int i = 0; i < BUSY_TRIES; i++) {
         why.code = ERR_NONE;
         if (store_import_add(p->store, c, out, &why) || why.code != ERR_BUSY)
             break;
     }
     *known = why.code == ERR_CONFLICT;
-    return why.code == ERR_NONE || *known || err_set(e, why.code, "%s", why.text);
+    return why.code == ERR_NONE || *known || err_field(e, why.code, why.field, "%s", why.text);
 }
 
 static void note_format(struct import_report *r, const char *name)
@@ -139,6 +127,7 @@ static bool take_tree(struct import_run *x, const struct import_format *f, const
     draft_begin(&d, x->arena);
     bool good = f->read(&d, item, json_slice_of(s->item.data, s->item.len), why) && (f->whole || draft_finish(&d, f->name, why));
     d.out.user_id = x->params->user_id;
+    d.out.storage_bytes = x->params->storage_bytes;
     bool ok = !good || write_or_look(x, &d.out, &known, &done, e);
     if (good && ok) {
         note_format(x->report, f->name);

@@ -55,9 +55,8 @@ struct import_params {
     int64_t user_id;
     int fd; /* a regular file, read from its beginning; stays the caller's */
     bool dry_run; /* nothing is written */
+    int64_t storage_bytes; /* that the user may keep in all; 0: no limit. A conversation that goes over it ends the import */
     bool (*progress)(void *context, const struct import_progress *p); /* after each conversation; false: stop there. May be NULL */
-    /* Before a conversation with so many bytes of text is written: may it be? NULL: always. False ends the import. */
-    bool (*has_room)(void *context, int64_t bytes, struct err *e);
     void *context; /* of all of these */
     /* Keeps a file of an own archive as one of the user's (taken over); NULL: files are not taken. At most max_file_bytes each. */
     bool (*take_file)(void *context, struct store_upload *file, struct err *e);

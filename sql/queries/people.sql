@@ -34,15 +34,18 @@ UPDATE invites SET revoked_at = :now
 WHERE made_by = :user_id AND role = 'admin' AND used_at IS NULL AND revoked_at IS NULL AND expires_at > :now;
 
 -- name: factor_get
-SELECT secret, confirmed_at, last_step, (SELECT count(*) FROM recovery_codes WHERE user_id = :user_id)
+SELECT sealed, confirmed_at, last_step, (SELECT count(*) FROM recovery_codes WHERE user_id = :user_id)
 FROM second_factors WHERE user_id = :user_id;
 
 -- Another attempt replaces one that was never confirmed.
 -- name: factor_begin
-INSERT INTO second_factors (user_id, secret, created_at)
-SELECT id, :secret, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
-ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_at = excluded.created_at, last_step = 0
+INSERT INTO second_factors (user_id, sealed, created_at)
+SELECT id, :sealed, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
+ON CONFLICT (user_id) DO UPDATE SET sealed = excluded.sealed, created_at = excluded.created_at, last_step = 0
 WHERE confirmed_at IS NULL;
+
+-- name: factor_all
+SELECT user_id, sealed FROM second_factors WHERE confirmed_at IS NOT NULL;
 
 -- name: factor_confirm
 UPDATE second_factors SET confirmed_at = :now WHERE user_id = :user_id AND confirmed_at IS NULL;

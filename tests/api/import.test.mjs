@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import http from 'node:http';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { chatgpt, claude, llamacpp, openai, openwebui, own, ownFile, zip } from './exports.mjs';
@@ -232,6 +233,24 @@ test('limits, rights, and one import at a time', async () => {
   assert.equal((await s.json('GET', '/api/conversations?q=parallel&limit=199')).body.items.length, 199);
 });
 
+test('who may not import is refused before the body is taken', async () => {
+  const key = async (scopes) => (await s.json('POST', '/api/keys', { name: 'k', scopes })).body.key;
+  const offer = (authorization) => new Promise((done, failed) => {
+    const r = http.request(`${s.url}/api/import`, { method: 'POST', headers: { authorization, 'content-type': 'application/octet-stream', 'content-length': 500e6 } }, (response) => {
+      let text = '';
+      response.on('data', (piece) => { text += piece; }).on('end', () => { done({ status: response.statusCode, error: JSON.parse(text).error }); r.destroy(); });
+    }).on('error', failed);
+    r.write('[');
+  });
+  const inference = await offer(`Bearer ${await key(['inference'])}`);
+  assert.deepEqual([inference.status, inference.error.code], [403, 'insufficient_scope']);
+  assert.match(inference.error.message, /needed: history/);
+  assert.equal((await offer('Bearer sk-wrong')).status, 401);
+  assert.ok((await s.json('GET', '/api/import')).body.max_bytes > 1e6);
+  assert.equal((await s.json('GET', '/.may_import')).status, 404, 'nginx alone asks there');
+  assert.equal((await s.json('GET', '/.import_other')).status, 404);
+});
+
 test('sluice import: the same by the command, beside the running server', () => {
   const run = (args, input) => execFileSync(program('sluice'), ['import', '--state', path.join(s.dir, 'state'), '--user', s.admin.name, ...args], { encoding: 'utf8', input });
   const file = path.join(s.dir, 'c.json');
@@ -287,6 +306,20 @@ test('attachments: out of the archive, under their own names, once; without it t
   const bytes = await s.request('GET', `/api/attachments/${m.attachments[0].id}/content`, undefined, as);
   assert.equal(await bytes.text(), 'first words');
   assert.equal((await s.json('GET', `/api/attachments/${m.attachments[0].id}`)).status, 404, 'nobody else reaches it');
+  // the same by the command
+  sluice('user', 'add', 'fifth');
+  const file = path.join(s.dir, 'with-files.zip');
+  execFileSync('tee', [file], { input: archive, stdio: ['pipe', 'ignore', 'inherit'] });
+  const byCommand = JSON.parse(sluice('import', file, '--user', 'fifth', '--json'));
+  for (const k of ['imported', 'failed', 'attachments', 'attachments_missing', 'problems']) assert.deepEqual(byCommand[k], r[k], k);
+  const other = sluice('key', 'add', 'fifth').match(/sk-\S+/)[0];
+  const theirs = { authorization: `Bearer ${other}` };
+  assert.deepEqual(await only(other), await only(s.key));
+  const copy = (await s.json('GET', '/api/conversations?q=fake', undefined, theirs)).body.items[0];
+  const shown = (await s.json('GET', `/api/conversations/${copy.id}`, undefined, theirs)).body.messages[0].attachments;
+  const same = ({ id, created_at, ...rest }) => rest;
+  assert.deepEqual(shown.map(same), m.attachments.map(same), 'counted by the model that the server runs');
+  assert.equal(await (await s.request('GET', `/api/attachments/${shown[1].id}/content`, undefined, theirs)).text(), 'second words');
   const forged = await take(zip([{ name: `attachments/${'0'.repeat(64)}`, data: 'x' }, { name: 'c.json', data: JSON.stringify(ownFile(own({ key: 'forged' }))) }]), as);
   assert.deepEqual([forged.imported, forged.problems[0].reason], [1, "this file's content is not what its name says"]);
 });

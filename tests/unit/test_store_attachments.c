@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
@@ -318,7 +319,7 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
         assert_int_equal(find(f, f->other, asked[i]).n, 0);
     }
     assert_int_equal(find(f, f->user, "seen").file, 0); /* a message with it comes first */
-    ASSERT_OK(store_conversation_fork(f->store, &(struct store_fork){f->user, conversation, message, NULL}, &fork, &e));
+    ASSERT_OK(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->user, .conversation_id = conversation, .message_id = message}, &fork, &e));
     struct hit both = find(f, f->user, "kündigung");
     assert_int_equal(both.n, 2);
     assert_true(both.conversation == conversation ? both.message == message : both.message > message);
@@ -332,6 +333,40 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
     clear(f);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_idx"), 0);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_data"), 2); /* FTS5's own */
+}
+
+/* Eight at once, room for two: two rows, two files, whoever they are. */
+static void test_of_many_at_once_those_who_fit_stay(void **state)
+{
+    struct fixture *f = *state;
+    int in = 0, status;
+    for (int i = 0; i < 8; i++)
+        if (fork() == 0) {
+            struct err e = {0};
+            struct store_upload u;
+            struct store *mine = fixture_open(f, false);
+            int64_t id;
+            char bytes[100];
+            memset(bytes, 'a' + i, sizeof bytes);
+            const struct store_attachment a = {.name = "n", .type = "image/png", .tokens = -1, .storage_bytes = 250};
+            bool ok = mine && store_upload_begin(mine, &u, &e) && store_upload_write(&u, bytes, sizeof bytes, &e) &&
+                      store_attachment_add(mine, f->user, &u, &a, &id, &e);
+            _exit(ok ? 1 : e.code == ERR_LIMIT && !strcmp(e.field, STORE_QUOTA_FIELD) ? 0 : 100);
+        }
+    while (wait(&status) > 0)
+        in += WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+    assert_int_equal(in, 2);
+    assert_int_equal(fixture_number(f->path, "SELECT sum(bytes) FROM attachments"), 200);
+    for (int i = 0; i < 8; i++) {
+        struct digest d;
+        char bytes[100], sha256[DIGEST_TEXT_SIZE], sql[200];
+        memset(bytes, 'a' + i, sizeof bytes);
+        digest_begin(&d);
+        digest_add(&d, bytes, sizeof bytes);
+        digest_end(&d, sha256);
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM attachments WHERE sha256 = '%s'", sha256);
+        assert_int_equal(is_there(f, sha256), fixture_number(f->path, sql));
+    }
 }
 
 int main(void)
@@ -349,6 +384,7 @@ int main(void)
         T(test_a_full_disk_is_told_from_a_broken_one),
         T(test_a_row_that_cannot_be_leaves_no_file),
         T(test_files_are_found_by_name_and_text_while_a_message_has_them),
+        T(test_of_many_at_once_those_who_fit_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

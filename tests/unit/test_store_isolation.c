@@ -77,8 +77,8 @@ static void test_writes_of_another_user_change_nothing(void **state)
                ERR_NOTFOUND);
     int64_t fork;
     fixture_finish(f, p.message_id, "done");
-    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){f->other, id, p.message_id, NULL}, &fork, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){f->other, own, p.message_id, NULL}, &fork, &e), ERR_INPUT);
+    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->other, .conversation_id = id, .message_id = p.message_id}, &fork, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_conversation_fork(f->store, &(struct store_fork){.user_id = f->other, .conversation_id = own, .message_id = p.message_id}, &fork, &e), ERR_INPUT);
     ASSERT_ERR(store_message_remove(f->store, f->other, p.message_id, &e), ERR_NOTFOUND);
     p = fixture_post(f, f->user, id, p.user_message_id, NULL);
     ASSERT_ERR(store_conversation_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
@@ -134,6 +134,7 @@ static bool serves_everyone(int q)
     case QUERY_RESPONSE_ADD: /* a row of :user_id */
     case QUERY_RECOVERY_ADD:
     case QUERY_USER_OVERVIEW: /* for admins */
+    case QUERY_FACTOR_ALL: /* counts those that no key opens: for the operator */
     case QUERY_SHARE_FIND: /* by the hash of a token that the owner gave away */
     case QUERY_FACTS: /* counts only */
     case QUERY_USER_REMOVE_CONVERSATIONS: /* the user is its :id */
@@ -170,6 +171,7 @@ static bool may_scan(int q)
     case QUERY_OBJECT_COUNT:
     case QUERY_HAS_ATTACHMENTS: /* the schema, and all files: by the backup */
     case QUERY_COPY_FILES:
+    case QUERY_FACTOR_ALL: /* a row for each user at most: by the checks */
     case QUERY_EXPORT_MESSAGES: /* f is what was found by an index */
     case QUERY_EXPORT_FILES: /* the files of one export, each once */
     case QUERY_IMPORT_FILE: /* a user's uploads of one content */

@@ -9,6 +9,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
+#include "sql/factor_key.h"
 #include "sql/migrate.h"
 #include "sql/search_row.h"
 #include "sql/statement.h"
@@ -102,12 +103,31 @@ static void test_frozen_first_version_becomes_the_schema(void **state)
     buf_fini(&new);
 }
 
+/* A secret from before they were sealed is the same one afterwards, for its user alone. */
+static void check_sealed(struct store *s)
+{
+    struct err e = {0};
+    unsigned char secret[OTP_SECRET_BYTES];
+    bool opened;
+    sqlite3_stmt *q = NULL;
+    assert_int_equal(sqlite3_prepare_v2(s->db, "SELECT sealed, confirmed_at FROM second_factors WHERE user_id = 7", -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_bytes(q, 0), FACTOR_SEALED_BYTES);
+    assert_int_equal(sqlite3_column_int(q, 1), 3);
+    ASSERT_OK(factor_open(s, 8, sqlite3_column_blob(q, 0), secret, &opened, &e));
+    assert_false(opened);
+    ASSERT_OK(factor_open(s, 7, sqlite3_column_blob(q, 0), secret, &opened, &e));
+    assert_true(opened);
+    assert_memory_equal(secret, "12345678901234567890", OTP_SECRET_BYTES);
+    sqlite3_finalize(q);
+}
+
 static void test_migrations_alone_make_the_schema(void **state)
 {
     struct fixture *f = *state;
+    struct err e = {0};
     struct buf old = {0}, new = {0};
     char path[400];
-    struct err e = {0};
     snprintf(path, sizeof path, "%s/steps.db", f->folder);
     unlink(path);
     for (const struct migration *m = migration_table; m->version; m++) {
@@ -115,9 +135,18 @@ static void test_migrations_alone_make_the_schema(void **state)
         char *why = NULL;
         assert_int_equal(m->version, m - migration_table + 1);
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-        ASSERT_OK(search_functions(&(struct store){.db = db}, &e)); /* migrations fold texts with them */
+        struct store s = {.db = db};
+        ASSERT_OK(search_functions(&s, &e)); /* migrations fold texts with them */
+        ASSERT_OK(factor_functions(&s, &e)); /* and seal secrets */
         if (sqlite3_exec(db, m->text, NULL, NULL, &why))
             fail_msg("%s: %s", m->name, why);
+        if (!strcmp(m->name, "0009_people") &&
+            sqlite3_exec(db, "INSERT INTO users (id, name, role, password, created_at) VALUES (7, 'eve', 'user', '$argon2id$', 1);"
+                             "INSERT INTO second_factors (user_id, secret, created_at, confirmed_at) VALUES (7, CAST('12345678901234567890' AS BLOB), 2, 3);",
+                         NULL, NULL, &why))
+            fail_msg("%s", why);
+        if (!m[1].version)
+            check_sealed(&s);
         sqlite3_close(db);
         assert_int_equal(fixture_number(path, "PRAGMA user_version"), m->version);
         if (m->version == 9)
