@@ -61,7 +61,8 @@ _Noreturn static void run_child(struct pool *pool, int slot)
 {
     const struct pool_params *p = pool->p;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != (pid_t)pool->board->master_pid || !child_signals()) /* it may be dead before the line above */
+    /* It may be dead before the line above, and its successor at work. */
+    if (getppid() != (pid_t)pool->board->master_pid || !shared_row_claim(&pool->board->child[slot], getpid()) || !child_signals())
         _exit(1);
     close(pool->signal_fd);
     guard_forget(&pool->guard);
@@ -78,7 +79,7 @@ _Noreturn static void run_child(struct pool *pool, int slot)
 static bool spawn(struct pool *pool)
 {
     int slot = 0;
-    while (slot < SHARED_CHILDREN && pool->board->child[slot].state != CHILD_NONE)
+    while (slot < SHARED_CHILDREN && !shared_row_vacant(&pool->board->child[slot]))
         slot++;
     if (slot == SHARED_CHILDREN)
         return false;
@@ -166,14 +167,6 @@ static void retire_idle(struct pool *pool)
         retire(pool, longest);
 }
 
-/* A row without a process is free, whatever a child of a killed master wrote into it just before it went. */
-static void free_rows(struct pool *pool)
-{
-    for (int i = 0; i < SHARED_CHILDREN; i++)
-        if (pool->board->child[i].pid == 0)
-            pool->board->child[i].state = CHILD_NONE;
-}
-
 static void fill(struct pool *pool)
 {
     const struct pool_params *p = pool->p;
@@ -257,25 +250,16 @@ static bool open_loop(struct pool *pool, struct err *e)
     return (pool->signal_fd >= 0 && pool->wake_fd >= 0) || err_errno(e, "signalfd");
 }
 
-/* Rows that a killed master left behind are nobody's. */
-static void clear_board(struct shared_pool *board)
-{
-    for (int i = 0; i < SHARED_CHILDREN; i++) {
-        board->child[i].pid = 0;
-        board->child[i].state = CHILD_NONE;
-    }
-    board->master_pid = getpid();
-}
-
 bool pool_run(const struct pool_params *p, struct err *e)
 {
     struct pool pool = {.p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
     if (!guard_init(&pool.guard, e) || !open_loop(&pool, e))
         return false;
-    clear_board(pool.board);
+    shared_rows_inherit(pool.board);
+    pool.board->master_pid = getpid();
     int64_t next_retire = now_ms();
     while (!pool.drain_since || !drained(&pool)) {
-        free_rows(&pool);
+        shared_rows_settle(pool.board);
         fill(&pool);
         struct pollfd fds[3] = {{.fd = pool.signal_fd, .events = POLLIN},
                                 {.fd = pool.wake_fd, .events = POLLIN},

@@ -1,12 +1,14 @@
 /* shared.h: one mapped file; no locks, so that a process killed at any point leaves nothing held. */
 #include "fcgi/shared.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "engine/base/clock.h"
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 7
+#define SHARED_VERSION 8
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 #define THROTTLE_MAX_MS ((int64_t)60 * 1000)
@@ -113,4 +115,43 @@ void shared_throttle_clear(struct shared *s, uint64_t key)
     struct shared_throttle *t = throttle_row(s, key, false);
     if (t)
         t->failures = 0;
+}
+
+static bool is_gone(pid_t pid)
+{
+    return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH);
+}
+
+void shared_rows_inherit(struct shared_pool *board)
+{
+    for (int i = 0; i < SHARED_CHILDREN; i++) {
+        struct shared_child *c = &board->child[i];
+        if (c->pid > 0)
+            c->orphan = c->pid;
+        c->pid = 0;
+        c->state = CHILD_NONE;
+    }
+    shared_rows_settle(board);
+}
+
+void shared_rows_settle(struct shared_pool *board)
+{
+    for (int i = 0; i < SHARED_CHILDREN; i++) {
+        struct shared_child *c = &board->child[i];
+        if (c->orphan && is_gone(c->orphan))
+            c->orphan = 0;
+        if (c->pid == 0) /* whatever such a process wrote into it just before it went */
+            c->state = CHILD_NONE;
+    }
+}
+
+bool shared_row_vacant(const struct shared_child *c)
+{
+    return c->state == CHILD_NONE && !c->orphan;
+}
+
+bool shared_row_claim(struct shared_child *c, pid_t mine)
+{
+    int32_t owner = 0;
+    return atomic_compare_exchange_strong(&c->pid, &owner, (int32_t)mine) || owner == (int32_t)mine;
 }

@@ -37,6 +37,7 @@ enum stream_form { STREAM_CHAT, STREAM_RESPONSES, STREAM_MESSAGES, STREAM_FORM__
 
 struct shared_child {
     _Atomic int32_t pid;
+    _Atomic int32_t orphan; /* a process of a killed master that still writes here: the row is not given to another; 0: none */
     _Atomic int32_t state;      /* enum child_state; a threaded child stays IDLE */
     _Atomic int64_t since_ms;   /* Unix time of the last change */
     _Atomic uint64_t requests;
@@ -115,3 +116,11 @@ bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_
 /* Jobs of the same user in other processes that came before those of `mine`. */
 int64_t shared_jobs_of_user(struct shared *s, const struct shared_child *mine);
 void shared_jobs_leave(struct shared_child *mine);
+
+/* Rows of a pool whose master was killed: its children end the streams that they have, and go on writing into their rows. A new
+ * master calls inherit once, then settle now and then; only a row that is vacant may have a new process. */
+void shared_rows_inherit(struct shared_pool *board);
+void shared_rows_settle(struct shared_pool *board);
+bool shared_row_vacant(const struct shared_child *c);
+/* A new child before it writes anything else: is the row its own? Not when its master died before it began. */
+bool shared_row_claim(struct shared_child *c, pid_t mine);

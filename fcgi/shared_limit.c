@@ -59,7 +59,7 @@ static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
         uint64_t other = c->ticket;
         bool same = user_id ? c->jobs_user == user_id : c->key_id == key_id;
-        if (c != mine && other && other < ticket && same && c->state != CHILD_NONE)
+        if (c != mine && other && other < ticket && same && (c->state != CHILD_NONE || c->orphan))
             sum += c->jobs;
     }
     return sum;

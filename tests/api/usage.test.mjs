@@ -85,6 +85,46 @@ test('a stream whose worker was killed is counted by another', async () => {
   assert.equal((await counted(2)).requests, 2, 'once');
 });
 
+/** A stream that tells when it began and when it ended, however. */
+function streaming(words) {
+  let began;
+  const first = new Promise((done) => { began = done; });
+  const whole = (async () => {
+    let raw = '';
+    try {
+      const r = await s.request('POST', '/v1/chat/completions', { messages: order({ text: 'word '.repeat(words), token_ms: 10 }), stream: true }, as());
+      for await (const bytes of r.body) {
+        raw += Buffer.from(bytes);
+        if (/"content":"[^"]/.test(raw)) began();
+      }
+    } catch (error) { raw += error; }
+    began();
+    return raw;
+  })();
+  return { first, whole };
+}
+
+test('a stream that outlives its killed master takes no row of another away', async () => {
+  const left = streaming(120);
+  await left.first;
+  const master = s.pid('workers-stream');
+  process.kill(master, 'SIGKILL');
+  let pid = master;
+  for (let i = 0; pid === master || s.childrenOf(pid).length < 4; i++) {
+    assert.ok(i < 250, 'a new master with its children');
+    await sleep(20);
+    try { pid = s.pid('workers-stream'); } catch { pid = master; }
+  }
+  const others = Array.from({ length: 8 }, () => streaming(400)); // more than the idle ones: each of the first rows has one
+  await Promise.all(others.map((o) => o.first));
+  assert.match(await left.whole, /\[DONE\]/, 'it was ended by nobody');
+  assert.equal((await counted(1)).requests, 1);
+  for (const child of s.childrenOf(s.pid('workers-stream'))) try { process.kill(child, 'SIGKILL'); } catch { /* gone */ }
+  await Promise.all(others.map((o) => o.whole));
+  await s.chat({ messages: order({ text: 'x' }) }, as()); // whoever serves it looks first
+  assert.equal((await counted(10)).requests, 10, 'each of them once');
+});
+
 test('an engine that fails in mid-answer: what came is counted', async () => {
   const r = await s.chat({ messages: order({ text: 'a b c d e f g h', fail_after: 4 }) }, as());
   assert.equal(r.status, 503);

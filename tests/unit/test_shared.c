@@ -1,5 +1,6 @@
 /* fcgi/shared.c: counters that many processes add to, and the waiting after failed logins. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -131,6 +132,49 @@ static void test_a_flood_of_keys_pushes_out_the_stalest(void **state)
     shared_close(&s);
 }
 
+/* A master was killed: what its children still write is theirs, until they are gone. */
+static void test_a_living_orphan_keeps_its_row(void **state)
+{
+    struct shared *s = open_fresh();
+    struct shared_pool *board = &s->pool[POOL_STREAM];
+    const pid_t living = fork();
+    if (living == 0) {
+        alarm(60); /* a test that fails leaves nothing behind */
+        for (;;)
+            pause();
+    }
+    const pid_t dead = fork();
+    if (dead == 0)
+        _exit(0);
+    waitpid(dead, NULL, 0);
+    s->next_ticket = 10;
+    board->child[0] = (struct shared_child){.pid = living, .state = CHILD_BUSY, .jobs = 2, .jobs_user = 5, .ticket = 2};
+    board->child[1] = (struct shared_child){.pid = dead, .state = CHILD_BUSY, .jobs = 3, .jobs_user = 5, .ticket = 3};
+    shared_rows_inherit(board);
+    assert_false(shared_row_vacant(&board->child[0]));
+    assert_true(shared_row_vacant(&board->child[1]));
+    struct shared_child *mine = &board->child[2];
+    assert_true(shared_jobs_enter(s, mine, 0, 5, 1, 0));
+    assert_int_equal(shared_jobs_of_user(s, mine), 2); /* its jobs count, those of the dead do not */
+    shared_rows_inherit(board); /* the next master was killed too */
+    assert_false(shared_row_vacant(&board->child[0]));
+    kill(living, SIGKILL);
+    waitpid(living, NULL, 0);
+    shared_rows_settle(board);
+    assert_true(shared_row_vacant(&board->child[0]));
+    assert_int_equal(shared_jobs_of_user(s, mine), 0);
+    shared_close(&s);
+}
+
+static void test_a_row_has_one_owner(void **state)
+{
+    struct shared_child c = {.state = CHILD_STARTING};
+    assert_true(shared_row_claim(&c, 100));
+    assert_true(shared_row_claim(&c, 100)); /* its master was faster */
+    assert_false(shared_row_claim(&c, 101));
+    assert_int_equal(c.pid, 100);
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "/tmp/test_shared.%d", (int)getpid());
@@ -140,6 +184,8 @@ int main(void)
         cmocka_unit_test(test_failures_wait_longer_each_time),
         cmocka_unit_test(test_old_failures_are_forgotten),
         cmocka_unit_test(test_a_flood_of_keys_pushes_out_the_stalest),
+        cmocka_unit_test(test_a_living_orphan_keeps_its_row),
+        cmocka_unit_test(test_a_row_has_one_owner),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
