@@ -174,7 +174,7 @@ bool answer_list_item(void *context, const struct store_message *m)
     struct buf *out = context;
     if (out->failed)
         return false;
-    if (out->data[out->len - 1] != '[')
+    if (!buf_ends_with(out, '['))
         buf_putc(out, ',');
     answer_message_json(out, m, false);
     return !out->failed;

@@ -17,7 +17,7 @@ struct window {
 
 static void separate(struct buf *out)
 {
-    if (out->data[out->len - 1] != '[')
+    if (!buf_ends_with(out, '['))
         buf_putc(out, ',');
 }
 

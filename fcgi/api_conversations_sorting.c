@@ -98,7 +98,7 @@ bool conversation_empty_trash(struct request *r, struct err *e)
 static bool put_tag(void *context, const char *tag, int64_t conversations)
 {
     struct buf *out = context;
-    buf_puts(out, out->data[out->len - 1] == '[' ? "{\"tag\":" : ",{\"tag\":");
+    buf_puts(out, buf_ends_with(out, '[') ? "{\"tag\":" : ",{\"tag\":");
     buf_json_string(out, tag, strlen(tag));
     buf_printf(out, ",\"conversations\":%lld}", (long long)conversations);
     return !out->failed;

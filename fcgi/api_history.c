@@ -42,7 +42,7 @@ static double quantile(const struct history_view *v, const struct history_row *r
 
 static void column(struct buf *b, const struct history_view *v, const char *name, value_fn value, int which)
 {
-    buf_printf(b, "%s\"%s\":[", b->data[b->len - 1] == '{' ? "" : ",", name);
+    buf_printf(b, "%s\"%s\":[", buf_ends_with(b, '{') ? "" : ",", name);
     for (int i = 0; i < v->n; i++) {
         double x = v->rows[i].at ? value(v, &v->rows[i], which) : -1;
         if (x < 0)

@@ -40,7 +40,7 @@ static void put_entry(struct buf *out, const struct kind *k, const struct store_
 static bool add_entry(void *context, const struct store_entry *x)
 {
     struct list *l = context;
-    if (l->out.data[l->out.len - 1] != '[')
+    if (!buf_ends_with(&l->out, '['))
         buf_putc(&l->out, ',');
     put_entry(&l->out, l->kind, x);
     return !l->out.failed;

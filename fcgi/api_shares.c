@@ -85,7 +85,7 @@ static bool make_share(struct request *r, struct err *e)
 static bool list_one(void *context, const struct store_share *share)
 {
     struct buf *out = context;
-    if (out->data[out->len - 1] != '[')
+    if (!buf_ends_with(out, '['))
         buf_putc(out, ',');
     put_share(out, share);
     buf_putc(out, '}');
@@ -162,7 +162,7 @@ static bool put_message(void *context, const struct store_message *m)
     struct buf *out = &shown->out;
     if (m->role == ROLE_SYSTEM)
         return true;
-    if (out->data[out->len - 1] != '[')
+    if (!buf_ends_with(out, '['))
         buf_putc(out, ',');
     buf_printf(out, "{\"role\":\"%s\",\"status\":\"%s\",\"created_at\":%lld,\"content\":", store_role_name(m->role),
                store_status_name(m->status), (long long)m->created_at);

@@ -35,7 +35,7 @@ static bool list_row(void *context, const struct store_usage *u)
     char day[16] = "";
     if (gmtime_r(&at, &utc))
         strftime(day, sizeof day, "%Y-%m-%d", &utc);
-    buf_printf(&l->out, "%s{\"day\":\"%s\",", l->out.data[l->out.len - 1] == '[' ? "" : ",", day);
+    buf_printf(&l->out, "%s{\"day\":\"%s\",", buf_ends_with(&l->out, '[') ? "" : ",", day);
     if (l->all)
         buf_printf(&l->out, "\"user_id\":\"%lld\",", (long long)u->user_id);
     if (u->key_id)

@@ -13,8 +13,10 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/size_text.h"
 #include "engine/wire/status.h"
 #include "sql/store.h"
+#include "sql/store_factor.h"
 
 #define WAL_WARN_BYTES ((int64_t)256 << 20)
 #define HEARTBEAT_WARN_S 5.0
@@ -33,12 +35,12 @@ static void report(const struct checks *c, enum check_verdict v, const char *wha
 void check_system(const struct checks *c)
 {
     struct utsname u;
-    char text[512];
+    char text[512], size[SIZE_TEXT];
     uname(&u);
     snprintf(text, sizeof text, "%s %.64s, %.32s", u.sysname, u.release, u.machine);
     report(c, CHECK_FINE, "system", text, NULL);
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    snprintf(text, sizeof text, "%.1f GiB of memory, %ld processors", (double)pages * (double)page / (1 << 30),
+    snprintf(text, sizeof text, "%s of memory, %ld processors", size_text((double)pages * (double)page, size),
              sysconf(_SC_NPROCESSORS_ONLN));
     report(c, CHECK_FINE, "machine", text, NULL);
     struct rlimit r;
@@ -87,12 +89,12 @@ void check_sqlite(const struct checks *c)
 static void check_disk(const struct checks *c, const char *state_dir)
 {
     struct statvfs v;
-    char text[256];
+    char text[256], size[SIZE_TEXT];
     if (statvfs(state_dir, &v) != 0)
         return;
-    double gib = (double)v.f_bavail * (double)v.f_frsize / (1 << 30);
-    snprintf(text, sizeof text, "%.1f GiB free", gib);
-    report(c, gib < 1 ? CHECK_FAILURE : gib < 5 ? CHECK_WARNING : CHECK_FINE, "disk", text, "make room: history and caches are kept there");
+    const double there = (double)v.f_bavail * (double)v.f_frsize;
+    snprintf(text, sizeof text, "%s free", size_text(there, size));
+    report(c, there < 1e9 ? CHECK_FAILURE : there < 5e9 ? CHECK_WARNING : CHECK_FINE, "disk", text, "make room: history and caches are kept there");
 }
 
 bool check_state_folder(const struct checks *c, const char *state_dir)
@@ -110,6 +112,21 @@ bool check_state_folder(const struct checks *c, const char *state_dir)
     return mine;
 }
 
+/* Reads each of them: for who asks, not for the poll of a page. */
+static void check_factors(const struct checks *c, struct store *s)
+{
+    struct err e = {0};
+    int lost = 0;
+    char text[128];
+    if (!store_factor_lost(s, &lost, &e)) {
+        report(c, CHECK_FAILURE, "second factors", e.text, "see that STATE/factor.key belongs to the user that runs sluice");
+    } else if (lost) {
+        snprintf(text, sizeof text, "%d can't be read: factor.key is missing or another one", lost);
+        report(c, CHECK_WARNING, "second factors", text,
+               "put the old STATE/factor.key back; or users log in by recovery codes, and `sluice user reset-factor NAME`");
+    }
+}
+
 void check_database(const struct checks *c, const char *path)
 {
     struct err e = {0};
@@ -117,6 +134,8 @@ void check_database(const struct checks *c, const char *path)
     bool whole = s && store_quick_check(s, &e);
     report(c, whole ? CHECK_FINE : CHECK_FAILURE, "database", whole ? "whole (quick_check)" : e.text,
            "stop sluice and restore the newest backup");
+    if (whole)
+        check_factors(c, s);
     store_close(&s);
 }
 
@@ -148,12 +167,12 @@ void check_wal(const struct checks *c, struct store *store)
 {
     struct store_facts f;
     struct err e = {0};
-    char text[128];
+    char text[128], size[SIZE_TEXT];
     if (!store_facts(store, &f, &e)) {
         report(c, CHECK_FAILURE, "write-ahead log", e.text, "look at the log of the recorder");
         return;
     }
-    snprintf(text, sizeof text, "%.1f MiB waiting to be moved into the database", (double)f.wal_bytes / (1 << 20));
+    snprintf(text, sizeof text, "%s waiting to be moved into the database", size_text((double)f.wal_bytes, size));
     report(c, f.wal_bytes < WAL_WARN_BYTES ? CHECK_FINE : CHECK_WARNING, "write-ahead log", text,
            "the recorder moves it; see that the recorder runs, and that no reader stays open for hours");
 }

@@ -84,6 +84,11 @@ bool buf_printf(struct buf *b, const char *fmt, ...)
     return !b->failed;
 }
 
+bool buf_ends_with(const struct buf *b, char c)
+{
+    return b->len && b->data[b->len - 1] == c;
+}
+
 void buf_consume(struct buf *b, size_t n)
 {
     if (!n)

@@ -20,6 +20,7 @@ bool buf_append(struct buf *b, const void *data, size_t len);
 bool buf_puts(struct buf *b, const char *s);
 bool buf_putc(struct buf *b, char c);
 bool buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool buf_ends_with(const struct buf *b, char c); /* false for an empty buffer, and for one that failed before it began */
 /* Drops the first n bytes. */
 void buf_consume(struct buf *b, size_t n);
 

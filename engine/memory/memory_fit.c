@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
 
 #define PASSING_BYTES ((uint64_t)256 << 20) /* for experts on their way to a device's cache: enough for the disk's queue */
@@ -158,9 +159,9 @@ static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_
     fit->need = need;
     fit->limit = limit;
     snprintf(fit->why, sizeof fit->why, "needs %s of %s (weights %s, KV %s, the rest %s), %s may be taken",
-             memory_size_text(need, a), device ? "GPU memory" : "RAM",
-             memory_size_text(p->dense + p->experts + p->expert_cache, b), memory_size_text(p->kv, c),
-             memory_size_text(p->state + p->work, d), memory_size_text(limit, f));
+             size_text((double)need, a), device ? "GPU memory" : "RAM",
+             size_text((double)(p->dense + p->experts + p->expert_cache), b), size_text((double)p->kv, c),
+             size_text((double)(p->state + p->work), d), size_text((double)limit, f));
     return false;
 }
 
@@ -179,8 +180,8 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
     const uint64_t minimum = cache_least(in, p), beside = minus(p->host, cache_now);
     if (wish && wish < minimum) {
         fit->short_of = true;
-        snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", memory_size_text(wish, a),
-                 memory_size_text(minimum, b));
+        snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", size_text((double)wish, a),
+                 size_text((double)minimum, b));
         return false;
     }
     uint64_t cache = wish ? wish : minus(limit, beside);

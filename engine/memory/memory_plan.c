@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/size_text.h"
 #include "engine/memory/memory_fit.h"
 #include "engine/memory/memory_text.h"
 
@@ -137,7 +138,7 @@ static void suggest(const struct memory_input *in, const struct memory_fit *fit,
         if (choose(&other, &plan, &ignored)) {
             int n = snprintf(text, size, "; --strategy %s would run", strategy_name(plan.strategy));
             if (plan.expert_cache && n > 0 && (size_t)n < size)
-                snprintf(text + n, size - (size_t)n, " with an expert cache of %s", memory_size_text(plan.expert_cache, a));
+                snprintf(text + n, size - (size_t)n, " with an expert cache of %s", size_text((double)plan.expert_cache, a));
             return;
         }
     }

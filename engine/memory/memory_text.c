@@ -5,19 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-char *memory_size_text(uint64_t bytes, char text[24])
-{
-    double b = (double)bytes;
-    if (bytes >= 1000000000000)
-        snprintf(text, 24, "%.2f TB", b / 1e12);
-    else if (bytes >= 1000000000)
-        snprintf(text, 24, "%.2f GB", b / 1e9);
-    else if (bytes >= 1000000)
-        snprintf(text, 24, "%.1f MB", b / 1e6);
-    else
-        snprintf(text, 24, "%" PRIu64 " bytes", bytes);
-    return text;
-}
+#include "engine/base/size_text.h"
 
 static void gb(struct buf *b, const char *name, uint64_t bytes)
 {
@@ -80,14 +68,14 @@ double memory_overcommit(const struct memory_plan *p)
 
 static void line(struct buf *b, const char *what, uint64_t v, const char *more)
 {
-    char text[24];
+    char text[SIZE_TEXT];
     if (v)
-        buf_printf(b, "  %-22s %12s%s\n", what, memory_size_text(v, text), more);
+        buf_printf(b, "  %-22s %12s%s\n", what, size_text((double)v, text), more);
 }
 
 void memory_plan_table(const struct memory_plan *p, const struct memory_estimate *estimate, struct buf *b)
 {
-    char text[24];
+    char text[SIZE_TEXT];
     buf_printf(b, "  strategy                %s on %s\n", strategy_name(p->strategy), p->backend);
     if (p->reason[0])
         buf_printf(b, "  not                     %s\n", p->reason);
@@ -105,10 +93,10 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
         line(b, "  it has free", p->gpu_available, "");
     }
     line(b, "in RAM", p->host, "");
-    buf_printf(b, "  %-22s %12s", "  it may take", memory_size_text(p->ram_limit, text));
-    buf_printf(b, "  of %s free", memory_size_text(p->ram_available, text));
-    buf_printf(b, ", %s", memory_size_text(p->ram_total, text));
-    buf_printf(b, " in all; %s are left alone\n", memory_size_text(p->reserve, text));
+    buf_printf(b, "  %-22s %12s", "  it may take", size_text((double)p->ram_limit, text));
+    buf_printf(b, "  of %s free", size_text((double)p->ram_available, text));
+    buf_printf(b, ", %s", size_text((double)p->ram_total, text));
+    buf_printf(b, " in all; %s are left alone\n", size_text((double)p->reserve, text));
     if (estimate && estimate->tokens_per_s > 0) {
         buf_printf(b, "  decode, estimated       %.1f tokens/s alone", estimate->tokens_per_s);
         if (p->strategy == STRATEGY_SSD_STREAMING)

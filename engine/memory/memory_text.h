@@ -9,5 +9,3 @@ void memory_plan_json(const struct memory_plan *p, const struct memory_estimate 
 /* Lines for people. */
 void memory_plan_table(const struct memory_plan *p, const struct memory_estimate *estimate, struct buf *b);
 double memory_overcommit(const struct memory_plan *p); /* total over RAM, or over the memory of the device that computes */
-/* "12.3 GB", "640 MB": into a buffer of at least 24 bytes; gives it back. */
-char *memory_size_text(uint64_t bytes, char text[24]);

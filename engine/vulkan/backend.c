@@ -1,4 +1,5 @@
 /* The backend's table: opening, closing, copies, numbers. */
+#include "engine/base/size_text.h"
 #include "engine/vulkan/backend_state.h"
 
 #include <stdlib.h>
@@ -121,8 +122,9 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
                     heap_planned_bytes(&b->state_heap);
     gpu_memory_free(&b->gpu, &available, &total);
     if (need > available) {
-        err_set(e, ERR_NOMEM, "%s: %.1f GiB are needed, %.1f of %.1f GiB are free", b->gpu.caps.name, (double)need / (1u << 30),
-                (double)available / (1u << 30), (double)total / (1u << 30));
+        char want[SIZE_TEXT], have[SIZE_TEXT], all[SIZE_TEXT];
+        err_set(e, ERR_NOMEM, "%s: %s are needed, %s of %s are free", b->gpu.caps.name, size_text((double)need, want),
+                size_text((double)available, have), size_text((double)total, all));
         goto fail;
     }
     if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_experts_apart(b, e) || !work_open(b, e)) {

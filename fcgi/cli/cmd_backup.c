@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/option.h"
+#include "engine/base/size_text.h"
 #include "fcgi/cli/backup_files.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
@@ -39,11 +40,12 @@ extern const struct command cmd_backup;
 static bool back_up_file(struct store *s, const char *path, struct err *e)
 {
     struct stat st;
+    char size[SIZE_TEXT];
     double began = clock_ms();
     if (!store_backup(s, path, e))
         return false;
     if (stat(path, &st) == 0)
-        printf("%s: %.1f MB in %.0f ms, checked\n", path, (double)st.st_size / 1e6, clock_ms() - began);
+        printf("%s: %s in %.0f ms, checked\n", path, size_text((double)st.st_size, size), clock_ms() - began);
     return true;
 }
 
@@ -97,9 +99,10 @@ static bool back_up_folder(struct store *s, const struct settings *o, const char
     close(lock);
     if (!ok || stat(path, &st))
         return ok;
-    printf("%s: %.1f MB and %lld attachments (%lld new, %.1f MB) in %.0f ms, checked; %d older removed\n", path,
-           (double)st.st_size / 1e6, (long long)files.named, (long long)files.copied, (double)files.bytes / 1e6,
-           clock_ms() - began, removed);
+    char size[SIZE_TEXT], fresh[SIZE_TEXT];
+    printf("%s: %s and %lld attachments (%lld new, %s) in %.0f ms, checked; %d older removed\n", path,
+           size_text((double)st.st_size, size), (long long)files.named, (long long)files.copied,
+           size_text((double)files.bytes, fresh), clock_ms() - began, removed);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
+#include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
 #include "fcgi/cli/cli_bench.h"
 #include "fcgi/cli/cli_options.h"
@@ -157,11 +158,11 @@ static void print_estimates(const struct bench *b)
 {
     char text[24];
     const struct memory_plan *p = &b->run.memory.plan;
-    printf("\nplan: %s, %s in RAM", strategy_name(p->strategy), memory_size_text(p->host, text));
+    printf("\nplan: %s, %s in RAM", strategy_name(p->strategy), size_text((double)p->host, text));
     if (p->expert_cache)
-        printf(", expert cache %s", memory_size_text(p->expert_cache, text));
+        printf(", expert cache %s", size_text((double)p->expert_cache, text));
     if (p->device)
-        printf(", %s on the device", memory_size_text(p->device, text));
+        printf(", %s on the device", size_text((double)p->device, text));
     putchar('\n');
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];

@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/size_text.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/pull.h"
 
@@ -128,7 +129,7 @@ static bool pull(struct pull *p, struct err *e)
         printf("%s: all %zu files are there\n", p->out, p->n_files);
         return true;
     }
-    pull_bytes_text((double)missing, text, sizeof text);
+    size_text((double)missing, text);
     printf("%s at %s: %zu files, %s to load into %s\n", p->repo, p->commit, p->n_files, text, p->out);
     fflush(stdout);
     if (!pull_http_load(p, e) || !pull_disk_install(p, e))

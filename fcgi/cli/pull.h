@@ -1,6 +1,6 @@
 /* sluice pull: what its parts share. A pull makes OUT from a hub's files in a stage folder, OUT.part:
  *
- *   ask      the list of files, then each file's size and hash               pull_list.c, pull_http.c
+ *   ask      the list of files, then each file's size and hash               pull_list.c, pull_hub_list.c, pull_http.c
  *   load     ranges of several files at once into NAME.part                  pull_http.c
  *   verify   size and sha256 of what is on the disk, in a thread of its own  pull_verify.c
  *   install  the stage becomes OUT by one rename                             pull_disk.c
@@ -76,7 +76,7 @@ char *pull_url(const struct pull *p, const char *name);
 /* 64 hexadecimal digits to lower case in out; false leaves it alone. */
 bool pull_sha256_text(const char *text, char out[DIGEST_TEXT_SIZE]);
 
-/* ---- pull_http.c */
+/* ---- pull_hub_list.c, pull_http.c */
 bool pull_http_list(struct pull *p, struct err *e); /* list and commit */
 bool pull_http_ask(struct pull *p, struct err *e);  /* each file's size, ETag and hash */
 /* Loads, verifies and stages all that is not there. ERR_CANCELLED when stopped. */
@@ -123,4 +123,3 @@ void pull_progress_say(struct pull_progress *g, const char *fmt, ...) __attribut
 void pull_progress_end(struct pull_progress *g);
 /* The last word of the progress file: all is there. */
 void pull_progress_done(const struct pull *p);
-void pull_bytes_text(double bytes, char *out, size_t size);

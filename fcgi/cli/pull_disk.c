@@ -12,6 +12,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "engine/base/size_text.h"
 #include "fcgi/cli/pull.h"
 
 enum { MANIFEST_BYTES_MAX = 64 << 20 };
@@ -263,8 +264,9 @@ bool pull_disk_space(const struct pull *p, int64_t missing, struct err *e)
     double there = (double)v.f_bavail * (double)v.f_frsize;
     if ((double)missing <= there)
         return true;
-    return err_set(e, ERR_LIMIT, "%.1f GiB are missing, but %s has only %.1f GiB free",
-                   (double)missing / 0x1p30, p->stage, there / 0x1p30);
+    char want[SIZE_TEXT], have[SIZE_TEXT];
+    return err_set(e, ERR_LIMIT, "%s are missing, but %s has only %s free", size_text((double)missing, want), p->stage,
+                   size_text(there, have));
 }
 
 /* ---- a file on its way */

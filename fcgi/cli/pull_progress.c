@@ -6,20 +6,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/size_text.h"
 #include "fcgi/cli/pull.h"
 
 #define SECOND 1000000000ull
-
-void pull_bytes_text(double bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int u = 0;
-    while (bytes >= 999.5 && u < 4) {
-        bytes /= 1024;
-        u++;
-    }
-    snprintf(out, size, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
-}
 
 void pull_progress_begin(struct pull_progress *g, const struct pull *p)
 {
@@ -104,16 +94,16 @@ static void tell_outside(struct pull_progress *g, const struct pull *p)
 void pull_progress_show(struct pull_progress *g, const struct pull *p, bool now)
 {
     tell_outside(g, p);
-    char got[32], total[32], speed[32], left[32] = "";
+    char got[SIZE_TEXT], total[SIZE_TEXT], speed[SIZE_TEXT], left[32] = "";
     uint64_t ns = clock_ns(), every = g->terminal ? SECOND / 4 : 10 * SECOND;
     if (!g->n_files || (!now && ns - g->shown < every))
         return;
     g->shown = ns;
     count(g, p);
     double bytes_s = rate(g, ns);
-    pull_bytes_text((double)g->got, got, sizeof got);
-    pull_bytes_text((double)g->total, total, sizeof total);
-    pull_bytes_text(bytes_s, speed, sizeof speed);
+    size_text((double)g->got, got);
+    size_text((double)g->total, total);
+    size_text(bytes_s, speed);
     if (g->got == g->total)
         snprintf(left, sizeof left, "checking");
     else if (bytes_s > 0)

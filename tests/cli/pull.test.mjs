@@ -38,7 +38,7 @@ for (const blobs of [false, true]) {
     assert.equal(r.code, 0, r.err);
     assertWhole(hub, out);
     assert.ok(!existsSync(join(out, ".gitattributes")));
-    assert.match(r.out, /is whole: 364\.\d KiB/);
+    assert.match(r.out, /is whole: 373\.\d kB/);
     assert.ok(!r.out.includes("\r"), "no bar where there is no terminal");
     const ranges = hub.loads().filter((q) => q.host === "other" && q.path === `/${BIG}`);
     assert.equal(ranges.length, 10);
@@ -354,7 +354,7 @@ test("on a terminal there is a bar with bytes, rate and time left", async (t) =>
   const r = await new Promise((done) => execFile("script", ["-qec", [command, ...args].map(quote).join(" "), "/dev/null"], (e, o) => done({ code: e?.code ?? 0, out: o })));
   if (r.code === "ENOENT") return t.skip("no script(1) here");
   assert.equal(r.code, 0, r.out);
-  const drawn = [...r.out.matchAll(/\r([\d.]+ \w+) of 364\.\d KiB {2}\s*(\d+) % {2}[\d.]+ \w+\/s {2}([^\r]*?)\d of 5 files/g)];
+  const drawn = [...r.out.matchAll(/\r([\d.]+ \w+) of 373\.\d kB {2}\s*(\d+) % {2}[\d.]+ \w+\/s {2}([^\r]*?)\d of 5 files/g)];
   assert.ok(drawn.length >= 3, r.out);
   const shares = drawn.map((m) => Number(m[2]));
   assert.deepEqual([...shares].sort((a, b) => a - b), shares, "never backwards");

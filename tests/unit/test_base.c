@@ -56,6 +56,7 @@ static void test_buf_remembers_that_it_failed(void **state)
     assert_string_equal(b.data, "12345");
     buf_clear(&b);
     assert_true(buf_puts(&b, "ok"));
+    assert_true(buf_ends_with(&b, 'k') && !buf_ends_with(&b, 'o') && !buf_ends_with(&(struct buf){.failed = true}, 'k'));
     buf_consume(&b, 1);
     assert_string_equal(b.data, "k");
     buf_fini(&b);

@@ -3,7 +3,7 @@
 import { call, upload } from "./api.js";
 import { announce, el, $, toast } from "./dom.js";
 import { chip } from "./files_view.js";
-import { isImage, size } from "./format.js";
+import { bytes, isImage } from "./format.js";
 import { t } from "./i18n.js";
 import { emit } from "./state.js";
 
@@ -74,7 +74,7 @@ function draw() {
 }
 
 function chipOf(f) {
-  const words = f.state === "uploading" ? t("attach.uploading", { size: size(f.bytes) }) : f.state === "failed" ? f.problem
+  const words = f.state === "uploading" ? t("attach.uploading", { size: bytes(f.bytes) }) : f.state === "failed" ? f.problem
     : f.state === "image" ? t("attach.imageRefused") : undefined;
   const node = chip(f, { words, status: f.state, remove: () => remove(f) });
   if (f.state === "uploading") node.append(f.bar = el("progress", { max: 1, value: f.progress || 0, ariaLabel: t("attach.progress", { name: f.name }) }));

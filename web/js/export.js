@@ -2,7 +2,8 @@
 
 import { ApiError } from "./api.js";
 import { $, el, toast } from "./dom.js";
-import { number, t } from "./i18n.js";
+import { bytes } from "./format.js";
+import { t } from "./i18n.js";
 import { state } from "./state.js";
 
 const FORMATS = [["json", "export.json", "export.jsonHint"], ["markdown", "export.markdown", "export.markdownHint"],
@@ -19,11 +20,6 @@ function radio(name, value, label, checked, hint) {
 
 function group(label, ...choices) {
   return el("fieldset", { class: "export-group" }, el("legend", {}, label), ...choices);
-}
-
-function megabytes(bytes) {
-  const places = bytes < 10e6 ? 2 : 0;
-  return t("export.megabytes", { n: number(bytes / 1e6, { minimumFractionDigits: places, maximumFractionDigits: places }) });
 }
 
 function fileName(response) {
@@ -114,12 +110,12 @@ async function run(dialog, query) {
       return;
     }
     const name = fileName(response);
-    const blob = await receive(response, (part, bytes) => { bar.value = part; say(megabytes(bytes)); });
+    const blob = await receive(response, (part, got) => { bar.value = part; say(bytes(got)); });
     const url = URL.createObjectURL(blob);
     save(url, name);
     setTimeout(() => URL.revokeObjectURL(url), 60000);
     dialog.close();
-    toast(t("export.done", { name, size: megabytes(blob.size) }), 5000);
+    toast(t("export.done", { name, size: bytes(blob.size) }), 5000);
   } catch (error) {
     if (error.name === "AbortError") { say(""); return; }
     const problem = dialog.querySelector(".form-error");

@@ -2,7 +2,7 @@
 
 import { call, text as fetchText } from "./api.js";
 import { el, icon, $ } from "./dom.js";
-import { isImage, size } from "./format.js";
+import { bytes, isImage } from "./format.js";
 import { t } from "./i18n.js";
 import { state } from "./state.js";
 
@@ -13,7 +13,7 @@ const content = (file) => `/api/attachments/${file.id}/content`;
 /** Size and tokens; those only while they are the present model's. */
 function about(file) {
   const counted = Number.isInteger(file.tokens) && (!file.model || file.model === (state.status?.model?.id ?? file.model));
-  return [size(file.bytes), counted ? t("thread.tokens", { n: file.tokens }) : ""].filter(Boolean).join(" · ");
+  return [bytes(file.bytes), counted ? t("thread.tokens", { n: file.tokens }) : ""].filter(Boolean).join(" · ");
 }
 
 /** One file. words: instead of size and tokens. remove: what its button does; none without. */

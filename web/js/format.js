@@ -18,6 +18,15 @@ export function seconds(ms) {
     : t("time.minutes", { minutes: Math.floor(ms / 60000), seconds: Math.round((ms % 60000) / 1000) });
 }
 
+const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+
+/** "17 bytes", "12.3 kB", "373 MB": powers of 1000, the reader's way of writing. */
+export function bytes(n) {
+  let i = 0;
+  while (Math.abs(n) >= 999.5 && i < UNITS.length - 1) { n /= 1000; i++; }
+  return number(n, { style: "unit", unit: UNITS[i], unitDisplay: i ? "short" : "long", maximumSignificantDigits: 3 });
+}
+
 export function count(n) {
   return number(n);
 }
@@ -29,12 +38,6 @@ export function dayGroup(ms, now = new Date()) {
   if (ms >= midnight - 86400000) return t("list.yesterday");
   if (ms >= midnight - 6 * 86400000) return t("list.week");
   return date(ms, { month: "long", year: "numeric" });
-}
-
-/** "12 kB", the reader's way. */
-export function size(bytes) {
-  const [n, unit] = bytes < 1000 ? [bytes, "byte"] : bytes < 1e6 ? [bytes / 1e3, "kilobyte"] : [bytes / 1e6, "megabyte"];
-  return number(n, { style: "unit", unit, unitDisplay: unit === "byte" ? "long" : "short", maximumFractionDigits: n < 10 && unit !== "byte" ? 1 : 0 });
 }
 
 /** A picture that is shown, of those that are taken. */

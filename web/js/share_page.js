@@ -3,7 +3,7 @@
 import { BlockWindow } from "./block_window.js";
 import { handleCodeClick } from "./code.js";
 import { copyText, el, $, icon } from "./dom.js";
-import { isImage, size } from "./format.js";
+import { bytes, isImage } from "./format.js";
 import { date, t, translatePage } from "./i18n.js";
 import { loadMarkdown, MarkdownView } from "./markdown.js";
 import { initTheme } from "./theme.js";
@@ -27,7 +27,7 @@ function file(f) {
   const href = `/api/shared/${token}/attachments/${f.sha256}`;
   return el("li", { class: "file" }, el("a", { class: "file-open", href, download: f.name, title: f.name },
     isImage(f) ? el("img", { class: "file-thumb", src: href, alt: "", loading: "lazy", width: 38, height: 38 }) : icon("file"),
-    el("span", { class: "file-words" }, el("bdi", { class: "file-name" }, f.name), el("span", { class: "file-about" }, size(f.bytes)))));
+    el("span", { class: "file-words" }, el("bdi", { class: "file-name" }, f.name), el("span", { class: "file-about" }, bytes(f.bytes)))));
 }
 
 function question(message) {

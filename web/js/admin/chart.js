@@ -15,10 +15,9 @@ function shape(tag, attributes, parent) {
   return node;
 }
 
-/** The next 1, 2 or 5 times a power of ten; of 1024 times as much for bytes. */
-function niceCeiling(x, binary) {
+/** The next 1, 2 or 5 times a power of ten. */
+function niceCeiling(x) {
   if (!(x > 0)) return 1;
-  if (binary && x >= 1024) return 1024 * niceCeiling(x / 1024, true);
   const power = 10 ** Math.floor(Math.log10(x));
   return [1, 2, 5, 10].map((m) => m * power).find((m) => m >= x * 0.9999);
 }
@@ -104,7 +103,7 @@ function fillTable(details, spec) {
 
 /**
  * A chart that can be drawn anew: { node, draw(spec) }.
- * spec: { title, from, step, n, format, most (of the axis; else by the values), binary (it counts bytes), series: [{ label, color: 0..5, values }] }
+ * spec: { title, from, step, n, format, most (of the axis; else by the values), series: [{ label, color: 0..5, values }] }
  */
 export function chart() {
   const title = el("h2", {});
@@ -121,7 +120,7 @@ export function chart() {
       const focused = box.contains(document.activeElement);
       const w = Math.max(260, box.clientWidth || 500);
       const x = (i) => PAD.left + (spec.n > 1 ? i / (spec.n - 1) : 1) * (w - PAD.left - PAD.right);
-      const top = spec.most || niceCeiling(Math.max(0, ...spec.series.flatMap((s) => s.values.filter((v) => v !== null))), spec.binary);
+      const top = spec.most || niceCeiling(Math.max(0, ...spec.series.flatMap((s) => s.values.filter((v) => v !== null))));
       const y = (v) => HEIGHT - PAD.bottom - Math.min(1, v / top) * (HEIGHT - PAD.top - PAD.bottom);
       const svg = shape("svg", { viewBox: `0 0 ${w} ${HEIGHT}`, width: w, height: HEIGHT, role: "img", tabindex: 0, "aria-label": `${spec.title}. ${summary(spec)}` });
       current = spec;

@@ -32,11 +32,11 @@ const CHARTS = [
   { title: "admin.chartCache", format: (x) => percent(x, 1), most: 1, series: (v) => [
     { label: "admin.seriesPromptHits", values: shareOf(v, "cached_tokens", "prompt_tokens") },
     { label: "admin.seriesExpertHits", values: shareOf(v, "expert_hits", "expert_asked"), rare: true }] },
-  { title: "admin.chartMemory", format: bytes, binary: true, series: (v) => [
+  { title: "admin.chartMemory", format: bytes, series: (v) => [
     { label: "admin.seriesResident", values: plain(v, "resident_bytes") }, { label: "admin.seriesWeights", values: plain(v, "weight_bytes") },
     { label: "admin.seriesExperts", values: plain(v, "expert_bytes"), rare: true }, { label: "admin.seriesDevice", values: plain(v, "device_bytes"), rare: true },
     { label: "admin.seriesAvailable", values: whileUp(v, (x) => x("available_bytes")) }] },
-  { title: "admin.chartDisk", format: (x) => t("admin.perSecond", { value: bytes(x) }), binary: true, series: (v) => [
+  { title: "admin.chartDisk", format: (x) => t("admin.perSecond", { value: bytes(x) }), series: (v) => [
     { label: "admin.seriesDisk", values: rateOf(v, "disk_bytes") }, { label: "admin.seriesExpertDisk", values: rateOf(v, "expert_read_bytes"), rare: true },
     { label: "admin.seriesBus", values: rateOf(v, "expert_bus_bytes"), rare: true }] },
   { title: "admin.chartCpu", format: (x) => percent(x, 1), most: 1, series: (v) => [
@@ -66,7 +66,7 @@ function open(view, signal) {
     sums.dataset.completion = String(total(h, "completion_tokens"));
     CHARTS.forEach((c, i) => {
       const series = c.series(h).filter((s) => !s.rare || any(s.values)).map((s, k) => ({ ...s, label: t(s.label), color: k }));
-      charts[i].draw({ title: t(c.title), from: h.from, step: h.step_s, n: h.n, format: c.format, most: c.most, binary: c.binary, series });
+      charts[i].draw({ title: t(c.title), from: h.from, step: h.step_s, n: h.n, format: c.format, most: c.most, series });
     });
   };
   const again = poll(signal, 10000, () => `/api/admin/history?seconds=${seconds}`, draw, (error) => sums.replaceChildren(problem(error)));

@@ -2,6 +2,7 @@
 
 import { call } from "../api.js";
 import { el } from "../dom.js";
+import { bytes as inBytes } from "../format.js";
 import { date, number, t } from "../i18n.js";
 
 export const count = (n) => (n === null || n === undefined ? "–" : number(n, { maximumFractionDigits: 0 }));
@@ -10,13 +11,7 @@ export const percent = (part, all) => (all > 0 ? number(part / all, { style: "pe
 export const dateTime = (ms) => (ms > 0 ? date(ms, { dateStyle: "medium", timeStyle: "medium" }) : t("admin.never"));
 export const clock = (ms) => date(ms, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
-export function bytes(n) {
-  if (n === null || n === undefined) return "–";
-  let i = 0;
-  while (Math.abs(n) >= 1024 && i < UNITS.length - 1) { n /= 1024; i++; }
-  return `${i ? short(n) : count(n)} ${UNITS[i]}`;
-}
+export const bytes = (n) => (n === null || n === undefined ? "–" : inBytes(n));
 
 /** Seconds as "3 d 4 h", "5 min", "12 s", "340 ms". */
 export function span(s) {
