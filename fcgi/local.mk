@@ -49,7 +49,7 @@ OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/compl
 	%D%/openapi/admin.json %D%/openapi/shares.json
 OPENAPI_SCHEMAS += %D%/openapi/people.json
 OPENAPI_SCHEMAS += %D%/openapi/export.json %D%/openapi/import.json
-FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) -lm
+FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm
 
 pkglibexec_PROGRAMS += sluice-worker
 sluice_worker_SOURCES = %D%/worker_main.c
@@ -64,5 +64,6 @@ EXTRA_DIST += $(OPENAPI_SCHEMAS) %D%/openapi/embed.awk
 # exports
 libsluice_fcgi_a_SOURCES += %D%/reply_stream.c %D%/reply_stream.h %D%/api_export.c \
 	%D%/export/export.c %D%/export/export.h %D%/export/format.h %D%/export/tree.c %D%/export/words.c %D%/export/json.c \
-	%D%/export/jsonl.c %D%/export/markdown.c %D%/export/html.c %D%/export/text.c %D%/export/zip.c %D%/export/zip.h \
+	%D%/export/jsonl.c %D%/export/plain.c %D%/export/plain.h %D%/export/markdown.c %D%/export/html.c %D%/export/html_text.c %D%/export/html_text.h %D%/export/html_markdown.c \
+	%D%/export/markdown_source.c %D%/export/markdown_source.h %D%/export/text.c %D%/export/zip.c %D%/export/zip.h \
 	%D%/export/run.h %D%/export/archive.c %D%/export/account.c %D%/export/account.h

@@ -13,4 +13,4 @@ sluice_SOURCES = %D%/main.c %D%/command.h \
 	%D%/cli_dump.c %D%/cli_dump.h %D%/cli_ids.c %D%/cli_ids.h %D%/cli_options.c %D%/cli_options.h \
 	%D%/cli_run.c %D%/cli_run.h %D%/cli_synth.c %D%/cli_synth.h %D%/cli_synth_gguf.c %D%/cli_synth_gguf.h %D%/cli_synth_shape.c %D%/cli_synth_shape.h
 sluice_LDADD = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SCHED_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) \
-	$(WIRE_LIBS) $(SQL_LIBS) $(BASE_LIBS) $(CURL_LIBS) $(ARCHIVE_LIBS) -lm
+	$(WIRE_LIBS) $(SQL_LIBS) $(BASE_LIBS) $(CURL_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm

@@ -1,99 +1,39 @@
-/* A page that needs nothing and can do nothing: no script, no link, no picture; the policy at its top allows the style
- * below by its hash and nothing else. What was said is text, escaped; only fenced code gets a box of its own. */
+/* A page that needs nothing and loads nothing: no script, no picture; the policy at its top allows the style below by its
+ * hash and nothing else. Answers are Markdown as on the page (html_markdown.c), what people wrote is text. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fcgi/export/format.h"
+#include "fcgi/export/html_text.h"
 
 /* STYLE's SHA-256, base64: tests/api/export.test.mjs reckons it anew. */
-#define STYLE_HASH "D3dlDlKbDlhGC/ZsNbV7pzaigYOlwWZBq4TMpOAKd3c="
+#define STYLE_HASH "6A6VN+M3HrjaLmrJx1YxaYdESlb7iOJy6coBDJSAFTs="
 #define STYLE \
     ":root{color-scheme:light dark}" \
     "body{font:16px/1.55 system-ui,sans-serif;margin:0 auto;max-width:46rem;padding:2rem 1rem;overflow-wrap:anywhere}" \
     "h1{font-size:1.5rem;margin:2.5rem 0 .25rem}h2{font-size:.95rem;margin:2rem 0 .5rem}" \
+    "h3,h4,h5,h6{font-size:1.05rem;margin:1.25rem 0 .5rem}h3{font-size:1.25rem}" \
     "time,.note{color:GrayText;font-size:.85rem;font-weight:400}" \
     ".text{white-space:pre-wrap}pre{border:1px solid GrayText;border-radius:.4rem;padding:.75rem;white-space:pre-wrap}" \
-    "pre,code{font-family:ui-monospace,monospace;font-size:.9rem}" \
+    "pre,code,.math{font-family:ui-monospace,monospace;font-size:.9rem}.math{white-space:pre-wrap}" \
+    "table{border-collapse:collapse;display:block;overflow-x:auto}th,td{border:1px solid GrayText;padding:.3rem .6rem;text-align:start}" \
+    ".left{text-align:left}.center{text-align:center}.right{text-align:right}.task{list-style:none}" \
+    "blockquote{border-inline-start:3px solid GrayText;margin-inline:0;padding-inline-start:.75rem}" \
     "section.user .text{border-inline-start:3px solid GrayText;padding-inline-start:.75rem}" \
     "details{margin:.5rem 0}summary{cursor:pointer}" \
     "@media print{body{max-width:none;padding:0}article+article{break-before:page}}"
 
-static const char *escape_of(unsigned char c)
-{
-    switch (c) {
-    case '&': return "&amp;";
-    case '<': return "&lt;";
-    case '>': return "&gt;";
-    case '"': return "&quot;";
-    case '\'': return "&#39;";
-    case '\n':
-    case '\t': return NULL;
-    default: return c < ' ' || c == 0x7f ? "\xef\xbf\xbd" : NULL;
-    }
-}
-
-static void put_escaped(struct buf *out, const char *text, size_t len)
-{
-    const char *plain = text, *end = text + len;
-    buf_reserve(out, len);
-    for (const char *p = text; p < end; p++) {
-        const char *as = escape_of((unsigned char)*p);
-        if (!as)
-            continue;
-        buf_append(out, plain, (size_t)(p - plain));
-        buf_puts(out, as);
-        plain = p + 1;
-    }
-    buf_append(out, plain, (size_t)(end - plain));
-}
-
 static void put_string(struct buf *out, const char *text)
 {
-    put_escaped(out, text, strlen(text));
+    html_text(out, text, strlen(text));
 }
 
-/* How many of the fence's characters open this line; 0: it is no fence. */
-static size_t fence_of(const char *line, size_t len, char *with)
+/* As it was written. */
+static void put_plain(struct buf *out, const char *text, size_t len)
 {
-    size_t at = 0, n = 0;
-    while (at < len && at < 3 && line[at] == ' ')
-        at++;
-    if (at == len || (line[at] != '`' && line[at] != '~'))
-        return 0;
-    while (at + n < len && line[at + n] == line[at])
-        n++;
-    *with = line[at];
-    return n >= 3 ? n : 0;
-}
-
-/* Runs of lines outside fences, and those inside. */
-static void put_content(struct buf *out, const char *text, size_t len)
-{
-    const char *end = text + len, *run = text;
-    size_t open = 0;
-    char with = 0;
-    for (const char *line = text; line < end;) {
-        const char *nl = memchr(line, '\n', (size_t)(end - line));
-        const char *next = nl ? nl + 1 : end;
-        char found = 0;
-        const size_t n = fence_of(line, (size_t)((nl ? nl : end) - line), &found);
-        if (n && (!open || (n >= open && found == with))) {
-            if (line > run || open) {
-                buf_puts(out, open ? "<pre><code>" : "<div class=\"text\" dir=\"auto\">");
-                put_escaped(out, run, (size_t)(line - run));
-                buf_puts(out, open ? "</code></pre>\n" : "</div>\n");
-            }
-            open = open ? 0 : n;
-            with = found;
-            run = next;
-        }
-        line = next;
-    }
-    if (run < end) {
-        buf_puts(out, open ? "<pre><code>" : "<div class=\"text\" dir=\"auto\">");
-        put_escaped(out, run, (size_t)(end - run));
-        buf_puts(out, open ? "</code></pre>\n" : "</div>\n");
-    }
+    buf_puts(out, "<div class=\"text\" dir=\"auto\">");
+    html_text(out, text, len);
+    buf_puts(out, "</div>\n");
 }
 
 static void put_time(struct buf *out, int64_t ms)
@@ -151,16 +91,19 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
     export_file_names(&names, m->attachments);
     if (names.len) {
         buf_puts(out, "<p class=\"note\" dir=\"auto\">Attached: ");
-        put_escaped(out, names.data, names.len);
+        html_text(out, names.data, names.len);
         buf_puts(out, "</p>\n");
     }
     buf_fini(&names);
     if (m->reasoning_len) {
-        buf_puts(out, "<details><summary>Reasoning</summary>\n<div class=\"text\" dir=\"auto\">");
-        put_escaped(out, m->reasoning, m->reasoning_len);
-        buf_puts(out, "</div></details>\n");
+        buf_puts(out, "<details><summary>Reasoning</summary>\n");
+        html_markdown(out, m->reasoning, m->reasoning_len);
+        buf_puts(out, "</details>\n");
     }
-    put_content(out, m->content, m->content_len);
+    if (m->content_len && m->node.role == ROLE_ASSISTANT)
+        html_markdown(out, m->content, m->content_len);
+    else if (m->content_len)
+        put_plain(out, m->content, m->content_len);
     if (m->tool_calls) {
         buf_puts(out, "<pre><code>");
         put_string(out, m->tool_calls);

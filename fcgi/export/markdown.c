@@ -1,8 +1,7 @@
 /* Markdown: what is said stands as it was written; who says it is a heading over it. The branch that is shown. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "fcgi/export/format.h"
+#include "fcgi/export/plain.h"
 
 /* "> " before each line: a quotation of whatever Markdown it is. */
 static void put_quoted(struct buf *out, const char *text, size_t len)
@@ -35,53 +34,61 @@ static void put_fenced(struct buf *out, const char *kind, const char *text)
     buf_puts(out, "\n\n");
 }
 
-static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
+static void put_title(struct buf *out, bool first, const char *title, const char *time)
 {
-    char time[EXPORT_TIME_SIZE];
-    char *system = export_system(c->settings);
-    buf_puts(&w->out, w->n_conversations > 1 ? "\n---\n\n# " : "# ");
-    export_line(&w->out, *c->title ? c->title : "Untitled");
-    buf_printf(&w->out, "\n\n*%s*\n\n", export_time(c->created_at, time));
-    if (system) {
-        buf_puts(&w->out, "## System\n\n");
-        put_quoted(&w->out, system, strlen(system));
-    }
-    free(system);
+    buf_printf(out, "%s# %s\n\n*%s*\n\n", first ? "" : "\n---\n\n", title, time);
 }
 
-static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
-                        const struct store_export_message *m)
+static void put_system(struct buf *out, const char *text)
 {
-    char time[EXPORT_TIME_SIZE];
-    struct buf *out = &w->out;
-    buf_printf(out, "## %s\n\n*%s", export_role(m->node.role), export_time(m->created_at, time));
-    if (m->model) {
-        buf_puts(out, ", ");
-        export_line(out, m->model);
-    }
-    if (m->node.status != MESSAGE_DONE)
-        buf_printf(out, ", %s", store_status_name(m->node.status));
-    buf_puts(out, "*\n\n");
-    struct buf names = {0};
-    export_file_names(&names, m->attachments);
-    if (names.len)
-        buf_printf(out, "*Attached: %s*\n\n", names.data);
-    buf_fini(&names);
-    if (m->reasoning_len) {
-        buf_puts(out, "> *Reasoning*\n>\n");
-        put_quoted(out, m->reasoning, m->reasoning_len);
-    }
-    if (m->content_len) {
-        buf_append(out, m->content, m->content_len);
-        buf_puts(out, "\n\n");
-    }
-    if (m->tool_calls)
-        put_fenced(out, "json", m->tool_calls);
-    if (m->error) {
-        buf_puts(out, "> *Error:* ");
-        export_line(out, m->error);
-        buf_puts(out, "\n\n");
-    }
+    buf_puts(out, "## System\n\n");
+    put_quoted(out, text, strlen(text));
+}
+
+static void put_heading(struct buf *out, const char *role, const char *time, const char *model, const char *status)
+{
+    buf_printf(out, "## %s\n\n*%s%s%s%s%s*\n\n", role, time, model ? ", " : "", model ? model : "", status ? ", " : "", status ? status : "");
+}
+
+static void put_files(struct buf *out, const char *names)
+{
+    buf_printf(out, "*Attached: %s*\n\n", names);
+}
+
+static void put_reasoning(struct buf *out, const char *text, size_t len)
+{
+    buf_puts(out, "> *Reasoning*\n>\n");
+    put_quoted(out, text, len);
+}
+
+static void put_content(struct buf *out, const char *text, size_t len)
+{
+    buf_append(out, text, len);
+    buf_puts(out, "\n\n");
+}
+
+static void put_tool_calls(struct buf *out, const char *json)
+{
+    put_fenced(out, "json", json);
+}
+
+static void put_error(struct buf *out, const char *line)
+{
+    buf_printf(out, "> *Error:* %s\n\n", line);
+}
+
+static const struct plain_writer writer = {.title = put_title, .system = put_system, .heading = put_heading, .files = put_files,
+                                           .reasoning = put_reasoning, .content = put_content, .tool_calls = put_tool_calls,
+                                           .error = put_error};
+
+static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
+{
+    plain_open(w, c, &writer);
+}
+
+static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number, const struct store_export_message *m)
+{
+    plain_message(w, m, &writer);
 }
 
 const struct export_format export_markdown = {

@@ -1,8 +1,5 @@
 /* Plain text: the branch that is shown, to be read or printed. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "fcgi/export/format.h"
+#include "fcgi/export/plain.h"
 
 static void put_rule(struct buf *out, char c)
 {
@@ -11,49 +8,65 @@ static void put_rule(struct buf *out, char c)
     buf_putc(out, '\n');
 }
 
-static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
+static void put_title(struct buf *out, bool first, const char *title, const char *time)
 {
-    char time[EXPORT_TIME_SIZE];
-    char *system = export_system(c->settings);
-    if (w->n_conversations > 1)
-        buf_puts(&w->out, "\n");
-    put_rule(&w->out, '=');
-    export_line(&w->out, *c->title ? c->title : "Untitled");
-    buf_printf(&w->out, "\n%s\n", export_time(c->created_at, time));
-    put_rule(&w->out, '=');
-    if (system)
-        buf_printf(&w->out, "\n[System]\n%s\n", system);
-    free(system);
+    if (!first)
+        buf_putc(out, '\n');
+    put_rule(out, '=');
+    buf_printf(out, "%s\n%s\n", title, time);
+    put_rule(out, '=');
 }
 
-static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
-                        const struct store_export_message *m)
+static void put_system(struct buf *out, const char *text)
 {
-    char time[EXPORT_TIME_SIZE];
-    struct buf *out = &w->out;
-    buf_printf(out, "\n[%s, %s", export_role(m->node.role), export_time(m->created_at, time));
-    if (m->node.status != MESSAGE_DONE)
-        buf_printf(out, ", %s", store_status_name(m->node.status));
-    buf_puts(out, "]\n");
-    struct buf names = {0};
-    export_file_names(&names, m->attachments);
-    if (names.len)
-        buf_printf(out, "(attached) %s\n", names.data);
-    buf_fini(&names);
-    if (m->reasoning_len) {
-        buf_puts(out, "(reasoning)\n");
-        buf_append(out, m->reasoning, m->reasoning_len);
-        buf_puts(out, "\n(answer)\n");
-    }
-    buf_append(out, m->content, m->content_len);
+    buf_printf(out, "\n[System]\n%s\n", text);
+}
+
+static void put_heading(struct buf *out, const char *role, const char *time, const char *model, const char *status)
+{
+    buf_printf(out, "\n[%s, %s%s%s]\n", role, time, status ? ", " : "", status ? status : "");
+}
+
+static void put_files(struct buf *out, const char *names)
+{
+    buf_printf(out, "(attached) %s\n", names);
+}
+
+static void put_reasoning(struct buf *out, const char *text, size_t len)
+{
+    buf_puts(out, "(reasoning)\n");
+    buf_append(out, text, len);
+    buf_puts(out, "\n(answer)\n");
+}
+
+static void put_content(struct buf *out, const char *text, size_t len)
+{
+    buf_append(out, text, len);
     buf_putc(out, '\n');
-    if (m->tool_calls)
-        buf_printf(out, "(tool calls) %s\n", m->tool_calls);
-    if (m->error) {
-        buf_puts(out, "(error) ");
-        export_line(out, m->error);
-        buf_putc(out, '\n');
-    }
+}
+
+static void put_tool_calls(struct buf *out, const char *json)
+{
+    buf_printf(out, "(tool calls) %s\n", json);
+}
+
+static void put_error(struct buf *out, const char *line)
+{
+    buf_printf(out, "(error) %s\n", line);
+}
+
+static const struct plain_writer writer = {.title = put_title, .system = put_system, .heading = put_heading, .files = put_files,
+                                           .reasoning = put_reasoning, .content = put_content, .tool_calls = put_tool_calls,
+                                           .error = put_error};
+
+static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
+{
+    plain_open(w, c, &writer);
+}
+
+static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number, const struct store_export_message *m)
+{
+    plain_message(w, m, &writer);
 }
 
 const struct export_format export_text = {

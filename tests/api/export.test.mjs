@@ -94,9 +94,9 @@ test('HTML: everything is escaped, and its policy allows its own style alone', a
   assert.ok(html.includes(`style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'"`));
   assert.match(html, /default-src 'none'/);
   const tags = new Set([...html.matchAll(/<\/?([a-z0-9!]+)/gi)].map((m) => m[1].toLowerCase()));
-  for (const t of tags) assert.ok(['!doctype', 'html', 'meta', 'title', 'style', 'article', 'section', 'h1', 'h2', 'time', 'span', 'details', 'summary', 'div', 'pre', 'code'].includes(t), t);
+  for (const t of tags) assert.ok(['!doctype', 'html', 'meta', 'title', 'style', 'article', 'section', 'h1', 'h2', 'time', 'span', 'details', 'summary', 'div', 'pre', 'code', 'p', 'h3'].includes(t), t);
   assert.ok(html.includes('<pre><code>&lt;/code&gt;&lt;/pre&gt;&lt;script&gt;'), 'the fence');
-  assert.ok(html.includes('>after</div>'));
+  assert.ok(html.includes('<h3>Hello</h3>') && html.includes('<p>after</p>'));
   assert.ok(!/[\u0001]/.test(html));
 });
 

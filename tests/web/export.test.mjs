@@ -1,10 +1,12 @@
 // The export dialog: what is chosen arrives as a file, the bar tells the truth, cancel stops it; the page that is exported
 // can do nothing.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { unzip } from '../api/unzip.mjs';
 import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+import { vectors, watch } from './vectors.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -56,10 +58,40 @@ test('the exported page runs nothing and loads nothing', opts, async () => {
   await reader.goto(`file://${html.path}`).catch(() => {});
   await reader.setContent(readFileSync(html.path, 'utf8'));
   assert.equal(await reader.title(), 'Sluice');
-  assert.equal(await reader.locator('script, img, a, iframe, form').count(), 0);
-  assert.match(await reader.innerText('section.assistant .text'), /<script>document/);
+  assert.equal(await reader.locator('script, img, iframe, form').count(), 0);
+  assert.match(await reader.innerText('section.assistant .prose'), /<script>document/);
+  assert.equal(await reader.getAttribute('section.assistant a', 'href'), 'http://127.0.0.1:9/x.png', 'a picture is a link');
   assert.deepEqual(asked.filter((u) => !u.startsWith('file:')), []);
   await reader.context().close();
+});
+
+test('no vector of the corpus becomes more than text, links and plain elements', opts, async () => {
+  const allowed = { a: /^(https?:\/\/|mailto:)/i, ol: /^\d+$/ };
+  const line = (v) => JSON.stringify({ messages: [{ role: 'user', content: v }, { role: 'assistant', content: v }] });
+  const taken = await house.server.json('POST', '/api/import', [...vectors.map(line), line(vectors.join('\n\n'))].join('\n'), { 'content-type': 'application/octet-stream' });
+  assert.equal(taken.body.failed, 0, taken.text);
+  const html = await (await house.server.request('GET', '/api/export?format=html')).text();
+  const file = path.join(house.server.dir, 'vectors.html');
+  writeFileSync(file, html);
+  const context = await house.browser.newContext();
+  const reader = await context.newPage();
+  const guard = await watch(reader, `file://${file}`);
+  await reader.goto(`file://${file}`);
+  const seen = await reader.evaluate(() => [...document.querySelectorAll('article *')].map((n) => [n.localName, ...[...n.attributes].map((a) => [a.name, a.value])]));
+  assert.ok(seen.length > 2 * vectors.length, `${seen.length} elements`);
+  const tags = /^(h[1-6]|time|section|span|details|summary|div|p|pre|code|ul|ol|li|blockquote|hr|br|em|strong|s|table|thead|tbody|tr|th|td|a)$/;
+  for (const [tag, ...attributes] of seen) {
+    assert.match(tag, tags);
+    for (const [name, value] of attributes) {
+      if (name === 'class') assert.match(value, /^(user|assistant|system|tool|text|prose|note|math|task|left|center|right)$/);
+      else if (name === 'dir') assert.equal(value, 'auto');
+      else if (name === 'rel') assert.equal(value, 'noopener noreferrer nofollow ugc');
+      else if (name === 'href' || name === 'start') assert.match(value, allowed[tag]);
+      else assert.fail(`${tag} ${name}=${value}`);
+    }
+  }
+  assert.deepEqual(await guard.end(), []);
+  await context.close();
 });
 
 test('the bar follows the bytes; cancel stops the transfer and the dialog stays', opts, async () => {

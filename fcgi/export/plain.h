@@ -1,0 +1,18 @@
+/* The formats that are read as text, Markdown and plain: one walk over a message's parts, a writer for each. A writer's
+ * functions get what is there alone, in this order; a name or a line holds no line breaks. */
+#pragma once
+#include "fcgi/export/format.h"
+
+struct plain_writer {
+    void (*title)(struct buf *out, bool first, const char *title, const char *time);
+    void (*system)(struct buf *out, const char *text);
+    /* model, status: NULL when there is nothing to say */
+    void (*heading)(struct buf *out, const char *role, const char *time, const char *model, const char *status);
+    void (*files)(struct buf *out, const char *names);
+    void (*reasoning)(struct buf *out, const char *text, size_t len);
+    void (*content)(struct buf *out, const char *text, size_t len);
+    void (*tool_calls)(struct buf *out, const char *json);
+    void (*error)(struct buf *out, const char *line);
+};
+void plain_open(struct export_writer *w, const struct store_export_conversation *c, const struct plain_writer *p);
+void plain_message(struct export_writer *w, const struct store_export_message *m, const struct plain_writer *p);
