@@ -13,12 +13,13 @@
 
 #include "engine/base/err.h"
 
-#define ENGINE_PROTOCOL_VERSION 1
+#define ENGINE_PROTOCOL_VERSION 2
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20
 #define ENGINE_MAX_BIAS 1024
 #define ENGINE_KEY_SIZE 48
+#define ENGINE_MAX_EXPERTS_PER_TOKEN 1024
 #define ENGINE_MAX_GRAMMAR_BYTES ((uint32_t)8 << 20)
 
 struct engine_bias {
@@ -55,6 +56,8 @@ struct engine_job_params {
     char scope[64];        /* prompt cache's scope: jobs of another scope never share blocks */
     char request_id[48];   /* for the log */
     int32_t priority;      /* 0 normal, 1 background (runs only when nothing else wants the device) */
+    int32_t experts_per_token; /* of a layer at most: fewer than the model's are faster and lossy; 0: as the engine runs. ERR_INPUT
+                                  where the model has not so many */
     const void *grammar;   /* [n_grammar] bytes, a program of engine/grammar: the answer follows it to its end; NULL: free */
     uint32_t n_grammar;
 };
@@ -83,7 +86,8 @@ struct engine_usage {
     /* Experts that stay on disk: bytes that were read for this job, experts that it wanted, and how many of these were
      * in memory; shares where it shared a step. All 0: all weights are in memory. */
     double expert_read_bytes, expert_asked, expert_hits;
-    int32_t lossy_experts; /* experts per token where the engine uses fewer than the model says; else 0 */
+    int32_t lossy_experts; /* experts per token where fewer were used than the model says; else 0 */
+    int32_t own_experts;   /* as the model says; 0: it has none */
 };
 
 struct engine_event {

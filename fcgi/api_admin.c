@@ -104,6 +104,7 @@ static void add_load(cJSON *o, const struct status_page *p)
     add_number(o, "jobs_accepted", (double)p->jobs_accepted);
     add_number(o, "jobs_refused", (double)p->jobs_refused);
     add_number(o, "jobs_failed", (double)p->jobs_done[7]);
+    add_number(o, "jobs_lossy", (double)p->jobs_lossy);
     add_number(o, "prompt_tokens", (double)p->prompt_tokens);
     add_number(o, "cached_tokens", (double)p->cached_tokens);
     add_number(o, "completion_tokens", (double)p->completion_tokens);

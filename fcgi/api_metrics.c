@@ -121,6 +121,7 @@ static void engine_state(struct buf *b, const struct status_page *p)
 
 static void engine_totals(struct buf *b, const struct status_page *p)
 {
+    counter(b, "lossy_requests_total", "jobs that used fewer experts per token than the model says", (double)p->jobs_lossy);
     counter(b, "prompt_tokens_total", "prompt tokens of jobs, cached ones included", (double)p->prompt_tokens);
     counter(b, "generation_tokens_total", "tokens generated", (double)p->completion_tokens);
     counter(b, "prefill_tokens_total", "prompt tokens that were computed", (double)p->prefill_tokens);

@@ -57,7 +57,8 @@ struct field_row {
 #define FIELD_ROWS_OF_SAMPLING                                                                             \
     {"temperature", FIELD_READ}, {"top_p", FIELD_READ}, {"top_k", FIELD_READ}, {"min_p", FIELD_READ},      \
         {"repetition_penalty", FIELD_READ}, {"presence_penalty", FIELD_READ},                              \
-        {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, {"stop", FIELD_READ}
+        {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, {"stop", FIELD_READ},                     \
+        {"experts_per_token", FIELD_READ}
 /* Refuses unknown fields and those of kind FIELD_REFUSED. */
 bool fields_check(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e);
 /* "model" names this server's model, or nothing: else 404 model_not_found. */

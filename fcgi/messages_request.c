@@ -19,6 +19,7 @@ static const struct field_row fields[] = {
     {"temperature", FIELD_READ},
     {"top_k", FIELD_READ},
     {"top_p", FIELD_READ},
+    {"experts_per_token", FIELD_READ}, /* ours */
     {"tools", FIELD_READ},
     {"tool_choice", FIELD_READ},
     {"thinking", FIELD_READ},
@@ -324,7 +325,7 @@ static bool read_thinking(struct chat_request *c, const struct request *r, const
 static bool read_settings(struct chat_request *c, struct request *r, struct chat_build *b, const cJSON *body,
                           struct err *e)
 {
-    static const char *const same[] = {"temperature", "top_p", "top_k", "max_tokens", NULL};
+    static const char *const same[] = {"temperature", "top_p", "top_k", "max_tokens", "experts_per_token", NULL};
     cJSON *o = cJSON_AddObjectToObject(c->owned, "settings");
     if (!json_member(body, "max_tokens"))
         return err_field(e, ERR_INPUT, "max_tokens", "is needed");

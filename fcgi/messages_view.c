@@ -41,6 +41,7 @@ static void put_usage(struct buf *b, const struct engine_usage *u, int thinking)
                "{\"input_tokens\":%d,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%d,"
                "\"output_tokens\":%d,\"output_tokens_details\":{\"thinking_tokens\":%d},\"server_tool_use\":null",
                (int)(u->prompt_tokens - u->cached_tokens), (int)u->cached_tokens, (int)u->completion_tokens, thinking);
+    openai_lossy(b, u);
 }
 
 /* What only a whole message's usage has. */

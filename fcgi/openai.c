@@ -33,6 +33,7 @@ void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tok
                (int)u->cached_tokens);
     if (reasoning_tokens >= 0)
         buf_printf(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}", reasoning_tokens);
+    openai_lossy(b, u);
     buf_putc(b, '}');
 }
 
@@ -45,9 +46,15 @@ void openai_timings(struct buf *b, const struct engine_usage *u)
     if (u->expert_asked > 0)
         buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f", u->expert_read_bytes,
                    u->expert_hits / u->expert_asked);
-    if (u->lossy_experts)
-        buf_printf(b, ",\"experts_per_token\":%d,\"lossy\":true", u->lossy_experts);
+    openai_lossy(b, u);
     buf_putc(b, '}');
+}
+
+void openai_lossy(struct buf *b, const struct engine_usage *u)
+{
+    if (u->lossy_experts)
+        buf_printf(b, ",\"experts_per_token\":%d,\"own_experts_per_token\":%d,\"lossy\":true", (int)u->lossy_experts,
+                   (int)u->own_experts);
 }
 
 void openai_logprob(struct buf *b, float logprob)

@@ -123,7 +123,7 @@ static bool read_settings(struct responses_request *q, struct request *r, struct
                           struct err *e)
 {
     static const char *const same[] = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
-                                       "frequency_penalty", "seed", "stop", "logit_bias", NULL};
+                                       "frequency_penalty", "seed", "stop", "logit_bias", "experts_per_token", NULL};
     cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "settings");
     for (int i = 0; same[i]; i++)
         chat_build_refer(b, o, same[i], json_member(body, same[i]));

@@ -71,9 +71,11 @@ static void put_usage(struct buf *b, const struct generation *g)
     const struct engine_usage *u = &g->usage;
     buf_printf(b,
                "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,\"cache_write_tokens\":0},"
-               "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_tokens\":%d}",
+               "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_tokens\":%d",
                (int)u->prompt_tokens, (int)u->cached_tokens, (int)u->completion_tokens, g->n_reasoning,
                (int)(u->prompt_tokens + u->completion_tokens));
+    openai_lossy(b, u);
+    buf_putc(b, '}');
 }
 
 static void put_error(struct buf *b, const struct err *error)

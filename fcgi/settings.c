@@ -51,12 +51,14 @@ static bool read_numbers(struct settings *s, const cJSON *o, struct err *e)
 
 static bool read_integers(struct settings *s, const cJSON *o, struct err *e)
 {
-    int64_t top_k = s->sampling.top_k, seed = 0, first = -1, second = -1;
+    int64_t top_k = s->sampling.top_k, seed = 0, first = -1, second = -1, experts = s->experts_per_token;
     if (!json_get_int(o, "top_k", -1, INT32_MAX, &top_k, e) ||
         !json_get_int(o, "seed", -MAX_SAFE_INTEGER, MAX_SAFE_INTEGER, &seed, e) ||
         !json_get_int(o, "max_tokens", 1, INT32_MAX, &first, e) ||
-        !json_get_int(o, "max_completion_tokens", 1, INT32_MAX, &second, e))
+        !json_get_int(o, "max_completion_tokens", 1, INT32_MAX, &second, e) ||
+        !json_get_int(o, "experts_per_token", 1, ENGINE_MAX_EXPERTS_PER_TOKEN, &experts, e))
         return false;
+    s->experts_per_token = (int32_t)experts; /* the engine knows how many the model has */
     s->sampling.top_k = top_k < 0 ? 0 : (int32_t)top_k;
     if (json_member(o, "seed")) {
         s->sampling.seed = (uint64_t)seed;
@@ -135,6 +137,7 @@ bool settings_read(struct settings *s, const cJSON *o, const struct text_model *
 void settings_apply(const struct settings *s, struct engine_job_params *job)
 {
     job->sampling = s->sampling;
+    job->experts_per_token = s->experts_per_token;
     job->max_tokens = s->max_tokens < 0 ? INT32_MAX : s->max_tokens;
     if (s->most_tokens && job->max_tokens > s->most_tokens)
         job->max_tokens = s->most_tokens;

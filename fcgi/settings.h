@@ -15,6 +15,7 @@ struct settings {
     struct engine_sampling sampling;
     bool seed_given;
     int32_t max_tokens; /* -1: what the context leaves */
+    int32_t experts_per_token; /* 0: as the engine runs */
     int32_t most_tokens; /* the server's limit over max_tokens; 0: none */
     const char *stop[ENGINE_MAX_STOP]; /* in the arena or in the tree that was read */
     int n_stop;
@@ -25,7 +26,7 @@ void settings_default(struct settings *s, const struct text_model *m);
 /* The same with the server's defaults and limits (server_settings.h) over them: where a request begins. */
 void settings_begin(struct settings *s, const struct request *r);
 /* temperature, top_p, top_k, min_p, repetition_penalty, presence_penalty, frequency_penalty, seed, stop (string or
- * list), max_tokens, max_completion_tokens, logit_bias. Absent or null members leave *s alone. Strings point into `o`
+ * list), max_tokens, max_completion_tokens, logit_bias, experts_per_token. Absent or null members leave *s alone. Strings point into `o`
  * or the arena: both must outlive *s. */
 bool settings_read(struct settings *s, const cJSON *o, const struct text_model *m, struct arena *a, struct err *e);
 /* Copies into the job's parameters (pointers are shared, not copied). */

@@ -10,7 +10,8 @@ struct entry { /* one per block; known while serial != 0 */
     uint64_t key, serial, parent;
     int32_t next; /* in the bucket; -1: last */
     int32_t tokens[BACKEND_BLOCK_TOKENS];
-    char scope[64]; /* where parent == 0 */
+    char scope[64]; /* this and variant: where parent == 0 */
+    int32_t variant;
 };
 
 struct prefix_index {
@@ -88,11 +89,11 @@ void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *cont
     x->context = context;
 }
 
-void prefix_chain_begin(const struct prefix_index *x, const char *scope, struct prefix_chain *c)
+void prefix_chain_begin(const struct prefix_index *x, const char *scope, int32_t variant, struct prefix_chain *c)
 {
-    *c = (struct prefix_chain){0};
+    *c = (struct prefix_chain){.variant = variant};
     strncpy(c->scope, scope, sizeof c->scope - 1);
-    c->key = hash64(c->scope, strlen(c->scope), x->fingerprint);
+    c->key = hash64(c->scope, strlen(c->scope), hash64(&variant, sizeof variant, x->fingerprint));
 }
 
 static uint64_t key_after(uint64_t parent_key, const int32_t *tokens)
@@ -106,7 +107,7 @@ static int32_t look_up(struct prefix_index *x, const struct prefix_chain *c, uin
         const struct entry *entry = &x->entries[at];
         if (entry->key == key && entry->parent == c->serial &&
             !memcmp(entry->tokens, tokens, sizeof entry->tokens) &&
-            (c->serial || !strcmp(entry->scope, c->scope)))
+            (c->serial || (!strcmp(entry->scope, c->scope) && entry->variant == c->variant)))
             return at;
     }
     return -1;
@@ -138,6 +139,7 @@ int32_t prefix_index_add(struct prefix_index *x, struct prefix_chain *c, const i
         *entry = (struct entry){.key = key, .serial = ++x->last_serial, .parent = c->serial, .next = *bucket};
         memcpy(entry->tokens, tokens, sizeof entry->tokens);
         memcpy(entry->scope, c->scope, sizeof entry->scope);
+        entry->variant = c->variant;
         *bucket = block;
         block_pool_keep(x->pool, block);
         known = block;

@@ -1,5 +1,5 @@
 /* Which full KV block holds which tokens after which prefix. A chain starts at a scope (jobs of another scope never
- * share) and goes on block by block. A hit is never taken on a hash alone: the parent is compared by its serial
+ * share; nor do those whose KV is made in another way) and goes on block by block. A hit is never taken on a hash alone: the parent is compared by its serial
  * number, the token ids one by one, the scope's name at the root. Owner: the engine's loop thread. */
 #pragma once
 #include <stdbool.h>
@@ -16,6 +16,7 @@ struct prefix_index;
 struct prefix_chain {
     uint64_t key, serial; /* serial 0: at the root */
     char scope[64];
+    int32_t variant;
 };
 
 /* fingerprint: of everything that decides what a block holds (weights, KV type, rope). The index makes the pool that
@@ -26,7 +27,8 @@ struct block_pool *prefix_index_pool(struct prefix_index *x);
 /* Called when a block's content is forgotten, for what others keep beside it. */
 void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *context, int32_t block), void *context);
 
-void prefix_chain_begin(const struct prefix_index *x, const char *scope, struct prefix_chain *c);
+/* variant: in what way the job's KV is made, where jobs of one index differ (experts per token); 0: as the model says. */
+void prefix_chain_begin(const struct prefix_index *x, const char *scope, int32_t variant, struct prefix_chain *c);
 /* The block that holds these BACKEND_BLOCK_TOKENS ids next in the chain, with a reference for the caller; the chain
  * moves behind it. -1: not there, the chain stays. */
 int32_t prefix_index_find(struct prefix_index *x, struct prefix_chain *c, const int32_t *tokens);

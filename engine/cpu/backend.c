@@ -237,6 +237,7 @@ static bool probe(struct err *e)
 const struct backend_ops cpu_backend = {
     .name = "cpu",
     .streams = true,
+    .foresees = true,
     .open = cpu_open,
     .close = cpu_close,
     .step = step_run,

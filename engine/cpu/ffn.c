@@ -8,17 +8,21 @@
 #include "engine/cpu/ffn_stream.h"
 #include "engine/cpu/router.h"
 
-/* Rows of each expert by counting sort; every thread makes its own copy, which costs less than a barrier. */
+/* Rows of each expert by counting sort; every thread makes its own copy, which costs less than a barrier. Places that a
+ * row does not use are left out. */
 static void make_lists(struct worker *w, const struct moe_plan *m, const struct router_choice *c)
 {
     struct expert_lists *l = &w->lists;
     int32_t total = w->backend->rows.n * m->n_used;
     memset(l->start, 0, (size_t)(m->n_expert + 1) * sizeof *l->start);
     for (int32_t i = 0; i < total; i++)
-        l->start[c->ids[i] + 1]++;
+        if (c->ids[i] >= 0)
+            l->start[c->ids[i] + 1]++;
     for (int32_t e = 0; e < m->n_expert; e++)
         l->start[e + 1] += l->start[e];
     for (int32_t i = 0; i < total; i++) {
+        if (c->ids[i] < 0)
+            continue;
         int32_t at = l->start[c->ids[i]]++;
         l->rows[at] = i / m->n_used;
         l->weights[at] = c->weights[i];
@@ -28,22 +32,32 @@ static void make_lists(struct worker *w, const struct moe_plan *m, const struct 
     l->start[0] = 0;
 }
 
+static void choose_row(struct worker *w, const struct moe_plan *m, int32_t layer, int32_t row, const struct router_choice *c)
+{
+    struct backend *b = w->backend;
+    const struct backend_params *p = &b->params;
+    int32_t n = worker_experts(b, row, m), *ids = c->ids + row * m->n_used;
+    float *weights = c->weights + row * m->n_used;
+    router_choose(m, n, b->router + (size_t)row * (size_t)m->n_expert, ids, weights, w->row);
+    if (p->route)
+        p->route(p->route_context, layer, b->rows.sequence[row], b->rows.position[row], ids);
+    for (int32_t i = n; i < m->n_used; i++) {
+        ids[i] = -1;
+        weights[i] = 0;
+    }
+}
+
 /* Few rows: every thread chooses for itself. Many: in shares, then all read all. */
 static const struct router_choice *choose(struct worker *w, const struct moe_plan *m, int32_t layer)
 {
     struct backend *b = w->backend;
-    const struct backend_params *p = &b->params;
     int32_t n = b->rows.n, from = 0, to = n;
     bool own = n <= PRIVATE_ROWS;
     struct router_choice *c = own ? &w->choice : &b->choice;
     if (!own)
         worker_share(w, n, &from, &to);
-    for (int32_t t = from; t < to; t++) {
-        router_choose(m, b->router + (size_t)t * (size_t)m->n_expert, c->ids + t * m->n_used,
-                      c->weights + t * m->n_used, w->row);
-        if (p->route)
-            p->route(p->route_context, layer, b->rows.sequence[t], b->rows.position[t], c->ids + t * m->n_used);
-    }
+    for (int32_t t = from; t < to; t++)
+        choose_row(w, m, layer, t, c);
     if (!own)
         worker_barrier(w);
     return c;

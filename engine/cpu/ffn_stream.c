@@ -28,11 +28,11 @@ static void guess(struct worker *w, int32_t index)
     int32_t n = 0;
     memset(s->seen, 0, (size_t)next->n_expert * sizeof *s->seen);
     for (int32_t t = 0; t < b->rows.n; t++) {
-        int32_t *ids = s->next_ids + n, kept = 0;
-        router_choose(next, s->next_router + (size_t)t * (size_t)next->n_expert, ids, w->choice.weights, w->row);
+        int32_t *ids = s->next_ids + n, kept = 0, wanted = worker_experts(b, t, next);
+        router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert, ids, w->choice.weights, w->row);
         if (b->params.guess)
             b->params.guess(b->params.route_context, index + 1, b->rows.sequence[t], b->rows.position[t], ids);
-        for (int32_t i = 0; i < next->n_used; i++)
+        for (int32_t i = 0; i < wanted; i++)
             if (!s->seen[ids[i]]) {
                 s->seen[ids[i]] = true;
                 ids[kept++] = ids[i];

@@ -149,6 +149,7 @@ size_t layout_work(const struct layout *l, struct backend *b, char *memory)
     b->rows.sequence = take(&p, n * sizeof(int32_t));
     b->rows.position = take(&p, n * sizeof(int32_t));
     b->rows.token = take(&p, n * sizeof(int32_t));
+    b->rows.experts = take(&p, n * sizeof(int32_t));
     b->rows.out = take(&p, n * sizeof(int32_t));
     b->rows.want = take(&p, n * sizeof(bool));
     b->x = take(&p, n * d * sizeof(float));

@@ -68,7 +68,7 @@ static void sort_descending(int32_t *ids, float *weights, int32_t n)
     }
 }
 
-void router_choose(const struct moe_plan *m, const float *logits, int32_t *ids, float *weights, float *scratch)
+void router_choose(const struct moe_plan *m, int32_t n_used, const float *logits, int32_t *ids, float *weights, float *scratch)
 {
     float *value = scratch, *score = scratch + m->n_expert, sum = 0;
     for (int32_t e = 0; e < m->n_expert; e++)
@@ -82,18 +82,18 @@ void router_choose(const struct moe_plan *m, const float *logits, int32_t *ids, 
         score[e] = value[e] + (m->select_bias.at ? m->select_bias.at[e] : 0);
     if (m->n_group > 1)
         mask_groups(m, score);
-    pick(score, m->n_expert, m->n_used, ids);
-    for (int32_t i = 0; i < m->n_used; i++)
+    pick(score, m->n_expert, n_used, ids);
+    for (int32_t i = 0; i < n_used; i++)
         weights[i] = value[ids[i]];
     if (m->score == ROUTER_TOPK_SOFTMAX)
-        softmax(weights, m->n_used);
-    for (int32_t i = 0; i < m->n_used; i++)
+        softmax(weights, n_used);
+    for (int32_t i = 0; i < n_used; i++)
         sum += weights[i];
     if (!m->normalize)
         sum = 1;
     else if (m->score == ROUTER_SIGMOID)
         sum += 1e-20f;
-    for (int32_t i = 0; i < m->n_used; i++)
+    for (int32_t i = 0; i < n_used; i++)
         weights[i] = weights[i] / sum * m->scale;
-    sort_descending(ids, weights, m->n_used);
+    sort_descending(ids, weights, n_used);
 }

@@ -17,6 +17,8 @@ static bool check_sequence(const struct backend *b, const struct step_sequence *
     if (s->n_tokens < 1 || s->start < 0 || s->n_out < 0 || s->n_out > s->n_tokens)
         return err_set(e, ERR_INTERNAL, "step: sequence %d has %d tokens at %d, %d wanted", i, s->n_tokens, s->start,
                        s->n_out);
+    if (s->n_experts < 0)
+        return err_set(e, ERR_INTERNAL, "step: sequence %d wants %d experts", i, s->n_experts);
     if (end > b->plan->n_ctx)
         return err_set(e, ERR_LIMIT, "step: sequence %d reaches position %d of %d", i, end, b->plan->n_ctx);
     for (int32_t t = 0; t < s->n_tokens; t++)
@@ -54,6 +56,7 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
             rows->sequence[rows->n] = i;
             rows->position[rows->n] = q->start + t;
             rows->token[rows->n] = q->tokens[t];
+            rows->experts[rows->n] = q->n_experts;
             if (t < q->n_tokens - q->n_out)
                 continue;
             rows->want[rows->n_out] = q->want_logits;

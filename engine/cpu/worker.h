@@ -22,7 +22,7 @@
 enum panel_slot { PANEL_INPUT, PANEL_MIXED, PANEL_HIDDEN, PANEL_SHARED, PANEL_SLOT__N };
 
 struct router_choice { /* of T rows; [T, n_used] by descending weight */
-    int32_t *ids;
+    int32_t *ids;   /* -1 behind the last of a row that uses fewer */
     float *weights;
 };
 
@@ -50,6 +50,7 @@ struct worker {
 struct step_rows { /* a step, flattened */
     int32_t n;
     int32_t *sequence, *position, *token; /* [n] */
+    int32_t *experts;        /* [n] as step_sequence.n_experts */
     int32_t n_out;
     int32_t *out;            /* [n_out] rows whose logits are wanted */
     bool *want;              /* [n_out] whole logits wanted */
@@ -124,6 +125,13 @@ struct backend {
     struct tempo tempo;
     struct backend_counters counters;
 };
+
+/* Routed experts that a row uses of a layer. */
+static inline int32_t worker_experts(const struct backend *b, int32_t row, const struct moe_plan *m)
+{
+    int32_t n = b->rows.experts[row];
+    return n && n < m->n_used ? n : m->n_used;
+}
 
 /* This thread's share of n things. */
 static inline void worker_share(const struct worker *w, int32_t n, int32_t *from, int32_t *to)

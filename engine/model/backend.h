@@ -43,11 +43,10 @@ struct backend_params {
     void *dump_context;
     /* Measurements and tests only: names the experts of one row in place of the router's choice, whose weights stay,
      * by rank. ids: [n_used] distinct, each below n_expert. sequence: index in the step. Called by any thread,
-     * perhaps several times for one row, with the same answer each time. NULL in service.
-     * Backends that choose on the device refuse it. */
+     * perhaps several times for one row, with the same answer each time, or for all rows before the step. NULL in service. */
     void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
     /* As route, for streamed experts: what the layer before expects of this one, in place of the guess by this layer's
-     * router, best first. NULL: that guess, or none where `route` is set. */
+     * router, best first. NULL: that guess, or none where `route` is set. Backends that read nothing ahead never call it. */
     void (*guess)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
     void *route_context; /* of both */
 };
@@ -59,6 +58,7 @@ struct step_sequence {
     const int32_t *blocks;  /* block ids that hold positions 0 .. start + n_tokens - 1, in order */
     int32_t state;          /* recurrent state's index, or -1; start == 0 begins from zeros */
     int32_t n_out;          /* logits are wanted for the last n_out tokens (0: none) */
+    int32_t n_experts;      /* routed experts that its rows use of a layer, the best ones, where the plan has more; 0: the plan's */
     bool want_logits;       /* whole rows, beside the candidates */
 };
 
@@ -107,6 +107,7 @@ struct backend_speed { /* measured at one row; 0: unknown */
 struct backend_ops {
     const char *name; /* "cpu", "vulkan" */
     bool streams; /* takes backend_params.experts */
+    bool foresees; /* reads streamed experts ahead, and asks backend_params.guess */
     bool splits;  /* dense weights on the device, experts in RAM */
     struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p, struct err *e);
     void (*close)(struct backend **b);

@@ -123,7 +123,7 @@ void save_checkpoint(struct scheduler *s, struct job *j)
 /* References to the known blocks at the job's beginning, `most` at most; the chain stands behind them. */
 static void walk_chain(struct scheduler *s, struct job *j, int32_t most)
 {
-    prefix_chain_begin(s->index, j->params.scope, &j->chain);
+    prefix_chain_begin(s->index, j->params.scope, j->n_experts, &j->chain);
     while (j->n_blocks < most) {
         int32_t block = prefix_index_find(s->index, &j->chain, j->tokens + j->n_blocks * BACKEND_BLOCK_TOKENS);
         if (block < 0)

@@ -27,6 +27,7 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
         .blocks = j->blocks,
         .state = s->set.n_recurrent ? j->slot : -1,
         .n_out = sample ? 1 : 0,
+        .n_experts = j->n_experts,
         .want_logits = sample && (j->grammar || sampler_wants_logits(j->sampler)),
     };
     if (j->state == JOB_DECODE)

@@ -41,6 +41,16 @@ static bool check_ids(const struct inbox_limits *l, const struct engine_job_para
     return true;
 }
 
+static bool check_experts(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
+{
+    if (p->experts_per_token <= l->own_experts)
+        return true;
+    if (!l->own_experts)
+        return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, but the model has no experts", p->experts_per_token);
+    return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, the model uses %d: want 1 to %d", p->experts_per_token,
+                     l->own_experts, l->own_experts);
+}
+
 static bool check_length(const struct inbox_limits *l, struct engine_job_params *p, struct err *e)
 {
     int32_t room = l->n_ctx - p->n_prompt;
@@ -73,7 +83,7 @@ bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *positio
         ok = true;
     pthread_mutex_unlock(&in->lock);
     *position = waiting;
-    return ok && check_ids(&limits, p, e) && check_length(&limits, p, e) && check_grammar(&limits, p, e);
+    return ok && check_ids(&limits, p, e) && check_experts(&limits, p, e) && check_length(&limits, p, e) && check_grammar(&limits, p, e);
 }
 
 void inbox_push(struct inbox *in, struct job *j)

@@ -34,6 +34,7 @@ struct job {
     enum job_state state;
     uint64_t admission;  /* order of admission; the youngest is paused first */
     int32_t slot;        /* -1: none; also the index of the recurrent state */
+    int32_t n_experts;   /* that its rows use of a layer; 0: as the backend's plan says */
     int32_t *tokens;     /* prompt, then answer: [n_tokens] */
     int32_t n_tokens, cap_tokens;
     int32_t n_computed;  /* tokens whose KV is there */

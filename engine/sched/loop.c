@@ -32,7 +32,6 @@ struct loop {
     bool text_open;
     struct model *model;
     int32_t own_experts; /* per token, as the model says */
-    bool lossy;          /* fewer are used */
     struct memory_load memory; /* plan and backend */
     struct scheduler *scheduler;
     double load_ms;
@@ -159,7 +158,8 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .ops = l->memory.ops,
         .backend = l->memory.opened,
         .experts = memory_load_experts(&l->memory),
-        .lossy_experts = l->lossy ? most_experts(plan) : 0,
+        .experts_per_token = most_experts(plan),
+        .own_experts = l->own_experts,
         .vocab = l->text.vocab,
         .eos = l->text.n_eos ? l->text.eos : plan->eos,
         .n_eos = l->text.n_eos ? l->text.n_eos : plan->n_eos,
@@ -206,8 +206,7 @@ static bool limit_experts(struct loop *l, struct err *e)
         return true;
     if (!model_limit_experts(l->model, n, e))
         return false;
-    l->lossy = most_experts(model_plan(l->model)) < l->own_experts;
-    if (l->lossy)
+    if (most_experts(model_plan(l->model)) < l->own_experts)
         log_warn("every token uses %d experts a layer, the model says %d: answers are lossy", n, l->own_experts);
     return true;
 }
@@ -263,7 +262,8 @@ static void announce(struct loop *l)
     scheduler_publish(l->scheduler);
     inbox_open(l->set.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
                                                     .n_ctx = l->memory.plan.size.n_ctx,
-                                                    .max_queue = (int32_t)l->set.max_queue});
+                                                    .max_queue = (int32_t)l->set.max_queue,
+                                                    .own_experts = l->own_experts});
     print_ready(l);
     notify_manager("READY=1");
     log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f", l->text.name,

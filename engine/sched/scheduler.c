@@ -109,7 +109,9 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
     if (u.decode_ms > 0)
         u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
     u.expert_read_bytes = j->expert_bytes;
-    u.lossy_experts = s->set.lossy_experts;
+    int32_t experts = j->n_experts ? j->n_experts : s->set.experts_per_token;
+    u.lossy_experts = experts < s->set.own_experts ? experts : 0;
+    u.own_experts = s->set.own_experts;
     u.expert_asked = j->expert_asked;
     u.expert_hits = j->expert_hits;
     return u;
@@ -123,6 +125,7 @@ void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, c
              (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish), ev.usage.prompt_tokens,
              ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,
              ev.usage.decode_ms);
+    s->tally.jobs_lossy += ev.usage.lossy_experts > 0;
     leave(s, j, &ev, (int)finish);
 }
 
@@ -136,6 +139,9 @@ void job_fail(struct scheduler *s, struct job *j, const struct err *e)
 
 void scheduler_add(struct scheduler *s, struct job *j)
 {
+    /* as many as the backend uses anyway are no wish: such a job shares the others' KV */
+    if (j->params.experts_per_token < s->set.experts_per_token)
+        j->n_experts = j->params.experts_per_token;
     if (fair_queue_push(s->queue, j, false))
         return;
     struct engine_event ev = {.type = ENGINE_FAILED, .job = j->id};

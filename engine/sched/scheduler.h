@@ -34,7 +34,8 @@ struct scheduler_params {
     bool no_prefix_cache;
     uint64_t fingerprint;
     struct expert_store *experts; /* the backend's, for the counters; NULL: none */
-    int32_t lossy_experts;        /* experts per token where that is less than the model says; 0: as it says */
+    int32_t experts_per_token;    /* of a layer, as the backend's plan has them, and as the model says; 0: it has none */
+    int32_t own_experts;
     struct status_writer *status; /* NULL: none */
 };
 

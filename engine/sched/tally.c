@@ -58,6 +58,7 @@ double tally_decode_rate(const struct tally *t)
 void tally_publish(const struct tally *t, struct status_page *p)
 {
     memcpy(p->jobs_done, t->jobs_done, sizeof p->jobs_done);
+    p->jobs_lossy = t->jobs_lossy;
     p->prompt_tokens = t->prompt_tokens;
     p->cached_tokens = t->cached_tokens;
     p->prefill_tokens = t->prefill_tokens;

@@ -111,10 +111,6 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
         err_set(e, ERR_INTERNAL, "a store of experts and memory for them come together");
         goto fail;
     }
-    if (p->route) {
-        err_set(e, ERR_UNSUPPORTED, "the Vulkan backend chooses experts on the device: routing can't be replaced");
-        goto fail;
-    }
     if (!gpu_open(&b->gpu, p->cache_dir, e)) {
         goto fail;
     }

@@ -44,7 +44,7 @@ struct sizes { /* greatest over the layers, padded to 32 */
 struct step_memory {
     struct gpu_buffer buffer;
     int32_t *n_top;         /* [4] */
-    int32_t (*rows)[4];     /* [max_rows] token, position, table, 1 for rows of attention tiles */
+    int32_t (*rows)[4];     /* [max_rows] token, position, table, switches: see Rows in shaders/common.glsl */
     int32_t (*tiles)[4];    /* [tile_cap] first row, count: runs of rows of one sequence */
     int32_t *outs;          /* [max_rows] row of each wanted output */
     int32_t (*runs)[2];     /* [max_rows] recurrent state, rows before of the same sequence in this step */
@@ -52,6 +52,8 @@ struct step_memory {
     int32_t *tables;        /* [table_cap] block ids */
     VkDeviceAddress at_n_top, at_rows, at_outs, at_tables, at_tiles, at_runs, at_sequences;
     int32_t table_cap, tile_cap, tile_rows; /* tile_rows: of a tile at most; 0: no tiles */
+    struct gpu_buffer trace; /* with params.route: [n_layer, max_rows, n_used] experts in place of the router's choice. Of
+                                measurements: not counted as the model's memory */
 };
 
 struct result_memory { /* written by the device */
@@ -118,6 +120,7 @@ void sizes_of(const struct model_plan *plan, const struct backend_params *p, str
 bool work_plan(struct backend *b, struct err *e); /* notes work, KV and states in their heaps; no device is touched */
 uint64_t work_host_bytes(const struct backend *b); /* of the step's and the results' buffers, before work_open */
 bool work_open(struct backend *b, struct err *e);
+uint64_t step_trace_bytes(const struct backend *b); /* of one layer in step.trace */
 bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e);
 void work_close(struct backend *b);
 

@@ -134,8 +134,8 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
 {
     struct backend *b = f->r.b;
     const bool clamp = p->activation == ACT_SWIGLU_CLAMP;
-    /* Each workgroup of `up` repeats the choice: worth it while there are few rows. */
-    const bool route = f->r.n_rows <= 8 && !f->after && !b->model.pooled;
+    /* Each workgroup of `up` repeats the choice: worth it while there are few rows. A trace comes in between. */
+    const bool route = f->r.n_rows <= 8 && !f->after && !b->model.pooled && !b->params.route;
     struct mlp_op routed = {.m = &l->mlp, .moe = &p->moe, .layer = l, .index = layer, .h = b->work.h, .clamp = clamp, .route = route};
     struct mlp_op shared = {.m = &l->shared, .layer = l, .index = layer, .h = b->work.h_shared, .clamp = clamp,
                             .gate = l->shared_gate.n_matrix ? b->work.shared_gate : 0};

@@ -191,13 +191,16 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l, int layer)
 {
     const struct work *w = &r->b->work;
+    const struct gpu_buffer *trace = &r->b->step.trace;
     struct {
-        uint64_t logits, select_bias, rows, ids, weights, used;
+        uint64_t logits, select_bias, rows, ids, weights, used, trace;
         uint32_t stride;
         float scale;
-    } push = {w->router, l->select_bias, r->b->step.at_rows, w->ids, w->weights, used_of(r, layer), r->b->sizes.expert, p->scale};
+    } push = {w->router, l->select_bias, r->b->step.at_rows, w->ids, w->weights, used_of(r, layer),
+              trace->address + (uint64_t)layer * step_trace_bytes(r->b), r->b->sizes.expert, p->scale};
     struct dispatch d = {.shader = "moe_route", .spec = {128}, .push = &push, .push_bytes = sizeof push, .x = r->n_rows, .y = 1, .z = 1};
     spec_route(d.spec, p);
+    d.spec[28] = trace->address != 0;
     dispatch_op(r, &d);
 }
 

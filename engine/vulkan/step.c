@@ -25,7 +25,7 @@ static bool check(const struct backend *b, const struct step *s, struct err *e)
         const struct step_sequence *q = &s->sequences[i];
         rows += q->n_tokens;
         blocks += (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
-        if (q->n_tokens < 1 || q->start < 0 || q->n_out < 0 || q->n_out > q->n_tokens || rows > b->params.max_rows) {
+        if (q->n_tokens < 1 || q->start < 0 || q->n_out < 0 || q->n_out > q->n_tokens || q->n_experts < 0 || rows > b->params.max_rows) {
             return err_set(e, ERR_LIMIT, "sequence %d of the step: %d tokens, %d wanted; %d rows at most", i, q->n_tokens,
                            q->n_out, b->params.max_rows);
         }
@@ -37,6 +37,20 @@ static bool check(const struct backend *b, const struct step *s, struct err *e)
         }
     }
     return true;
+}
+
+/* The trace's experts of every row and layer: it asks for no result of the step. */
+static void fill_trace(struct backend *b, const struct step *s)
+{
+    for (int32_t layer = 0; layer < b->plan->n_layer; layer++) {
+        const struct layer_plan *l = &b->plan->layers[layer];
+        int32_t *ids = (int32_t *)(void *)((uint8_t *)b->step.trace.map + (uint64_t)layer * step_trace_bytes(b));
+        for (int32_t i = 0; l->ffn == FFN_MOE && i < s->n_sequences; i++) {
+            for (int32_t j = 0; j < s->sequences[i].n_tokens; j++, ids += l->moe.n_used) {
+                b->params.route(b->params.route_context, layer, i, s->sequences[i].start + j, ids);
+            }
+        }
+    }
 }
 
 /* Fills the step's variables; returns the exact shape. */
@@ -61,7 +75,7 @@ static struct shape fill(struct backend *b, const struct step *s)
         for (int32_t j = 0; j < q->n_tokens; j++) {
             int32_t run[2] = {q->state, j};
             memcpy(m->runs[shape.n_rows], run, sizeof run);
-            int32_t row[4] = {q->tokens[j], q->start + j, table, tiled};
+            int32_t row[4] = {q->tokens[j], q->start + j, table, q->n_experts << 1 | tiled};
             memcpy(m->rows[shape.n_rows], row, sizeof row);
             if (j >= q->n_tokens - q->n_out) {
                 m->outs[shape.n_out++] = shape.n_rows;
@@ -183,6 +197,9 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     b->n_steps++;
     struct shape exact = fill(b, s);
+    if (b->params.route) {
+        fill_trace(b, s);
+    }
     const bool pooled = b->model.pooled;
     struct shape shape = b->params.dump || pooled ? exact : pad(b, exact);
     if (shape.whole && !work_reserve_whole(b, shape.n_out, e)) {

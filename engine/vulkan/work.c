@@ -171,6 +171,17 @@ static bool step_open(struct backend *b, struct err *e)
     return true;
 }
 
+uint64_t step_trace_bytes(const struct backend *b)
+{
+    return (uint64_t)pad32(b->params.max_rows) * b->sizes.n_used * 4;
+}
+
+/* Rows that only pad a batch are dead: what stands in their places is never used. */
+static bool trace_open(struct backend *b, struct err *e)
+{
+    return !b->params.route || gpu_buffer_create(&b->gpu, GPU_STEP, step_trace_bytes(b) * (uint64_t)b->plan->n_layer, "trace", &b->step.trace, e);
+}
+
 static uint64_t result_bytes(const struct backend *b, uint64_t *top, uint64_t *used)
 {
     uint64_t rows = pad32(b->params.max_rows);
@@ -219,7 +230,7 @@ bool work_open(struct backend *b, struct err *e)
     b->delta_steps = delta_steps_fit(b);
     return heap_commit(&b->work.heap, &b->gpu, GPU_LOCAL, "work", e) &&
            (b->kv_heap.n_parts == 0 || heap_commit(&b->kv_heap, &b->gpu, GPU_LOCAL, "kv", e)) &&
-           (b->state_heap.n_parts == 0 || heap_commit(&b->state_heap, &b->gpu, GPU_LOCAL, "states", e)) && step_open(b, e) && result_open(b, e);
+           (b->state_heap.n_parts == 0 || heap_commit(&b->state_heap, &b->gpu, GPU_LOCAL, "states", e)) && step_open(b, e) && trace_open(b, e) && result_open(b, e);
 }
 
 bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e)
@@ -245,6 +256,7 @@ void work_close(struct backend *b)
 {
     gpu_buffer_destroy(&b->gpu, &b->result.whole);
     gpu_buffer_destroy(&b->gpu, &b->result.buffer);
+    gpu_buffer_destroy(&b->gpu, &b->step.trace);
     gpu_buffer_destroy(&b->gpu, &b->step.buffer);
     heap_fini(&b->kv_heap, &b->gpu);
     heap_fini(&b->state_heap, &b->gpu);

@@ -47,6 +47,7 @@ static void put_done(struct buf *b, const struct engine_event *ev)
     frame_put_f64(b, u->expert_asked);
     frame_put_f64(b, u->expert_hits);
     frame_put_u32(b, (uint32_t)u->lossy_experts);
+    frame_put_u32(b, (uint32_t)u->own_experts);
 }
 
 void message_put_event(struct buf *b, const struct engine_event *ev)
@@ -148,6 +149,7 @@ static void get_done(struct frame_reader *r, struct engine_event *ev, struct eve
     u->expert_asked = frame_get_f64(r);
     u->expert_hits = frame_get_f64(r);
     u->lossy_experts = (int32_t)frame_get_u32(r);
+    u->own_experts = (int32_t)frame_get_u32(r);
 }
 
 bool message_get_event(const struct frame *f, struct engine_event *ev, struct event_box *box, struct err *e)

@@ -120,6 +120,9 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (p->n_grammar > ENGINE_MAX_GRAMMAR_BYTES)
         return err_field(e, ERR_LIMIT, "grammar", "%u bytes once compiled, at most %u are taken", p->n_grammar,
                          ENGINE_MAX_GRAMMAR_BYTES);
+    if (p->experts_per_token < 0 || p->experts_per_token > ENGINE_MAX_EXPERTS_PER_TOKEN)
+        return err_field(e, ERR_INPUT, "experts_per_token", "%d, expected 0 to %d", p->experts_per_token,
+                         ENGINE_MAX_EXPERTS_PER_TOKEN);
     if (p->priority < 0 || p->priority > 1)
         return err_field(e, ERR_INPUT, "priority", "%d, expected 0 or 1", p->priority);
     if (!terminated(p->key, sizeof p->key) || !terminated(p->scope, sizeof p->scope) ||
@@ -164,6 +167,7 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     put_string(b, p->scope);
     put_string(b, p->request_id);
     frame_put_u32(b, (uint32_t)p->priority);
+    frame_put_u32(b, (uint32_t)p->experts_per_token);
     frame_put_bytes(b, p->grammar, p->n_grammar);
     frame_end(b, start);
     if (b->failed)
@@ -265,6 +269,7 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     get_string(&r, p->scope, sizeof p->scope);
     get_string(&r, p->request_id, sizeof p->request_id);
     p->priority = (int32_t)frame_get_u32(&r);
+    p->experts_per_token = (int32_t)frame_get_u32(&r);
     if (!get_grammar(&r, p, a, e))
         return false;
     if (!at_end(&r) || flags > SUBMIT_ALL)

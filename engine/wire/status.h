@@ -12,7 +12,7 @@
 #include "engine/base/err.h"
 
 #define STATUS_MAGIC 0x53544c53u
-#define STATUS_VERSION 3
+#define STATUS_VERSION 4
 #define STATUS_BUCKETS 20
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
@@ -86,6 +86,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     double decode_tokens_per_s, prefill_tokens_per_s; /* over the last 10 s of work */
     /* since start */
     uint64_t jobs_accepted, jobs_refused, jobs_done[8]; /* by enum engine_finish; [7]: failed */
+    uint64_t jobs_lossy; /* of those that did not fail: used fewer experts per token than the model says */
     uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
     uint64_t steps, rows, weight_bytes_read, kv_bytes_read;
     double step_seconds, idle_seconds;

@@ -102,6 +102,12 @@ static double disk_rate(const struct bench_disk *d)
     return d->read_ns ? (double)d->read_bytes / (double)d->read_ns * 1e9 : 0;
 }
 
+/* How much of a trace the layer before knows, where the backend asks for it. */
+static double foreseen(const struct bench *b, const struct options *o)
+{
+    return b->routing && b->run.ops->foresees ? o->guess : 0;
+}
+
 static void print_disk(const struct bench *b, const struct options *o)
 {
     const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
@@ -110,8 +116,8 @@ static void print_disk(const struct bench *b, const struct options *o)
     printf("\nexperts on disk%s: %.2f GB, %.2f GB of them may be in memory; %s, records in random order at %.2f GB/s\n",
            l->packed ? ", packed" : "", (double)l->expert_bytes / 1e9, (double)now.budget_bytes / 1e9,
            expert_store_way(streaming_store(b->run.memory.streaming)), b->disk_bandwidth / 1e9);
-    if (b->routing && o->guess > 0)
-        printf("the layer before foresees %.0f %% of a layer's experts\n", o->guess * 100);
+    if (foreseen(b, o) > 0)
+        printf("the layer before foresees %.0f %% of a layer's experts\n", foreseen(b, o) * 100);
     printf("\n%-8s %6s %6s %6s %7s %12s %12s %10s %8s %7s\n", "what", "tokens", "depth", "batch", "hit", "miss MB/tok",
            "read MB/tok", "disk GB/s", "of disk", "bound");
     for (int32_t i = 0; i < b->n_cases; i++) {
@@ -256,7 +262,7 @@ static void json_disk(const struct bench *b, const struct options *o, struct buf
     buf_printf(out, " \"experts\": {\"bytes\": %" PRIu64 ", \"cache_bytes\": %" PRIu64 ", \"packed\": %s, "
                     "\"disk_bytes_per_s\": %.0f, \"guess\": %.3f, \"read_by\": ",
                l->expert_bytes, now.budget_bytes, l->packed ? "true" : "false", b->disk_bandwidth,
-               b->routing ? o->guess : 0);
+               foreseen(b, o));
     buf_json_string(out, way, strlen(way));
     buf_puts(out, "},\n");
 }

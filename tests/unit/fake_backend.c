@@ -5,7 +5,7 @@
 #include <string.h>
 
 struct cell {
-    int32_t token, position;
+    int32_t token, position, n_experts;
 };
 
 struct state {
@@ -99,7 +99,7 @@ static bool store(struct backend *b, const struct step_sequence *q, struct err *
         int32_t block = q->blocks[position / BACKEND_BLOCK_TOKENS];
         if (block < 0 || block >= b->n_blocks)
             return err_set(e, ERR_INTERNAL, "block %d is outside the pool", block);
-        b->kv[block][position % BACKEND_BLOCK_TOKENS] = (struct cell){q->tokens[i], position};
+        b->kv[block][position % BACKEND_BLOCK_TOKENS] = (struct cell){q->tokens[i], position, q->n_experts};
     }
     return true;
 }
@@ -129,6 +129,8 @@ static bool history(const struct backend *b, const struct step_sequence *q, uint
         struct cell c = b->kv[q->blocks[i / BACKEND_BLOCK_TOKENS]][i % BACKEND_BLOCK_TOKENS];
         if (c.position != i)
             return err_set(e, ERR_INTERNAL, "position %d reads a cell of position %d", i, c.position);
+        if (c.n_experts != q->n_experts)
+            return err_set(e, ERR_INTERNAL, "position %d was made with %d experts, not %d", i, c.n_experts, q->n_experts);
         *h = extend(*h, c.token);
     }
     if (b->n_states && b->states[q->state].h != *h)

@@ -6,6 +6,7 @@
 #include "engine/sched/scheduler.h"
 
 #define N_CTX 512
+#define RIG_EXPERTS 4 /* per token, as the backend's plan and the model say */
 
 struct rig {
     struct backend *backend;

@@ -23,6 +23,7 @@ static struct model *model;
 static const struct model_plan *plan;
 static int32_t tokens[SEQUENCES][TOKENS];
 static float *alone[SEQUENCES]; /* [n_vocab] logits of each sequence's last token, one by one */
+static int32_t experts_of[SEQUENCES]; /* step_sequence.n_experts of each */
 static struct step_row rows[ROWS];
 static struct err e;
 
@@ -84,8 +85,7 @@ static const int32_t *blocks_of(int s)
 static struct step_sequence part(int s, int start, int n)
 {
     return (struct step_sequence){.tokens = tokens[s] + start, .n_tokens = n, .start = start, .blocks = blocks_of(s),
-                                  
-                                  .state = plan->n_recurrent ? s : -1, .n_out = start + n == TOKENS ? 1 : 0, .want_logits = true};
+                                  .n_experts = experts_of[s], .state = plan->n_recurrent ? s : -1, .n_out = start + n == TOKENS ? 1 : 0, .want_logits = true};
 }
 
 static void run(struct backend *b, const struct step_sequence *s, int n)
@@ -203,6 +203,31 @@ static void test_chunks_batches_and_threads_give_the_same_bits(void **state)
         }
     }
     check_generic();
+}
+
+/* Each row of a mixed step is what it is alone, and alone it is what a model is that was cut to so many experts. */
+static void test_rows_of_a_step_may_use_fewer_experts(void **state)
+{
+    static const int32_t wishes[SEQUENCES] = {0, 1, 2, 3, 1};
+    memcpy(experts_of, wishes, sizeof experts_of);
+    struct backend *b = open_backend(kernels_best(), 2, false);
+    reference(b);
+    check_mixed(b, "fewer experts");
+    cpu_backend.close(&b);
+    memset(experts_of, 0, sizeof experts_of);
+    for (int s = 0; s < 4; s++) {
+        assert_int_equal(open_path("engine/demo-model"), 0);
+        assert_true(wishes[s] == 0 || model_limit_experts(model, wishes[s], &e));
+        b = open_backend(kernels_best(), 2, false);
+        prefill(b, s, 0, ROWS);
+        expect_row(&rows[0], s, "a cut model");
+        cpu_backend.close(&b);
+    }
+    assert_int_equal(open_path("engine/demo-model"), 0);
+    b = open_backend(kernels_best(), 2, false);
+    prefill(b, 1, 0, ROWS);
+    assert_memory_not_equal(rows[0].logits, alone[1], (size_t)plan->n_vocab * sizeof(float));
+    cpu_backend.close(&b);
 }
 
 static void test_a_copied_block_serves_another_sequence(void **state)
@@ -444,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunks_batches_and_threads_give_the_same_bits),
+        cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
         cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),
         cmocka_unit_test(test_routing_can_be_replaced),

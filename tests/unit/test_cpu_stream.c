@@ -78,7 +78,8 @@ static struct step_sequence part(const struct run *r, int s, int from, int n)
     for (int i = 0; i < 4; i++)
         blocks[s][i] = s * 4 + i;
     return (struct step_sequence){.tokens = tokens[s] + from, .n_tokens = n, .start = from, .blocks = blocks[s],
-                                  .state = r->plan->n_recurrent ? s : -1, .n_out = 1, .want_logits = true};
+                                  .state = r->plan->n_recurrent ? s : -1, .n_out = 1, .n_experts = s, /* 0: all */
+                                  .want_logits = true};
 }
 
 /* Prefill of one sequence, of another in small pieces, then both decode together: appends the logits. */

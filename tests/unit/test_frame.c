@@ -33,6 +33,7 @@ static struct engine_job_params sample_params(void)
         .scope = "user:42",
         .request_id = "req-1",
         .priority = 1,
+        .experts_per_token = 6,
     };
     return p;
 }
@@ -70,6 +71,7 @@ static void test_submit_reads_back_as_written(void **state)
     assert_string_equal(out.key, "message-17");
     assert_string_equal(out.scope, "user:42");
     assert_int_equal(out.priority, 1);
+    assert_int_equal(out.experts_per_token, 6);
     arena_destroy(&a);
     buf_fini(&b);
 }

@@ -72,6 +72,34 @@ static void test_answers_are_cut_to_what_the_context_leaves(void **state)
     inbox_fini(&in);
 }
 
+static bool check_experts(struct inbox *in, int32_t experts, struct err *e)
+{
+    int32_t position;
+    struct engine_job_params p = {.prompt = prompt, .n_prompt = 3, .max_tokens = 1, .experts_per_token = experts};
+    return inbox_check(in, &p, &position, e);
+}
+
+static void test_more_experts_than_the_model_has_are_refused(void **state)
+{
+    struct inbox in, dense;
+    struct err e = {0};
+    inbox_init(&in);
+    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 2, .own_experts = 8});
+    assert_true(check_experts(&in, 0, &e));
+    assert_true(check_experts(&in, 8, &e));
+    assert_false(check_experts(&in, 9, &e));
+    assert_int_equal(e.code, ERR_INPUT);
+    assert_string_equal(e.field, "experts_per_token");
+    assert_non_null(strstr(e.text, "want 1 to 8"));
+    inbox_init(&dense);
+    inbox_open(&dense, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 2});
+    assert_true(check_experts(&dense, 0, &e));
+    assert_false(check_experts(&dense, 1, &e));
+    assert_non_null(strstr(e.text, "has no experts"));
+    inbox_fini(&in);
+    inbox_fini(&dense);
+}
+
 static void test_queue_is_bounded_by_all_that_wait(void **state)
 {
     struct inbox in;
@@ -212,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loading_and_closed_refuse_with_the_reason),
         cmocka_unit_test(test_answers_are_cut_to_what_the_context_leaves),
+        cmocka_unit_test(test_more_experts_than_the_model_has_are_refused),
         cmocka_unit_test(test_queue_is_bounded_by_all_that_wait),
         cmocka_unit_test(test_poke_ends_the_wait),
         cmocka_unit_test(test_log_forgets_what_was_sent_unless_kept),

@@ -33,12 +33,14 @@ static int teardown(void **state)
     return 0;
 }
 
+static int32_t variant; /* of add_chain and found */
+
 /* A job that computed these blocks in this order; gives them back from the end. */
 static void add_chain(const char *scope, const int32_t *const *parts, int n)
 {
     struct prefix_chain chain;
     int32_t blocks[4];
-    prefix_chain_begin(x, scope, &chain);
+    prefix_chain_begin(x, scope, variant, &chain);
     for (int i = 0; i < n; i++)
         blocks[i] = prefix_index_add(x, &chain, parts[i], block_pool_take(pool));
     while (n)
@@ -51,7 +53,7 @@ static int found(const char *scope, const int32_t *const *parts, int n)
     struct prefix_chain chain;
     int32_t blocks[4];
     int k = 0;
-    prefix_chain_begin(x, scope, &chain);
+    prefix_chain_begin(x, scope, variant, &chain);
     for (; k < n; k++)
         if ((blocks[k] = prefix_index_find(x, &chain, parts[k])) < 0)
             break;
@@ -79,6 +81,19 @@ static void test_scopes_do_not_share(void **state)
     assert_int_equal(found("alice", PARTS(a), 1), 1);
 }
 
+static void test_other_ways_of_making_it_do_not_share(void **state)
+{
+    add_chain("s", PARTS(a, b), 2);
+    variant = 3;
+    assert_int_equal(found("s", PARTS(a, b), 2), 0);
+    add_chain("s", PARTS(a, b), 2);
+    assert_int_equal(found("s", PARTS(a, b), 2), 2);
+    variant = 2;
+    assert_int_equal(found("s", PARTS(a, b), 2), 0);
+    variant = 0;
+    assert_int_equal(found("s", PARTS(a, b), 2), 2);
+}
+
 static void test_one_other_token_is_a_miss(void **state)
 {
     int32_t other[T];
@@ -91,8 +106,8 @@ static void test_one_other_token_is_a_miss(void **state)
 static void test_same_content_is_kept_once(void **state)
 {
     struct prefix_chain one, two;
-    prefix_chain_begin(x, "s", &one);
-    prefix_chain_begin(x, "s", &two);
+    prefix_chain_begin(x, "s", 0, &one);
+    prefix_chain_begin(x, "s", 0, &two);
     int32_t mine = block_pool_take(pool), yours = block_pool_take(pool);
     assert_int_equal(prefix_index_add(x, &one, a, mine), mine);
     assert_int_equal(prefix_index_add(x, &two, a, yours), mine);
@@ -120,7 +135,7 @@ static void test_block_of_a_forgotten_parent_is_not_found(void **state)
 {
     struct prefix_chain chain;
     add_chain("s", PARTS(a), 1);
-    prefix_chain_begin(x, "s", &chain);
+    prefix_chain_begin(x, "s", 0, &chain);
     int32_t block = prefix_index_find(x, &chain, a);
     block_pool_give(pool, block);
     for (int i = 0; i < 4; i++)
@@ -139,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_chain_is_found_in_order_only, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scopes_do_not_share, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_ways_of_making_it_do_not_share, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_other_token_is_a_miss, setup, teardown),
         cmocka_unit_test_setup_teardown(test_same_content_is_kept_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end_of_a_chain_is_evicted_first, setup, teardown),

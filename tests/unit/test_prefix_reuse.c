@@ -40,6 +40,42 @@ static void test_prefix_is_found_again_within_its_scope(void **state)
     rig_fini(&r);
 }
 
+static struct engine_usage usage_with(struct rig *r, const int32_t *prompt, int32_t n, int32_t experts)
+{
+    struct engine_job_params p = params_of(prompt, n, 5);
+    struct outcome o;
+    p.experts_per_token = experts;
+    struct job *j = add(r, &p);
+    run(r);
+    assert_greedy(j);
+    read_log(j, &o);
+    buf_fini(&o.text);
+    job_give(&j);
+    return o.usage;
+}
+
+/* The backend refuses to go on from KV that was made with another number of experts. */
+static void test_fewer_experts_have_kv_of_their_own_and_say_so(void **state)
+{
+    int32_t prompt[96];
+    struct rig r;
+    fill_prompt(prompt, 96, 4);
+    rig_init(&r, 2, 64, 64);
+    struct engine_usage u = usage_with(&r, prompt, 96, 0);
+    assert_int_equal(u.lossy_experts, 0);
+    u = usage_with(&r, prompt, 96, 2);
+    assert_int_equal(u.cached_tokens, 0);
+    assert_int_equal(u.lossy_experts, 2);
+    assert_int_equal(u.own_experts, RIG_EXPERTS);
+    assert_int_equal(usage_with(&r, prompt, 96, 2).cached_tokens, 64);
+    assert_int_equal(usage_with(&r, prompt, 96, 1).cached_tokens, 0);
+    u = usage_with(&r, prompt, 96, RIG_EXPERTS); /* as many as there are: nothing is lost, and all is shared */
+    assert_int_equal(u.cached_tokens, 64);
+    assert_int_equal(u.lossy_experts, 0);
+    assert_all_returned(&r, 2);
+    rig_fini(&r);
+}
+
 static void test_replies_are_cached_too(void **state)
 {
     int32_t prompt[N_CTX];
@@ -154,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefix_is_found_again_within_its_scope),
+        cmocka_unit_test(test_fewer_experts_have_kv_of_their_own_and_say_so),
         cmocka_unit_test(test_replies_are_cached_too),
         cmocka_unit_test(test_no_tokens_wanted_reads_the_prompt_only),
         cmocka_unit_test(test_recurrent_prefix_goes_on_from_a_checkpoint),

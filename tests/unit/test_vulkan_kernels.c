@@ -352,6 +352,10 @@ static void experts_init(struct experts *x)
         x->rows.rows[t][1] = dead ? STEP_DEAD : t;
         for (int k = 0; k < x->n_used; k++)
             x->ids.i[t * x->n_used + k] = dead ? -1 : (t * 7 + k) % x->n_expert;
+        if (x->routed && x->n_used > 1 && t % 3 == 1) { /* a row that uses one expert less */
+            x->rows.rows[t][3] = (x->n_used - 1) << 1;
+            x->ids.i[(t + 1) * x->n_used - 1] = -1;
+        }
     }
     x->moe = (struct moe_plan){.n_expert = x->n_expert, .n_used = x->n_used, .d_ff = x->d_ff, .scale = 1};
     x->layer = (struct device_layer){.ffn_norm = x->norm.at};
@@ -446,6 +450,9 @@ static void check_down(struct experts *x)
     stack_init(&w, x->f, n_matrix_of(x), &x->d, 1, x->d_ff);
     x->mlp.down = w.m;
     randomize(x->h.f, x->n_x * x->n_used, x->d_ff, padded(x->d_ff), 1);
+    for (int pair = 0; x->routed && pair < x->n_x * x->n_used; pair++)
+        if (x->ids.i[pair] < 0) /* of a place that is not used nobody may read */
+            memset(x->h.f + (size_t)pair * padded(x->d_ff), 0xff, padded(x->d_ff) * sizeof(float));
     struct mlp_op op = op_of(x);
     struct recorder r = rig_begin(&rig, (uint32_t)x->n_x, &e);
     record_mlp_down(&r, &op);
@@ -455,6 +462,8 @@ static void check_down(struct experts *x)
             size_t at = (size_t)t * padded(x->d) + (size_t)i;
             double want = x->before.f[at], tol = 0;
             for (int k = 0; k < x->n_used && x->rows.rows[t][1] >= 0; k++) {
+                if (x->routed && x->ids.i[t * x->n_used + k] < 0)
+                    break;
                 int pair = t * x->n_used + k, row = (x->routed ? x->ids.i[pair] : 0) * x->d + i;
                 struct sum s = product(w.at + (size_t)row * (size_t)x->d_ff, x->h.f + (size_t)pair * padded(x->d_ff), NULL, 1, x->d_ff);
                 want += weight_of(x, t, k) * (s.v + (x->bias ? (double)x->b_down.f[row] : 0));
@@ -497,7 +506,9 @@ static void wide_memory(const struct experts *x)
     struct work *w = &rig.b.work;
     w->xh = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
     w->xl = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
-    w->parts_down = rig_take(&rig, pairs * (size_t)x->d).at;
+    struct rig_span parts = rig_take(&rig, pairs * (size_t)x->d);
+    memset(parts.f, 0xff, pairs * (size_t)x->d * sizeof(float)); /* nobody may read what nobody wrote */
+    w->parts_down = parts.at;
     w->sorted = rig_take(&rig, pairs).at;
     w->tiles = rig_take(&rig, ((size_t)x->n_expert + pairs / 16 + 1) * 4).at;
     w->n_tiles = rig_take(&rig, 4).at;
@@ -519,7 +530,7 @@ static void wide_run(struct experts *x)
 static struct sum wide_sum(const struct experts *x, const struct stack *down, const struct hidden *h, int t, int i)
 {
     struct sum total = {0};
-    for (int k = 0; k < x->n_used; k++) {
+    for (int k = 0; k < x->n_used && (!x->routed || x->ids.i[t * x->n_used + k] >= 0); k++) {
         int pair = t * x->n_used + k, row = (x->routed ? x->ids.i[pair] : 0) * x->d + i;
         const float *w = down->at + (size_t)row * (size_t)x->d_ff;
         const struct hidden *in = h + (size_t)pair * (size_t)x->d_ff;

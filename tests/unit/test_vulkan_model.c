@@ -227,6 +227,108 @@ static void test_rows_do_not_depend_on_their_batch(void **state)
     assert_memory_equal(alone, rows[0].logits, sizeof alone);
 }
 
+/* Rows of one step may use different numbers of experts: each is what it is alone, and what a model is that was cut to so
+ * many; prefill (one row of many) and decode (fused choice), in every place of a batch. */
+static void test_rows_of_a_step_may_use_fewer_experts(void **state)
+{
+    enum { N = 3 };
+    static const int32_t wishes[N] = {0, 1, 3};
+    static float alone[N][VOCAB];
+    int32_t blocks[N][8];
+    struct step_sequence q[N];
+    struct err e = {0};
+    char path[4096];
+    struct backend_params p = {.n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES, .exact = true};
+    for (int i = 0; i < N; i++) {
+        blocks_of(i, blocks[i]);
+        struct step_sequence first = {.tokens = golden_ids + i, .n_tokens = 20 + i, .blocks = blocks[i], .state = -1, .n_experts = wishes[i]};
+        q[i] = (struct step_sequence){.tokens = golden_ids + 30, .n_tokens = 1, .start = 20 + i, .blocks = blocks[i], .state = -1,
+                                      .n_out = 1, .n_experts = wishes[i], .want_logits = true};
+        run(exact, &first, 1, 1);
+        run(exact, &q[i], 1, 1);
+        memcpy(alone[i], rows[0].logits, sizeof alone[i]);
+    }
+    run(exact, q, N, 1);
+    for (int i = 0; i < N; i++) {
+        assert_memory_equal(alone[i], rows[i].logits, sizeof alone[i]);
+    }
+    path_of(path, sizeof path, "engine/demo-model");
+    for (int i = 1; i < N; i++) {
+        struct model *cut = model_open(path, &e);
+        assert_true(cut && model_limit_experts(cut, wishes[i], &e));
+        struct backend *b = vulkan_backend.open(model_plan(cut), &p, &e);
+        assert_non_null(b);
+        struct step_sequence first = {.tokens = golden_ids + i, .n_tokens = 20 + i, .blocks = blocks[i], .state = -1};
+        q[i].n_experts = 0;
+        run(b, &first, 1, 1);
+        run(b, &q[i], 1, 1);
+        double worst = 0, gap = 0;
+        for (int v = 0; v < VOCAB; v++) {
+            worst = fmax(worst, fabs((double)alone[i][v] - rows[0].logits[v]));
+            gap = fmax(gap, fabs((double)alone[i][v] - alone[0][v]));
+        }
+        assert_true(worst < 1e-4 && gap > 0.1);
+        vulkan_backend.close(&b);
+        model_close(&cut);
+    }
+}
+
+struct trace {
+    int32_t shift;
+};
+
+/* Distinct experts by layer, sequence and position. */
+static void follow_trace(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
+{
+    const struct trace *t = context;
+    const struct moe_plan *m = &model_plan(model)->layers[layer].moe;
+    for (int32_t i = 0; i < m->n_used; i++) {
+        ids[i] = (layer * 5 + sequence * 3 + position + i * 2 + t->shift) % m->n_expert;
+    }
+}
+
+/* The logits of a prefill and a step of two sequences, whose experts a trace names. */
+static void run_trace(const struct backend_ops *ops, struct trace *t, float *out)
+{
+    struct err e = {0};
+    struct backend_params p = {.n_blocks = 64, .max_rows = MAX_ROWS, .max_sequences = MAX_SEQUENCES, .exact = true, .n_threads = 2,
+                               .route = follow_trace, .route_context = t};
+    struct backend *b = ops->open(model_plan(model), &p, &e);
+    if (!b) {
+        fail_msg("%s", e.text);
+    }
+    int32_t blocks[2][8];
+    struct step_sequence first[2], q[2];
+    for (int i = 0; i < 2; i++) {
+        blocks_of(i, blocks[i]);
+        first[i] = (struct step_sequence){.tokens = golden_ids + i, .n_tokens = 15, .blocks = blocks[i], .state = -1};
+        q[i] = (struct step_sequence){.tokens = golden_ids + 30 + i, .n_tokens = 1, .start = 15, .blocks = blocks[i], .state = -1, .n_out = 1,
+                                      .n_experts = i ? 2 : 0, .want_logits = true};
+    }
+    struct step_row got[2];
+    assert_true(ops->step(b, &(struct step){.sequences = first, .n_sequences = 2, .n_top = 1}, got, &e));
+    assert_true(ops->step(b, &(struct step){.sequences = q, .n_sequences = 2, .n_top = 1}, got, &e));
+    for (int i = 0; i < 2; i++) {
+        memcpy(out + i * VOCAB, got[i].logits, VOCAB * sizeof *out);
+    }
+    ops->close(&b);
+}
+
+static void test_a_trace_names_the_experts_as_on_the_cpu(void **state)
+{
+    static float want[2 * VOCAB], got[2 * VOCAB], other[2 * VOCAB];
+    run_trace(&cpu_backend, &(struct trace){0}, want);
+    run_trace(&vulkan_backend, &(struct trace){0}, got);
+    run_trace(&vulkan_backend, &(struct trace){.shift = 1}, other);
+    double worst = 0, gap = 0;
+    for (int v = 0; v < 2 * VOCAB; v++) {
+        worst = fmax(worst, fabs((double)want[v] - got[v]));
+        gap = fmax(gap, fabs((double)other[v] - got[v]));
+    }
+    print_message("worst logit difference under a trace: %g\n", worst);
+    assert_true(worst < 2e-3 && gap > 0.1);
+}
+
 static void test_step_refuses_what_is_too_large(void **state)
 {
     struct err e = {0};
@@ -268,6 +370,8 @@ int main(void)
         cmocka_unit_test(test_prefill_in_chunks_agrees),
         cmocka_unit_test(test_candidates_are_sorted_and_complete),
         cmocka_unit_test(test_greedy_batch_matches_golden),
+        cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
+        cmocka_unit_test(test_a_trace_names_the_experts_as_on_the_cpu),
         cmocka_unit_test(test_rows_do_not_depend_on_their_batch),
         cmocka_unit_test(test_step_refuses_what_is_too_large),
         cmocka_unit_test(test_copied_blocks_hold_the_same),

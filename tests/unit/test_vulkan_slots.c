@@ -109,7 +109,8 @@ static float *answer_from(struct streaming *streaming, uint64_t device_experts, 
         blocks[i] = 7 - i;
     for (int32_t i = 0; i <= STEPS; i++) {
         struct step_sequence q = {.tokens = i ? tokens + PROMPT + i - 1 : tokens, .n_tokens = i ? 1 : PROMPT,
-                                  .start = i ? PROMPT + i - 1 : 0, .blocks = blocks, .state = -1, .n_out = 1, .want_logits = true};
+                                  .start = i ? PROMPT + i - 1 : 0, .blocks = blocks, .state = -1, .n_out = 1, .n_experts = i == STEPS ? 2 : 0,
+                                  .want_logits = true};
         struct step_row row;
         if (!vulkan_backend.step(b, &(struct step){.sequences = &q, .n_sequences = 1, .n_top = 1}, &row, &e))
             fail_msg("%s", e.text);

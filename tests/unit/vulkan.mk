@@ -10,7 +10,7 @@ VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LI
 %C%_test_vulkan_slots_SOURCES = %D%/test_vulkan_slots.c
 %C%_test_vulkan_slots_LDADD = $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_model_SOURCES = %D%/test_vulkan_model.c
-%C%_test_vulkan_model_LDADD = $(VULKAN_TEST_LIBS)
+%C%_test_vulkan_model_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_kernels_SOURCES = %D%/test_vulkan_kernels.c %D%/vulkan_rig.c %D%/vulkan_rig.h %D%/cpu_weights.c %D%/cpu_weights.h
 %C%_test_vulkan_kernels_LDADD = $(VULKAN_TEST_LIBS)
 endif

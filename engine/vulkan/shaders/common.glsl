@@ -16,9 +16,17 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32 { uint a
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32 { int at[]; };
-/* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, 1 where
- * attn_wide takes it. */
+/* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, switches: ROW_WIDE
+ * where attn_wide takes it, and above that bit how many routed experts it uses of a layer (0: as many as the plan says). */
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Rows { ivec4 at[]; };
+const int ROW_WIDE = 1;
+
+/* Experts that a row uses of a layer whose plan says k: its first places, the others stay empty. */
+uint row_experts(ivec4 row, uint k)
+{
+    uint n = uint(row.w) >> 1;
+    return n == 0 ? k : min(n, k);
+}
 
 layout(local_size_x_id = 0) in; /* constant 0: threads of a workgroup, a multiple of the subgroup's size */
 

@@ -3,7 +3,8 @@
  * D [n_expert, d, d_ff] packed; h [T, K, d_ff] f32; y [T, d] f32, the residual stream
  * Second half of the experts; of a dense layer with K = 1 (ids NULL: expert 0, weight 1), of a shared expert with
  * weight sigmoid(weights[t]).
- * Grid (d / (ROWS * subgroups), T); see tile.glsl. The K rows of h are one vector of K d_ff columns to a subgroup. */
+ * Grid (d / (ROWS * subgroups), T); see tile.glsl. The rows of h that a row of x uses, K
+ * or fewer, are one vector to a subgroup. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "quant.glsl"
@@ -26,9 +27,9 @@ shared int slot_expert[K];
 shared float slot_weight[K];
 
 /* One chunk of ROWS rows of the expert that it belongs to; past the end the last one, to be thrown away. */
-void load_rows(uint row0, uint chunk, out Packed packed[ROWS])
+void load_rows(uint row0, uint chunk, uint n_chunk, out Packed packed[ROWS])
 {
-    uint c = min(chunk, p.n_chunk * K - 1), k = c / p.n_chunk;
+    uint c = min(chunk, n_chunk - 1), k = c / p.n_chunk;
     uint matrix = expert_row(uint(slot_expert[k]), p.rows);
     Planes w = expert_planes(p.down, uint(slot_expert[k]), 1);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
@@ -39,10 +40,12 @@ void load_rows(uint row0, uint chunk, out Packed packed[ROWS])
 void main()
 {
     uint row0 = (gl_WorkGroupID.x * SUBGROUPS + gl_SubgroupID) * ROWS, t = gl_WorkGroupID.y;
-    if (p.token_rows.at[t].y < 0) {
+    ivec4 row = p.token_rows.at[t];
+    if (row.y < 0) {
         return;
     }
-    if (gl_LocalInvocationIndex < K) {
+    uint n_used = WEIGHTS == 0 ? row_experts(row, K) : 1;
+    if (gl_LocalInvocationIndex < n_used) {
         uint k = gl_LocalInvocationIndex;
         slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * K + k] : 0;
         slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[t * p.weights_stride + k];
@@ -54,11 +57,11 @@ void main()
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         sum[r] = 0.0;
     }
-    uint n_chunk = p.n_chunk * K;
-    F32x4 h = F32x4(uint64_t(p.h) + 128ul * t * n_chunk);
+    uint n_chunk = p.n_chunk * n_used;
+    F32x4 h = F32x4(uint64_t(p.h) + 128ul * t * p.n_chunk * K);
     barrier();
     Packed now[ROWS], next[ROWS];
-    load_rows(row0, gl_SubgroupInvocationID, now);
+    load_rows(row0, gl_SubgroupInvocationID, n_chunk, now);
     [[dont_unroll]] for (uint first = 0; first < n_chunk; first += TILE_CHUNKS) {
         uint n = min(TILE_CHUNKS, n_chunk - first);
         if (first > 0) {
@@ -68,7 +71,7 @@ void main()
         barrier();
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
             float weight = slot_weight[(first + c) / p.n_chunk], plain;
-            load_rows(row0, first + c + LANES, next);
+            load_rows(row0, first + c + LANES, n_chunk, next);
             vec4 v[8];
             tile_read(0, c, v, plain);
             [[unroll]] for (uint r = 0; r < ROWS; r++) {
@@ -84,7 +87,7 @@ void main()
         float v = subgroupAdd(sum[r]);
         if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
             if (BIAS) {
-                for (uint k = 0; k < K; k++) {
+                for (uint k = 0; k < n_used; k++) {
                     v += slot_weight[k] * p.bias.at[uint(slot_expert[k]) * p.rows + row0 + r];
                 }
             }

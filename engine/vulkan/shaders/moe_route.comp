@@ -1,6 +1,7 @@
 #version 460
 /* ids[t, k], weights[t, k] = the N_USED best experts of logits[t, :] and what their outputs are multiplied by
- * logits [T, stride] f32 (bias added already); used: one bit per expert that any row chose
+ * logits [T, stride] f32 (bias added already); used: one bit per expert that any row chose; a row that uses fewer than
+ * N_USED has ids -1 behind them; trace [T, N_USED]: with TRACE the ids, in place of the best
  * After the router's projection, before the experts.
  * Grid (T); one workgroup per row. */
 #extension GL_GOOGLE_include_directive : require
@@ -13,6 +14,7 @@ layout(push_constant, std430) uniform Push {
     I32 ids;
     F32 weights;
     U32 used;
+    I32 trace;
     uint stride;
     float scale;
 } p;
@@ -20,5 +22,5 @@ layout(push_constant, std430) uniform Push {
 void main()
 {
     uint t = gl_WorkGroupID.x;
-    route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, t, p.stride, p.scale, p.rows.at[t].y < 0, true, 0);
+    route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, p.trace, t, p.stride, p.scale, p.rows.at[t], true, 0);
 }

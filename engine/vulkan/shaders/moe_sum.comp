@@ -1,5 +1,5 @@
 #version 460
-/* y[t, r] += sum_k weights[t, k] (parts[t, k, r] + bias_e[r])
+/* y[t, r] += sum_k weights[t, k] (parts[t, k, r] + bias_e[r]), k over the experts that the row uses
  * parts [T, K, d] f32, what moe's matrix products left for each slot; y [T, d] the residual stream
  * After the grouped down product.
  * Grid (d / threads, T). */
@@ -19,11 +19,13 @@ layout(push_constant, std430) uniform Push {
 void main()
 {
     uint t = gl_WorkGroupID.y, r = gl_GlobalInvocationID.x;
-    if (r >= p.rows || p.token_rows.at[t].y < 0) {
+    ivec4 row = p.token_rows.at[t];
+    if (r >= p.rows || row.y < 0) {
         return;
     }
+    uint n_used = WEIGHTS == 0 ? row_experts(row, K) : 1;
     float sum = 0.0;
-    [[dont_unroll]] for (uint k = 0; k < K; k++) {
+    [[dont_unroll]] for (uint k = 0; k < n_used; k++) {
         float w = WEIGHTS == 1 ? 1.0 : p.weights.at[t * K + k];
         float v = p.parts.at[(t * K + k) * p.rows + r];
         if (BIAS) {

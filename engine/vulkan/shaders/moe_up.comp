@@ -61,8 +61,12 @@ void main()
     uint t = slot / N_USED, k_slot = slot % N_USED;
     int expert = 0;
     if (ROUTE) {
-        expert = route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, t, p.router_stride, p.scale,
-                           p.token_rows.at[t].y < 0, gl_WorkGroupID.x == 0 && k_slot == 0, k_slot);
+        ivec4 row = p.token_rows.at[t];
+        if (k_slot >= row_experts(row, N_USED)) {
+            return;
+        }
+        expert = route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, p.ids, t, p.router_stride, p.scale, row,
+                           gl_WorkGroupID.x == 0 && k_slot == 0, k_slot);
     } else if (ROUTED) {
         expert = p.ids.at[slot];
     }

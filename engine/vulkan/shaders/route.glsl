@@ -7,6 +7,7 @@ layout(constant_id = 23) const bool NORMALIZE = true;
 layout(constant_id = 24) const uint N_GROUP = 1;
 layout(constant_id = 25) const uint N_GROUP_USED = 1;
 layout(constant_id = 27) const bool SELECT_BIAS = false;
+layout(constant_id = 28) const bool TRACE = false; /* measurements: the experts of a trace take the chosen ones' places */
 
 const uint EXPERTS4 = (N_EXPERT + 3) / 4;
 shared vec4 route_score4[EXPERTS4]; /* what the choice goes by; past the end: least */
@@ -58,9 +59,9 @@ void route_groups()
     barrier();
 }
 
-/* Fills chosen_id, chosen_weight from route_score and route_logit; ends with a barrier. Returns the factor that
- * makes weights of chosen_weight (before moe_plan.scale). */
-float route_choose()
+/* Fills n_used places of chosen_id, chosen_weight from route_score and route_logit; ends with a barrier. Returns the
+ * factor that makes weights of chosen_weight (before moe_plan.scale). */
+float route_choose(uint n_used)
 {
     barrier();
     if (N_GROUP > 1) {
@@ -73,7 +74,7 @@ float route_choose()
     float most = max(max(most4.x, most4.y), max(most4.z, most4.w));
     for (uint e = gl_LocalInvocationIndex; e < N_EXPERT; e += gl_WorkGroupSize.x) {
         uint rank = route_rank(e);
-        if (rank < N_USED) {
+        if (rank < n_used) {
             chosen_id[rank] = int(e);
             chosen_weight[rank] = SCORE == 2 ? sigmoid(route_logit(e)) : exp(route_logit(e) - most);
         }
@@ -85,7 +86,7 @@ float route_choose()
             sum += exp(route_logit(i) - most);
         }
     } else if (NORMALIZE || SCORE == 1) {
-        for (uint i = 0; i < N_USED; i++) {
+        for (uint i = 0; i < n_used; i++) {
             sum += chosen_weight[i];
         }
     } else {
@@ -95,10 +96,13 @@ float route_choose()
 }
 
 /* Loads the logits of one row, chooses, and returns the expert of slot k; `writes` workgroups also write ids, weights and
- * the bits of experts in use. dead: the row only pads the batch, its experts are -1. */
-int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, uint t, uint stride, float scale, bool dead,
-              bool writes, uint k)
+ * the bits of experts in use. Slots that the row does not use have expert -1, all of them where it only pads the batch.
+ * trace [T, N_USED]: read with TRACE only. */
+int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, I32 trace, uint t, uint stride, float scale,
+              ivec4 row, bool writes, uint k)
 {
+    bool dead = row.y < 0;
+    uint n_used = row_experts(row, N_USED);
     for (uint e = gl_LocalInvocationIndex; e < EXPERTS4 * 4; e += gl_WorkGroupSize.x) {
         if (e >= N_EXPERT) {
             route_logit(e) = route_score(e) = -2.0e30;
@@ -109,14 +113,14 @@ int route_row(F32 logits, F32 select_bias, I32 ids, F32 weights, U32 used, uint 
         float s = SCORE == 2 ? sigmoid(v) : v;
         route_score(e) = SELECT_BIAS ? s + select_bias.at[e] : s;
     }
-    float factor = route_choose() * scale;
+    float factor = route_choose(n_used) * scale;
     for (uint i = gl_LocalInvocationIndex; writes && i < N_USED; i += gl_WorkGroupSize.x) {
-        int e = dead ? -1 : chosen_id[i];
+        int e = dead || i >= n_used ? -1 : TRACE ? trace.at[t * N_USED + i] : chosen_id[i];
         ids.at[t * N_USED + i] = e;
-        weights.at[t * N_USED + i] = chosen_weight[i] * factor;
+        weights.at[t * N_USED + i] = i < n_used ? chosen_weight[i] * factor : 0.0;
         if (e >= 0) {
             atomicOr(used.at[e / 32], 1u << (e % 32));
         }
     }
-    return dead ? -1 : chosen_id[k];
+    return dead || k >= n_used ? -1 : chosen_id[k];
 }

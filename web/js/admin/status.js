@@ -43,6 +43,7 @@ function loadBlock(s) {
   return block(t("admin.sinceStart"), facts([
     [t("admin.jobsNow"), t("admin.jobsNowValue", { running: count(l.jobs_running), waiting: count(l.jobs_waiting) })],
     [t("admin.jobsAll"), t("admin.jobsAllValue", { accepted: count(l.jobs_accepted), refused: count(l.jobs_refused), failed: count(l.jobs_failed) })],
+    [t("admin.jobsLossy"), l.jobs_lossy ? count(l.jobs_lossy) : null],
     [t("admin.promptTokens"), count(l.prompt_tokens)], [t("admin.cachedTokens"), `${count(l.cached_tokens)} (${percent(l.cached_tokens, l.prompt_tokens)})`],
     [t("admin.completionTokens"), count(l.completion_tokens)],
     [t("admin.rates"), t("admin.ratesValue", { decode: short(l.decode_tokens_per_s), prefill: short(l.prefill_tokens_per_s) })],
