@@ -247,7 +247,7 @@ test('pins, archive, trash and tags sort the list; a search shows where', async 
   assert.deepEqual((await list('pinned=1')).map((x) => x.id), [c.id]);
   assert.ok(await has('tag=arbeit') && !await has('tag=arb') && !await has('pinned=0'));
   const [hit] = await list(`q=${encodeURIComponent('語のテキ')}`);
-  assert.deepEqual(hit.match, { message_id: said.start.user_message.id, before: '<b>日本', text: '語のテキ', after: 'スト</b> & some "quoted" words' });
+  assert.deepEqual(hit.match, { message_id: said.start.user_message.id, before: '<b>日本', text: '語のテキ', after: 'スト</b> & some "quoted" words', attachment: null });
   assert.equal((await list('q=SORTED'))[0].match, null);
   assert.ok(!('match' in (await list('pinned=1'))[0]));
   await s.json('PATCH', at, { archived: true });
