@@ -29,9 +29,11 @@ function look() {
 }
 
 const count = { done: 0, cancelled: 0, failed: 0, tokens: 0 };
+const under_way = new Set();
 async function chat(seed) {
-  const control = new AbortController(), cut = Math.random() < 0.15;
-  const timer = cut ? setTimeout(() => control.abort(), Math.random() * 5000) : null;
+  const control = new AbortController();
+  const timer = Math.random() < 0.15 ? setTimeout(() => control.abort(), Math.random() * 5000) : null;
+  under_way.add(control);
   const n = Math.random() < 0.15 ? 300 + Math.random() * 1500 : 5 + Math.random() * 100;
   try {
     const out = await server.stream({ messages: [{ role: 'user', content: question(n, seed) }], max_tokens: 10 + Math.floor(Math.random() * 80), temperature: Math.random() < 0.5 ? 0 : 0.8,
@@ -40,10 +42,10 @@ async function chat(seed) {
     count.done++;
     count.tokens += out.chunks.at(-1).usage.completion_tokens;
   } catch (error) {
-    if (cut && error.name === 'AbortError') { count.cancelled++; return; }
+    if (error.name === 'AbortError') { count.cancelled++; return; }
     count.failed++;
     console.log(`failed: ${error.message}`);
-  } finally { clearTimeout(timer); }
+  } finally { clearTimeout(timer); under_way.delete(control); }
 }
 
 const samples = [];
@@ -59,6 +61,7 @@ async function watch() {
       cache_mb: Math.round(s.cache / 1e6), read_gb: Math.round(f.expert_read_bytes_total / 1e8) / 10, shrinks: f.memory_pressure_shrinks_total, ...count, load: load() }));
     await sleep(Math.max(0, began + (i + 1) * 1000 - Date.now()));
   }
+  for (const control of under_way) control.abort();
 }
 await Promise.all([watch(), ...Array.from({ length: clients }, async (_, c) => {
   for (let i = 0; Date.now() < end; i++) { await chat(c * 100003 + i); await sleep(Math.min(pause * Math.random() * 2, Math.max(0, end - Date.now()))); }
