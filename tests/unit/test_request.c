@@ -19,6 +19,12 @@ static void test_query_is_decoded(void **state)
                       NULL);
     assert_string_equal(f.r.path, "/x");
     assert_string_equal(request_query(&f.r, "a"), "1");
+    const char *all[2] = {0};
+    assert_int_equal(request_query_all(&f.r, "a", all, 1), 2);
+    assert_null(all[1]);
+    assert_int_equal(request_query_all(&f.r, "a", all, 2), 2);
+    assert_string_equal(all[1], "2");
+    assert_int_equal(request_query_all(&f.r, "none", all, 2), 0);
     assert_string_equal(request_query(&f.r, "b"), "\xC3\xA9 z");
     assert_string_equal(request_query(&f.r, "empty"), "");
     assert_string_equal(request_query(&f.r, "flag"), "");
