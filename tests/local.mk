@@ -1,6 +1,9 @@
 # every test; each room's unit tests are listed in tests/unit/ROOM.mk
 
 if HAVE_CMOCKA
+# the longest first, so that none is left over at the end
+include tests/golden/golden.mk
+include tests/unit/vulkan.mk
 include tests/unit/base.mk
 include tests/unit/chat.mk
 include tests/unit/cli.mk
@@ -13,8 +16,6 @@ include tests/unit/grammar.mk
 include tests/unit/model.mk
 include tests/unit/store.mk
 include tests/unit/text.mk
-include tests/unit/vulkan.mk
-include tests/golden/golden.mk
 endif
 include tests/api/local.mk
 include tests/bench/local.mk

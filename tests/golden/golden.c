@@ -73,3 +73,8 @@ int32_t golden_argmax(const float *row, int32_t n)
             best = i;
     return best;
 }
+
+bool golden_slow_device(const char *backend)
+{
+    return !strcmp(backend, "vulkan") && vulkan_is_software();
+}

@@ -25,3 +25,5 @@ bool golden_feed(struct run *r, int32_t sequence, const int32_t *ids, int32_t n,
 float golden_distance(const float *a, const float *b, size_t n);
 /* Index of the greatest; equal ones: the first. */
 int32_t golden_argmax(const float *row, int32_t n);
+/* Whether the backend is Vulkan by lavapipe, which runs shaders on the CPU: then tests take fewer rows of the same kernels. */
+bool golden_slow_device(const char *backend);

@@ -162,10 +162,12 @@ static void check_answer(struct run *r, const cJSON *one)
 
 static void test_greedy_answers_equal_reference(void **state)
 {
+    const int every = golden_slow_device(backend) ? 3 : 1;
     struct run r;
     const cJSON *one;
+    int i = 0;
     open_run(&r, 1024, 0, 1, false);
-    cJSON_ArrayForEach(one, greedy) check_answer(&r, one);
+    cJSON_ArrayForEach(one, greedy) if (i++ % every == 0) check_answer(&r, one);
     run_close(&r);
 }
 
