@@ -79,13 +79,32 @@ enum engine_event_type {
 
 enum engine_finish { ENGINE_STOP_EOS, ENGINE_STOP_STRING, ENGINE_LENGTH, ENGINE_CANCELLED, ENGINE_FINISH__N };
 
+/* What a job took of experts that are not all in one memory: counts of distinct experts of a step's layers, and bytes. Shares
+ * where it shared a step, so that the sums over all jobs are what the status page counts. */
+enum engine_expert_count {
+    ENGINE_EXPERT_READ_BYTES, /* of the disk; with the five below all 0 where no experts stay there */
+    ENGINE_EXPERT_ASKED,      /* hits + late + misses */
+    ENGINE_EXPERT_HITS,       /* in memory */
+    ENGINE_EXPERT_LATE,       /* being read ahead of time */
+    ENGINE_EXPERT_MISSES,     /* read then */
+    ENGINE_EXPERT_EVICTIONS,  /* left memory to make room */
+    ENGINE_EXPERT_DEVICE_HITS, /* in slots of the device; with those below all 0 where there are none */
+    ENGINE_EXPERT_DEVICE_MISSES,
+    ENGINE_EXPERT_DEVICE_EVICTIONS,
+    ENGINE_EXPERT_BUS_BYTES, /* read by the device from RAM */
+    ENGINE_EXPERT__N
+};
+
+struct engine_memory { /* bytes of the engine at a job's end, as the status page has them */
+    uint64_t resident, anonymous, mapped, locked, device;
+};
+
 struct engine_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens;
     double queue_ms, prefill_ms, decode_ms; /* waiting; first row in to first token; first token to last */
     double prefill_tokens_per_s, decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
-    /* Experts that stay on disk: bytes that were read for this job, experts that it wanted, and how many of these were
-     * in memory; shares where it shared a step. All 0: all weights are in memory. */
-    double expert_read_bytes, expert_asked, expert_hits;
+    double experts[ENGINE_EXPERT__N];
+    struct engine_memory memory;
     int32_t lossy_experts; /* experts per token where fewer were used than the model says; else 0 */
     int32_t own_experts;   /* as the model says; 0: it has none */
 };

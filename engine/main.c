@@ -110,7 +110,7 @@ static int serve(const struct options *o, gid_t group, struct err *e)
     server = server_open(&(struct server_params){.socket_path = o->socket, .group = group,
                                                  .grace_ms = (int)o->grace * 1000, .inbox = &inbox, .status = status},
                          e);
-    monitor = server ? monitor_create(status, e) : NULL;
+    monitor = server ? monitor_create(status, "", e) : NULL;
     struct memory_wish memory = {0};
     memory_options_wish(&o->memory, &memory);
     if (monitor)

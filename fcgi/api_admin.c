@@ -64,7 +64,11 @@ static void add_memory(cJSON *o, const struct status_page *p)
     add_number(o, "device_bytes", (double)p->device_bytes);
     add_number(o, "host_bytes", (double)p->host_bytes);
     add_number(o, "resident_bytes", (double)p->resident_bytes);
+    add_number(o, "anonymous_bytes", (double)p->anonymous_bytes);
+    add_number(o, "mapped_bytes", (double)p->mapped_bytes);
+    add_number(o, "locked_bytes", (double)status_locked_bytes(p));
     add_number(o, "resident_weight_bytes", (double)p->resident_weight_bytes);
+    add_number(o, "disk_read_bytes", (double)p->disk_read_bytes);
 }
 
 /* What was planned before the load, with the keys of the engine's ready line. */
@@ -84,10 +88,13 @@ static void add_experts(cJSON *o, const struct status_page *p)
     add_number(o, "hits", (double)x->hits);
     add_number(o, "late", (double)x->late);
     add_number(o, "misses", (double)x->misses);
+    add_number(o, "evictions", (double)x->evictions);
     add_number(o, "read_bytes", (double)x->read_bytes);
+    add_number(o, "warm_bytes", (double)x->warm_bytes);
     add_number(o, "wait_seconds", x->wait_seconds);
     add_number(o, "device_hits", (double)p->expert_device_hits);
     add_number(o, "device_misses", (double)p->expert_device_misses);
+    add_number(o, "device_evictions", (double)p->expert_device_evictions);
     add_number(o, "bus_bytes", (double)p->expert_bus_bytes);
     add_number(o, "copied_bytes", (double)p->expert_copied_bytes);
 }

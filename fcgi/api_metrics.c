@@ -114,7 +114,11 @@ static void engine_state(struct buf *b, const struct status_page *p)
     gauge(b, "model_own_experts_per_token", "as the model says: fewer are lossy", p->own_experts_per_token);
     gauge(b, "weight_bytes", "bytes of the model's weights", (double)p->weight_bytes);
     gauge(b, "resident_memory_bytes", "the engine's resident set", (double)p->resident_bytes);
-    gauge(b, "resident_weight_bytes", "of these, pages of the mapped weights", (double)p->resident_weight_bytes);
+    gauge(b, "anonymous_memory_bytes", "of it, memory that no file backs", (double)p->anonymous_bytes);
+    gauge(b, "mapped_memory_bytes", "of it, pages of files", (double)p->mapped_bytes);
+    gauge(b, "locked_memory_bytes", "locked: weights, and the cache of experts", alive ? (double)status_locked_bytes(p) : 0);
+    counter(b, "disk_read_bytes_total", "bytes that disks gave to the engine, those for the page cache included", (double)p->disk_read_bytes);
+    gauge(b, "resident_weight_bytes", "pages of the model's files in RAM, whoever brought them", (double)p->resident_weight_bytes);
     gauge(b, "device_memory_bytes", "allocated on the device", (double)p->device_bytes);
     gauge(b, "start_time_seconds", "Unix time of the engine's start", p->started);
 }
@@ -217,6 +221,7 @@ static void split_experts(struct buf *b, const struct status_page *p)
 {
     counter(b, "expert_device_hits_total", "hybrid: distinct experts of steps that were on the device", (double)p->expert_device_hits);
     counter(b, "expert_device_misses_total", "hybrid: of these, read from RAM over the bus", (double)p->expert_device_misses);
+    counter(b, "expert_device_evictions_total", "experts on the device that a copy took the place of", (double)p->expert_device_evictions);
     counter(b, "expert_bus_bytes_total", "hybrid: bytes of experts read over the bus", (double)p->expert_bus_bytes);
     counter(b, "expert_copied_bytes_total", "hybrid: bytes of experts copied to the device for later steps",
             (double)p->expert_copied_bytes);

@@ -37,15 +37,44 @@ void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tok
     buf_putc(b, '}');
 }
 
+/* Experts that are not all in one memory; a job's share of a step may be a fraction. */
+static void put_experts(struct buf *b, const double v[ENGINE_EXPERT__N])
+{
+    static const char *const names[ENGINE_EXPERT__N] = {
+        [ENGINE_EXPERT_READ_BYTES] = "read_bytes",   [ENGINE_EXPERT_ASKED] = "asked",
+        [ENGINE_EXPERT_HITS] = "hits",               [ENGINE_EXPERT_LATE] = "late",
+        [ENGINE_EXPERT_MISSES] = "misses",           [ENGINE_EXPERT_EVICTIONS] = "evictions",
+        [ENGINE_EXPERT_DEVICE_HITS] = "device_hits", [ENGINE_EXPERT_DEVICE_MISSES] = "device_misses",
+        [ENGINE_EXPERT_DEVICE_EVICTIONS] = "device_evictions", [ENGINE_EXPERT_BUS_BYTES] = "bus_bytes"};
+    const bool disk = v[ENGINE_EXPERT_ASKED] > 0, device = v[ENGINE_EXPERT_DEVICE_HITS] + v[ENGINE_EXPERT_DEVICE_MISSES] > 0;
+    if (disk)
+        buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f", v[ENGINE_EXPERT_READ_BYTES],
+                   v[ENGINE_EXPERT_HITS] / v[ENGINE_EXPERT_ASKED]);
+    if (!disk && !device)
+        return;
+    buf_puts(b, ",\"experts\":");
+    for (int i = 0; i < ENGINE_EXPERT__N; i++) {
+        buf_printf(b, "%c\"%s\":", i ? ',' : '{', names[i]);
+        buf_json_number(b, v[i]);
+    }
+    buf_putc(b, '}');
+}
+
+static void put_memory(struct buf *b, const struct engine_memory *m)
+{
+    buf_printf(b, ",\"memory\":{\"resident_bytes\":%llu,\"anonymous_bytes\":%llu,\"mapped_bytes\":%llu,\"locked_bytes\":%llu,"
+               "\"device_bytes\":%llu}", (unsigned long long)m->resident, (unsigned long long)m->anonymous,
+               (unsigned long long)m->mapped, (unsigned long long)m->locked, (unsigned long long)m->device);
+}
+
 void openai_timings(struct buf *b, const struct engine_usage *u)
 {
     buf_printf(b,
                "{\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"prefill_tokens_per_s\":%.3f,"
                "\"decode_tokens_per_s\":%.3f",
                u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
-    if (u->expert_asked > 0)
-        buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f", u->expert_read_bytes,
-                   u->expert_hits / u->expert_asked);
+    put_experts(b, u->experts);
+    put_memory(b, &u->memory);
     openai_lossy(b, u);
     buf_putc(b, '}');
 }

@@ -116,7 +116,8 @@ bool owned_weights_init(struct owned_weights *o, struct model_plan *plan, const 
     struct placer p = {0};
     *o = (struct owned_weights){0};
     place_all(&p, plan);
-    o->bytes = p.at;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    o->bytes = (p.at + page - 1) / page * page;
     void *memory = mmap(NULL, o->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return err_set(e, ERR_NOMEM, "no memory for %zu bytes of dense weights", o->bytes);

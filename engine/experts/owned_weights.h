@@ -10,7 +10,7 @@
 
 struct owned_weights {
     uint8_t *memory;
-    size_t bytes;     /* mapped */
+    size_t bytes;     /* mapped: whole pages */
     uint64_t used;    /* packed bytes of the matrices */
     bool locked;
 };

@@ -85,6 +85,11 @@ struct expert_store *streaming_store(struct streaming *s)
     return s->store;
 }
 
+uint64_t streaming_locked(const struct streaming *s)
+{
+    return s->dense.locked ? s->dense.bytes : 0;
+}
+
 const struct expert_layout *streaming_layout(const struct streaming *s)
 {
     return &s->layout;

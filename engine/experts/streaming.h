@@ -29,4 +29,6 @@ struct streaming *streaming_open(const struct model *m, const struct streaming_p
 void streaming_close(struct streaming **s);
 const struct model_plan *streaming_plan(const struct streaming *s);
 struct expert_store *streaming_store(struct streaming *s);
+/* Bytes of dense weights that are locked in memory. */
+uint64_t streaming_locked(const struct streaming *s);
 const struct expert_layout *streaming_layout(const struct streaming *s);

@@ -132,6 +132,8 @@ bool memory_load_open(struct memory_load *l, const struct backend_params *more, 
     l->ops->memory(l->opened, &applied);
     if (!memory_plan_check(&l->plan, &applied, &differs))
         log_error("the plan was not met: %s", differs.text);
+    if (l->plan.strategy == STRATEGY_CPU_ONLY)
+        weight_lock_init(&l->lock, model_plan(l->model));
     return true;
 }
 
@@ -140,10 +142,16 @@ struct expert_store *memory_load_experts(const struct memory_load *l)
     return l->streaming ? streaming_store(l->streaming) : NULL;
 }
 
+uint64_t memory_load_locked(const struct memory_load *l)
+{
+    return l->lock.locked + (l->streaming ? streaming_locked(l->streaming) : 0);
+}
+
 void memory_load_close(struct memory_load *l)
 {
     if (l->opened)
         l->ops->close(&l->opened);
     streaming_close(&l->streaming);
+    weight_lock_fini(&l->lock);
     *l = (struct memory_load){0};
 }

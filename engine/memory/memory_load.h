@@ -7,6 +7,7 @@
 #include "engine/base/err.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/memory/memory_rates.h"
+#include "engine/memory/weight_lock.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
 
@@ -28,6 +29,7 @@ struct memory_load {
     const struct backend_ops *ops;
     struct backend *opened;
     struct streaming *streaming; /* ssd_streaming; else NULL */
+    struct weight_lock lock;     /* cpu_only; else empty */
 };
 
 /* Decides; allocates nothing. l may lie anywhere, but must not move afterwards. */
@@ -40,4 +42,6 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir);
 bool memory_load_open(struct memory_load *l, const struct backend_params *more, struct err *e);
 /* The cache of experts of an open ssd_streaming plan, else NULL. */
 struct expert_store *memory_load_experts(const struct memory_load *l);
+/* Bytes of weights, beside those in the cache of experts, that are locked in memory. */
+uint64_t memory_load_locked(const struct memory_load *l);
 void memory_load_close(struct memory_load *l); /* accepts a zeroed struct */

@@ -86,8 +86,8 @@ struct backend_counters { /* since open; written by the owner thread only */
     uint64_t kv_bytes_read;
     uint64_t step_ns;           /* time inside step() */
     /* backends that split: distinct experts of steps found on the device and not, bytes of the latter read over the bus, and
-     * bytes copied to the device for later steps */
-    uint64_t expert_hits, expert_misses, expert_bus_bytes, expert_copied_bytes;
+     * bytes copied to the device for later steps; experts that such a copy pushed out of the device's memory */
+    uint64_t expert_hits, expert_misses, expert_bus_bytes, expert_copied_bytes, expert_evictions;
 };
 
 struct backend_device { /* what computes, before anything is opened on it */

@@ -237,8 +237,9 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     struct step step = {.sequences = s->sequences + first, .n_sequences = n, .n_top = candidates_wanted(s)};
     double start = clock_ms();
     bool ok = s->set.ops->step(s->set.backend, &step, s->rows, e);
-    if (s->set.experts)
-        expert_tally_step(&s->expert_tally, s->set.experts, s->members + first, step.sequences, n);
+    struct expert_tally totals;
+    count_experts(s, &totals);
+    expert_tally_step(&s->expert_tally, &totals, s->members + first, step.sequences, n);
     if (!ok)
         return false;
     double now = clock_ms();

@@ -3,23 +3,39 @@
 
 #include <stdio.h>
 
-void expert_tally_step(struct expert_tally *t, const struct expert_store *store, struct job *const *members,
+void expert_tally_read(struct expert_tally *t, const struct expert_store *store, const struct backend_counters *backend)
+{
+    struct expert_counters c = {0};
+    if (store)
+        expert_store_counters(store, &c);
+    *t = (struct expert_tally){.total = {[ENGINE_EXPERT_READ_BYTES] = c.disk.bytes,
+                                         [ENGINE_EXPERT_ASKED] = c.asked,
+                                         [ENGINE_EXPERT_HITS] = c.hits,
+                                         [ENGINE_EXPERT_LATE] = c.late,
+                                         [ENGINE_EXPERT_MISSES] = c.misses,
+                                         [ENGINE_EXPERT_EVICTIONS] = c.evictions,
+                                         [ENGINE_EXPERT_DEVICE_HITS] = backend->expert_hits,
+                                         [ENGINE_EXPERT_DEVICE_MISSES] = backend->expert_misses,
+                                         [ENGINE_EXPERT_DEVICE_EVICTIONS] = backend->expert_evictions,
+                                         [ENGINE_EXPERT_BUS_BYTES] = backend->expert_bus_bytes},
+                               .wait_ns = c.wait_ns, .read_ns = c.disk.read_ns};
+}
+
+void expert_tally_step(struct expert_tally *t, const struct expert_tally *now, struct job *const *members,
                        const struct step_sequence *sequences, int32_t n)
 {
-    struct expert_counters c;
     double rows = 0;
-    expert_store_counters(store, &c);
     for (int32_t i = 0; i < n; i++)
         rows += sequences[i].n_tokens;
     for (int32_t i = 0; i < n && rows > 0; i++) {
         double share = sequences[i].n_tokens / rows;
-        members[i]->expert_bytes += share * (double)(c.disk.bytes - t->bytes);
-        members[i]->expert_asked += share * (double)(c.asked - t->asked);
-        members[i]->expert_hits += share * (double)(c.hits - t->hits);
+        for (int k = 0; k < ENGINE_EXPERT__N; k++)
+            members[i]->experts[k] += share * (double)(now->total[k] - t->total[k]);
     }
-    *t = (struct expert_tally){.asked = c.asked, .hits = c.hits, .bytes = c.disk.bytes, .wait_ns = c.wait_ns, .read_ns = c.disk.read_ns,
-                               .waited_ms = (double)(c.wait_ns - t->wait_ns) * 1e-6,
-                               .reading_ms = (double)(c.disk.read_ns - t->read_ns) * 1e-6};
+    const struct expert_tally before = *t;
+    *t = *now;
+    t->waited_ms = (double)(now->wait_ns - before.wait_ns) * 1e-6;
+    t->reading_ms = (double)(now->read_ns - before.read_ns) * 1e-6;
 }
 
 void expert_tally_publish(const struct expert_store *store, struct status_page *page)

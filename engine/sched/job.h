@@ -54,7 +54,7 @@ struct job {
     struct grammar_run *grammar; /* NULL: free text; given back before the job is over */
     struct answer answer;
     struct job_times times;
-    double expert_bytes, expert_asked, expert_hits; /* its share of what its steps read and wanted; 0: all in memory */
+    double experts[ENGINE_EXPERT__N]; /* its share of what its steps took */
     struct job *previous, *next; /* in a list of the scheduler */
     struct buf last_event;       /* DONE or FAILED, appended to the log after the status page was published */
 };

@@ -123,6 +123,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->work_bytes = m.work;
     page->device_bytes = m.device;
     page->host_bytes = m.host;
+    page->locked_weight_bytes = memory_load_locked(from);
     buf_putc(&plan, '{');
     put_plan(l, &plan);
     buf_putc(&plan, '}');

@@ -16,7 +16,7 @@
 #include "engine/memory/memory_plan.h"
 #include "engine/memory/pressure.h"
 
-/* Memory is counted every few seconds, but never for more than a hundredth of the time: the walk over the pages of a
+/* Pages of the model are counted every few seconds, but never for more than a hundredth of the time: the walk over the pages of a
  * 70 GB model takes a while, and an idle engine is to be idle. */
 #define SCAN_SECONDS 5.0
 #define SCAN_SHARE 100.0
@@ -26,6 +26,7 @@
 
 struct monitor {
     struct status_writer *status;
+    const char *root;
     pthread_t thread;
     pthread_mutex_t lock; /* guards model, experts, pressure, stop, and a walk over the model's mappings */
     pthread_cond_t wake;
@@ -43,19 +44,35 @@ struct monitor {
     unsigned char *pages; /* [PAGES_PER_LOOK] as mincore gives them */
 };
 
-/* "Rss:  123 kB" of /proc/self/smaps_rollup; 0 when it can't be read. */
-static uint64_t resident_bytes(void)
+struct process_counts { /* bytes; 0: the kernel does not say */
+    uint64_t anonymous, mapped, disk_read;
+};
+
+/* Adds the numbers of lines "NAME: 123", times `unit`. */
+static void read_counts(const char *root, const char *file, const char *name, uint64_t unit, uint64_t *sum)
 {
-    char line[256];
-    unsigned long long kib = 0;
-    FILE *f = fopen("/proc/self/smaps_rollup", "re");
+    char line[256], path[600];
+    const size_t n = strlen(name);
+    unsigned long long value;
+    snprintf(path, sizeof path, "%s/proc/self/%s", root, file);
+    FILE *f = fopen(path, "re");
     if (!f)
-        return 0;
+        return;
     while (fgets(line, sizeof line, f))
-        if (sscanf(line, "Rss: %llu kB", &kib) == 1)
-            break;
+        if (!strncmp(line, name, n) && sscanf(line + n, ": %llu", &value) == 1)
+            *sum += value * unit;
     fclose(f);
-    return kib * 1024;
+}
+
+/* The kernel's own counts, which cost next to nothing to read: smaps would add a walk over all pages. */
+static struct process_counts count_process(const char *root)
+{
+    struct process_counts c = {0};
+    read_counts(root, "status", "RssAnon", 1024, &c.anonymous);
+    read_counts(root, "status", "RssFile", 1024, &c.mapped);
+    read_counts(root, "status", "RssShmem", 1024, &c.mapped);
+    read_counts(root, "io", "read_bytes", 1, &c.disk_read);
+    return c;
 }
 
 /* Goes on with the walk for at most one tick. True: the end was reached, m->resident is the sum. */
@@ -113,9 +130,9 @@ static void keep_memory(struct monitor *m)
     struct err ignored;
     struct machine_stress stress;
     struct expert_counters c;
-    if (!machine_read("", &m->machine, &ignored) || !m->experts)
+    if (!machine_read(m->root, &m->machine, &ignored) || !m->experts)
         return;
-    machine_stress_read("", &stress);
+    machine_stress_read(m->root, &stress);
     expert_store_counters(m->experts, &c);
     uint64_t before = m->pressure.budget;
     if (!pressure_step(&m->pressure, m->machine.available, &stress, c.resident_bytes, clock_ms() * 1e-3))
@@ -132,15 +149,17 @@ static void tick(struct monitor *m)
     keep_memory(m);
     double start = clock_ms();
     bool scan = start >= m->next_scan_ms;
-    uint64_t resident = scan ? resident_bytes() : 0;
+    const struct process_counts counts = count_process(m->root);
     bool walked = m->model && (scan || m->mapping || m->offset) && walk_mappings(m);
     double took = clock_ms() - start;
     if (scan)
         m->next_scan_ms = start + SCAN_SECONDS * 1e3;
     m->next_scan_ms += took * SCAN_SHARE;
     struct status_page *page = status_begin(m->status);
-    if (resident)
-        page->resident_bytes = resident;
+    page->resident_bytes = counts.anonymous + counts.mapped;
+    page->anonymous_bytes = counts.anonymous;
+    page->mapped_bytes = counts.mapped;
+    page->disk_read_bytes = counts.disk_read;
     if (walked)
         page->resident_weight_bytes = m->resident;
     page->memory_available = m->machine.available;
@@ -165,7 +184,7 @@ static void *run(void *context)
     return NULL;
 }
 
-struct monitor *monitor_create(struct status_writer *status, struct err *e)
+struct monitor *monitor_create(struct status_writer *status, const char *root, struct err *e)
 {
     pthread_condattr_t attributes;
     struct monitor *m = calloc(1, sizeof *m);
@@ -177,6 +196,7 @@ struct monitor *monitor_create(struct status_writer *status, struct err *e)
         return NULL;
     }
     m->status = status;
+    m->root = root;
     m->pages = pages;
     pthread_mutex_init(&m->lock, NULL);
     pthread_condattr_init(&attributes);
@@ -207,10 +227,10 @@ void monitor_guard(struct monitor *m, struct expert_store *experts, uint64_t lea
     struct machine_stress stress;
     struct expert_counters c = {0};
     struct err ignored;
-    machine_stress_read("", &stress);
+    machine_stress_read(m->root, &stress);
     if (experts)
         expert_store_counters(experts, &c);
-    uint64_t total = machine_read("", &machine, &ignored) ? machine.total : 0;
+    uint64_t total = machine_read(m->root, &machine, &ignored) ? machine.total : 0;
     pthread_mutex_lock(&m->lock);
     m->experts = experts;
     pressure_init(&m->pressure, c.budget_bytes, least, memory_reserve(total) / 2, &stress);

@@ -10,7 +10,8 @@
 
 struct monitor;
 
-struct monitor *monitor_create(struct status_writer *status, struct err *e);
+/* root: put before every path of /proc and /sys, as in machine.h; "" in service. It must stay valid. */
+struct monitor *monitor_create(struct status_writer *status, const char *root, struct err *e);
 /* The model whose mappings are counted from now on; NULL: none. It must stay open until the monitor ends or is told. */
 void monitor_watch(struct monitor *m, const struct model *model);
 /* The loop begins (true) or has ended a step: one that lasts very long is reported on the page. Any thread. */

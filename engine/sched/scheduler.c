@@ -17,6 +17,13 @@ static void forget_checkpoint(void *context, int32_t block)
     checkpoints_drop(context, block);
 }
 
+void count_experts(const struct scheduler *s, struct expert_tally *now)
+{
+    struct backend_counters c = {0};
+    s->set.ops->counters(s->set.backend, &c);
+    expert_tally_read(now, s->set.experts, &c);
+}
+
 struct scheduler *scheduler_create(const struct scheduler_params *p, struct err *e)
 {
     struct scheduler *s = calloc(1, sizeof *s);
@@ -56,6 +63,7 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
             goto fail;
         prefix_index_on_forget(s->index, forget_checkpoint, s->checkpoints);
     }
+    count_experts(s, &s->expert_tally); /* what was read while loading is no job's */
     return s;
 nomem:
     err_set(e, ERR_NOMEM, "no memory for the scheduler");
@@ -89,6 +97,20 @@ static void leave(struct scheduler *s, struct job *j, const struct engine_event 
     status_histogram_add(&s->tally.job_time, (clock_ms() - j->times.submitted) * 1e-3);
 }
 
+static struct engine_memory memory_now(const struct scheduler *s)
+{
+    struct engine_memory m = {0};
+    if (!s->set.status)
+        return m;
+    struct status_page *page = status_begin(s->set.status);
+    if (s->set.experts)
+        expert_tally_publish(s->set.experts, page);
+    m = (struct engine_memory){.resident = page->resident_bytes, .anonymous = page->anonymous_bytes, .mapped = page->mapped_bytes,
+                               .locked = status_locked_bytes(page), .device = page->device_bytes};
+    status_end(s->set.status);
+    return m;
+}
+
 static struct engine_usage usage_of(const struct scheduler *s, const struct job *j)
 {
     const struct job_times *t = &j->times;
@@ -108,12 +130,11 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
         u.prefill_tokens_per_s = computed / u.prefill_ms * 1e3;
     if (u.decode_ms > 0)
         u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
-    u.expert_read_bytes = j->expert_bytes;
+    memcpy(u.experts, j->experts, sizeof u.experts);
+    u.memory = memory_now(s);
     int32_t experts = j->n_experts ? j->n_experts : s->set.experts_per_token;
     u.lossy_experts = experts < s->set.own_experts ? experts : 0;
     u.own_experts = s->set.own_experts;
-    u.expert_asked = j->expert_asked;
-    u.expert_hits = j->expert_hits;
     return u;
 }
 
@@ -325,6 +346,7 @@ void scheduler_publish(struct scheduler *s)
     page->kv_bytes_read = c.kv_bytes_read;
     page->expert_device_hits = c.expert_hits;
     page->expert_device_misses = c.expert_misses;
+    page->expert_device_evictions = c.expert_evictions;
     page->expert_bus_bytes = c.expert_bus_bytes;
     page->expert_copied_bytes = c.expert_copied_bytes;
     if (s->set.experts)

@@ -50,6 +50,7 @@ bool job_emit(struct scheduler *s, struct job *j, const struct engine_event *ev)
 /* The job leaves slot, blocks and queue; its last event is prepared. */
 void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string);
 void job_fail(struct scheduler *s, struct job *j, const struct err *e);
+void count_experts(const struct scheduler *s, struct expert_tally *now);
 
 /* admission.c */
 void admit_waiting(struct scheduler *s);

@@ -242,6 +242,7 @@ static void backend_counters(const struct backend *b, struct backend_counters *c
     *c = b->counters;
     c->expert_hits = b->slots.hits;
     c->expert_misses = b->slots.misses;
+    c->expert_evictions = b->slots.evictions;
     c->expert_bus_bytes = b->slots.bus_bytes;
     c->expert_copied_bytes = b->slots.copied_bytes;
 }

@@ -178,6 +178,7 @@ bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_mode
             leave(s, x, pool, i, moves[k].left);
             point(s, x, i, moves[k].expert, moves[k].slot);
             s->copied_bytes += device_experts_record(x);
+            s->evictions += moves[k].left >= 0;
         }
     }
     if (!c) {

@@ -15,6 +15,7 @@ struct expert_slots {
     uint64_t hits, misses;  /* distinct experts of steps, on the device and not */
     uint64_t bus_bytes;     /* read from host memory by shaders */
     uint64_t copied_bytes;  /* into slots */
+    uint64_t evictions;     /* experts that such a copy took the place of */
 };
 
 /* After the heaps were committed. Slots begin with the first experts, or empty where host memory has a pool. */

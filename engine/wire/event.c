@@ -29,6 +29,15 @@ static void put_tokens(struct buf *b, const struct engine_event *ev)
     frame_put_bytes(b, ev->text, (uint32_t)ev->text_len);
 }
 
+static void put_memory(struct buf *b, const struct engine_memory *m)
+{
+    frame_put_u64(b, m->resident);
+    frame_put_u64(b, m->anonymous);
+    frame_put_u64(b, m->mapped);
+    frame_put_u64(b, m->locked);
+    frame_put_u64(b, m->device);
+}
+
 static void put_done(struct buf *b, const struct engine_event *ev)
 {
     const struct engine_usage *u = &ev->usage;
@@ -43,9 +52,9 @@ static void put_done(struct buf *b, const struct engine_event *ev)
     frame_put_f64(b, u->decode_ms);
     frame_put_f64(b, u->prefill_tokens_per_s);
     frame_put_f64(b, u->decode_tokens_per_s);
-    frame_put_f64(b, u->expert_read_bytes);
-    frame_put_f64(b, u->expert_asked);
-    frame_put_f64(b, u->expert_hits);
+    for (int i = 0; i < ENGINE_EXPERT__N; i++)
+        frame_put_f64(b, u->experts[i]);
+    put_memory(b, &u->memory);
     frame_put_u32(b, (uint32_t)u->lossy_experts);
     frame_put_u32(b, (uint32_t)u->own_experts);
 }
@@ -145,9 +154,13 @@ static void get_done(struct frame_reader *r, struct engine_event *ev, struct eve
     u->decode_ms = frame_get_f64(r);
     u->prefill_tokens_per_s = frame_get_f64(r);
     u->decode_tokens_per_s = frame_get_f64(r);
-    u->expert_read_bytes = frame_get_f64(r);
-    u->expert_asked = frame_get_f64(r);
-    u->expert_hits = frame_get_f64(r);
+    for (int i = 0; i < ENGINE_EXPERT__N; i++)
+        u->experts[i] = frame_get_f64(r);
+    u->memory.resident = frame_get_u64(r);
+    u->memory.anonymous = frame_get_u64(r);
+    u->memory.mapped = frame_get_u64(r);
+    u->memory.locked = frame_get_u64(r);
+    u->memory.device = frame_get_u64(r);
     u->lossy_experts = (int32_t)frame_get_u32(r);
     u->own_experts = (int32_t)frame_get_u32(r);
 }

@@ -80,7 +80,11 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     uint64_t loaded_weight_bytes; /* of weight_bytes, in memory: without experts on disk, with the cache's budget at start */
     uint64_t memory_available; /* RAM that could be taken now without swapping, control groups included */
     uint64_t memory_pressure_shrinks; /* how often the expert cache gave way to others since the start */
-    uint64_t resident_bytes, resident_weight_bytes; /* from /proc/self/smaps_rollup and mincore, refreshed every few seconds */
+    /* From /proc/self/status, each second: all, of it memory that no file backs, and pages of files and of shared memory.
+     * By mincore, every few seconds: pages of the model's files in memory, whoever brought them there. */
+    uint64_t resident_bytes, anonymous_bytes, mapped_bytes, resident_weight_bytes;
+    uint64_t disk_read_bytes; /* from /proc/self/io, each second: what the block devices gave, O_DIRECT or for the page cache */
+    uint64_t locked_weight_bytes; /* locked in memory, beside experts.locked_bytes: dense weights, in cpu_only all */
     /* now */
     int32_t jobs_running, jobs_waiting, blocks_used, blocks_cached, connections;
     double decode_tokens_per_s, prefill_tokens_per_s; /* over the last 10 s of work */
@@ -95,10 +99,16 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     struct status_experts experts;
     /* Experts that a split backend keeps in RAM (hybrid): distinct ones of steps that were found on the device and not,
      * bytes of the latter read over the bus, bytes copied to the device for later steps. */
-    uint64_t expert_device_hits, expert_device_misses, expert_bus_bytes, expert_copied_bytes;
+    uint64_t expert_device_hits, expert_device_misses, expert_device_evictions, expert_bus_bytes, expert_copied_bytes;
     int32_t n_jobs;
     struct status_job jobs[STATUS_JOBS];
 };
+
+/* All that is locked. */
+static inline uint64_t status_locked_bytes(const struct status_page *p)
+{
+    return p->locked_weight_bytes + p->experts.locked_bytes;
+}
 
 /* Writer */
 struct status_writer;

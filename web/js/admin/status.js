@@ -28,7 +28,7 @@ function memoryBlock(s) {
     el("h3", {}, t("admin.byUse")),
     stack(t("admin.byUse"), [[t("admin.useWeights"), m.loaded_weight_bytes], [t("admin.useKv"), m.kv_bytes], [t("admin.useState"), m.state_bytes], [t("admin.useWork"), m.work_bytes]]),
     facts([
-      [t("admin.resident"), bytes(m.resident_bytes)], [t("admin.residentWeights"), bytes(m.resident_weight_bytes)], [t("admin.available"), bytes(m.memory_available)],
+      [t("admin.resident"), bytes(m.resident_bytes)], [t("admin.locked"), bytes(m.locked_bytes)], [t("admin.residentWeights"), bytes(m.resident_weight_bytes)], [t("admin.available"), bytes(m.memory_available)],
       [t("admin.kvUsed"), s.engine.n_blocks ? t("admin.kvUsedValue", { used: count(s.load.blocks_used), cached: count(s.load.blocks_cached), all: count(s.engine.n_blocks) }) : null],
       [t("admin.formats"), Object.entries(s.parts).map(([name, p]) => `${name}: ${Object.keys(p.formats).join(", ")}`).join("; ")],
       [t("admin.planned"), s.plan ? t("admin.plannedValue", { size: bytes(s.plan.device_bytes + s.plan.host_bytes), rate: s.plan.estimated_tok_s ? short(s.plan.estimated_tok_s) : "?" }) : null],
