@@ -1,7 +1,7 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_prefix_reuse %D%/test_engine %D%/test_inbox \
-	%D%/test_tally %D%/test_pace %D%/test_stream_jobs %D%/test_backend_select
+	%D%/test_tally %D%/test_pace %D%/test_stream_jobs %D%/test_backend_select %D%/test_monitor
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
@@ -34,6 +34,8 @@ scheduler_rig = %D%/scheduler_rig.c %D%/scheduler_rig.h %D%/fake_backend.c %D%/f
 %C%_test_pace_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_stream_jobs_SOURCES = %D%/test_stream_jobs.c $(scheduler_rig) %D%/expert_models.c %D%/expert_models.h
 %C%_test_stream_jobs_LDADD = $(SCHED_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_monitor_SOURCES = %D%/test_monitor.c %D%/expert_models.c %D%/expert_models.h
+%C%_test_monitor_LDADD = $(SCHED_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # the engine over a GPU that refuses every model
 %C%_engine_refusing_SOURCES = engine/main.c %D%/refusing_vulkan.c
 %C%_engine_refusing_LDADD = $(SCHED_LIBS) libsluice-backend.a $(CPU_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) -lm
