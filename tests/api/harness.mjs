@@ -57,7 +57,7 @@ function layOut(dir, fake) {
   return { binDir, share };
 }
 
-/** One running server. options: fake (engine), args (of `sluice up`), model. */
+/** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']). */
 export async function start(options = {}) {
   const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
   const server = new Server(dir, await freePort(), options);
@@ -81,7 +81,8 @@ class Server {
     const args = ['up', '--state', path.join(this.dir, 'state'), '--port', String(this.port), '--env-file', envFile,
       '--bin-dir', this.places.binDir, '--share-dir', this.places.share, '--model', this.options.model ?? demo,
       '--backend', 'cpu', ...(this.options.args ?? [])];
-    this.child = spawn(program('sluice'), args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const [command, ...words] = [...(this.options.under ?? []), program('sluice')];
+    this.child = spawn(command, [...words, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     const keep = (data) => { this.log += data; };
     this.child.stdout.on('data', keep);
     this.child.stderr.on('data', keep);
