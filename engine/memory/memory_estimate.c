@@ -47,28 +47,47 @@ static double seconds(uint64_t bytes, double rate)
     return rate > 0 ? (double)bytes / rate : 0;
 }
 
+/* Seconds for a token's experts, all of them in memory. With a device that holds some in slots: those at its own pace, the
+ * others as it reads the host's memory. */
+static double expert_seconds(const struct memory_model *m, const struct memory_plan *p, const struct backend_speed *s,
+                             double in_slots)
+{
+    bool split = s->link > 0 && (p->strategy == STRATEGY_HYBRID || p->strategy == STRATEGY_SSD_STREAMING);
+    double own = seconds(m->active_experts, s->experts);
+    if (!split)
+        return own;
+    return in_slots * own + (1 - in_slots) * seconds(m->active_experts, s->link < s->experts ? s->link : s->experts);
+}
+
+static double share_of(uint64_t part, uint64_t whole)
+{
+    return whole ? (double)part / (double)whole : 0;
+}
+
 struct memory_estimate memory_estimate_make(const struct memory_model *m, const struct memory_plan *p,
                                             const struct memory_rates *r, int32_t depth, double hit_rate)
 {
     struct memory_estimate out = {.hit_rate = 1};
     const struct backend_speed *s = &r->speed;
-    bool streams = p->strategy == STRATEGY_SSD_STREAMING;
-    if (!(s->dense > 0) || (m->active_experts && !(s->experts > 0)) || (streams && !(r->disk.bytes_per_s > 0)))
+    bool streams = p->strategy == STRATEGY_SSD_STREAMING, hybrid = p->strategy == STRATEGY_HYBRID;
+    if (!(s->dense > 0) || (m->active_experts && !(s->experts > 0)) || (streams && !(r->disk.bytes_per_s > 0)) ||
+        (hybrid && !(s->link > 0)))
         return out;
     double dense = seconds(m->active_dense, s->dense) + seconds(m->kv_per_token * (uint64_t)depth, s->memory) +
                    m->n_layer * s->layer_s;
-    double experts = seconds(m->active_experts, s->experts);
-    if (streams) {
-        double share = m->cache_most ? (double)p->expert_cache / (double)m->cache_most : 0;
-        out.hit_rate = hit_rate >= 0 ? hit_rate : memory_hit_rate(share, m->n_expert);
-    }
+    double in_slots = memory_hit_rate(share_of(p->device_experts, m->experts), m->n_expert);
+    if (streams || hybrid)
+        out.hit_rate = hit_rate >= 0 ? hit_rate : hybrid ? in_slots : memory_hit_rate(share_of(p->expert_cache, m->cache_most), m->n_expert);
     if (streams)
         out.disk = r->disk;
+    double experts = expert_seconds(m, p, s, in_slots < out.hit_rate && streams ? in_slots : out.hit_rate);
+    uint64_t missed = streams ? (uint64_t)((double)m->active_experts * (1 - out.hit_rate)) : 0;
     out.compute_s = dense + experts;
-    out.disk_s = seconds((uint64_t)((double)m->active_experts * (1 - out.hit_rate)), r->disk.bytes_per_s);
-    /* A layer's missing experts are read while its other experts are computed; what is dense waits for the router. */
-    double overlapped = experts * out.hit_rate;
-    double total = dense + (overlapped > out.disk_s ? overlapped : out.disk_s) + experts * (1 - out.hit_rate);
+    out.disk_s = seconds(missed, r->disk.bytes_per_s) + seconds(missed, s->unpack);
+    /* A layer's missing experts are read while its other experts are computed, where the backend does that; what is dense
+     * waits for the router. */
+    double missing = streams ? 1 - out.hit_rate : 0, overlapped = s->waits ? 0 : experts * (1 - missing);
+    double total = dense + (experts - overlapped) + (overlapped > out.disk_s ? overlapped : out.disk_s);
     out.tokens_per_s = total > 0 ? 1 / total : 0;
     return out;
 }

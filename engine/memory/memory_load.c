@@ -50,6 +50,7 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
 {
     struct err ignored = {0};
     struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
+    p.cache_dir = cache_dir;
     l->rates = (struct memory_rates){0};
     if (l->ops->speed)
         l->ops->speed(model_plan(l->model), &p, &l->rates.speed, &ignored);

@@ -18,7 +18,7 @@ struct memory_rates { /* bytes per second; 0: unknown */
 
 struct memory_estimate {
     double tokens_per_s; /* one stream, decoding at `depth`; 0: unknown */
-    double hit_rate;     /* of the expert cache, 0 to 1; 1 where nothing is streamed */
+    double hit_rate;     /* of the expert cache, hybrid: of the device's slots, 0 to 1; 1 where all is in one memory */
     double compute_s, disk_s; /* parts of a token's time; reads overlap with computing in part */
     struct disk_speed disk;   /* as measured; zeros where nothing is streamed */
 };

@@ -102,6 +102,11 @@ struct backend_speed { /* measured at one row; 0: unknown */
     double dense, experts; /* packed weight bytes per second through the kernels of the plan's formats */
     double memory;         /* KV, bytes per second */
     double layer_s;        /* a layer's fixed time beside its bytes */
+    /* backends that split: of experts that lie in the host's memory, as the kernels read them; 0: such are not planned */
+    double link;
+    /* backends that stream and keep experts in a layout of their own: bringing what was read into it; 0: none */
+    double unpack;
+    bool waits;            /* computing waits for what is read from the disk */
 };
 
 struct backend_ops {
@@ -126,7 +131,8 @@ struct backend_ops {
     bool (*estimate)(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e);
     /* Name and memory of the device that open would take. */
     bool (*device)(struct backend_device *d, struct err *e);
-    /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second and at most 128 MiB.
+    /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second (and the compiling of
+     * shaders that cache_dir does not have), at most 128 MiB or what one layer of each kind reads.
      * False: can't be known before open (read_bandwidth then bounds it). */
     bool (*speed)(const struct model_plan *plan, const struct backend_params *p, struct backend_speed *s, struct err *e);
     /* Can it run here at all? False with the reason. */

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/vulkan/bandwidth.h"
 #include "engine/vulkan/delta_net.h"
+#include "engine/vulkan/speed.h"
 #include "engine/vulkan/step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
@@ -37,7 +38,7 @@ static uint64_t dense_bytes(const struct model_plan *p)
     return sum;
 }
 
-static void backend_close(struct backend **b)
+void backend_close(struct backend **b)
 {
     if (!*b) {
         return;
@@ -100,10 +101,10 @@ static bool open_experts_apart(struct backend *b, struct err *e)
            heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
-static struct backend *backend_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+struct backend *backend_make(const struct model_plan *plan, const struct backend_params *p, struct err *e)
 {
     struct backend *b = backend_plan(plan, p, e);
-    uint64_t start = clock_ns(), available, total;
+    uint64_t available, total;
     if (!b) {
         return NULL;
     }
@@ -126,6 +127,19 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
     if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_experts_apart(b, e) || !work_open(b, e)) {
         goto fail;
     }
+    return b;
+fail:
+    backend_close(&b);
+    return NULL;
+}
+
+static struct backend *backend_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+{
+    uint64_t start = clock_ns();
+    struct backend *b = backend_make(plan, p, e);
+    if (!b) {
+        return NULL;
+    }
     log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f state_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
              (double)b->kv_heap.bytes / 1e6, (double)b->state_heap.bytes / 1e6, (double)b->work.heap.bytes / 1e6,
              (double)(clock_ns() - start) / 1e6);
@@ -133,9 +147,6 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
         log_info("no fast kernel for prefill on this device yet: it has no VK_NV_cooperative_matrix");
     }
     return b;
-fail:
-    backend_close(&b);
-    return NULL;
 }
 
 static bool backend_copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e)
@@ -307,5 +318,6 @@ const struct backend_ops vulkan_backend = {
     .read_bandwidth = backend_read_bandwidth,
     .estimate = backend_estimate,
     .device = backend_device,
+    .speed = vulkan_speed,
     .probe = backend_probe,
 };

@@ -115,6 +115,10 @@ struct backend {
     bool delta_steps; /* DeltaNet has a kernel of its own for decode: its workgroups fit the device */
 };
 
+/* --- backend.c: open and close without a word in the log, for probes */
+struct backend *backend_make(const struct model_plan *plan, const struct backend_params *p, struct err *e);
+void backend_close(struct backend **b);
+
 /* --- work.c: work memory, the step's variables, results, KV, states */
 void sizes_of(const struct model_plan *plan, const struct backend_params *p, struct sizes *s);
 bool work_plan(struct backend *b, struct err *e); /* notes work, KV and states in their heaps; no device is touched */

@@ -1,8 +1,15 @@
 /* A short probe of how fast the device reads its own memory. */
 #pragma once
 
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
 struct backend;
+struct gpu_buffer;
 
 /* Bytes per second, best of some passes over the largest buffer of weights (a small model fits a cache, and says so by
  * its figure); 0 when the probe failed. Measured once, then remembered. */
 double bandwidth_of(struct backend *b);
+/* The best of the passes over this buffer that `ns` nanoseconds have room for. 0: failed. */
+double bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t ns, struct err *e);

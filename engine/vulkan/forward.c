@@ -200,7 +200,9 @@ static void forward(struct forward *f)
     VkBuffer used;
     uint64_t offset, bytes = (uint64_t)plan->n_layer * USED_WORDS * 4;
     heap_locate(&b->work.heap, b->work.used, &used, &offset);
-    vkCmdFillBuffer(f->r.c, used, offset, bytes, 0);
+    if (bytes) { /* a probe's step may have no layers */
+        vkCmdFillBuffer(f->r.c, used, offset, bytes, 0);
+    }
     if (b->profile) {
         profile_begin(b->profile, f->r.c);
     }
@@ -226,8 +228,10 @@ static void forward(struct forward *f)
         int32_t n = f->shape->n_out - first;
         head_rows(f, (uint32_t)first, (uint32_t)(n < STEP_HEAD_ROWS ? n : STEP_HEAD_ROWS));
     }
-    vkCmdCopyBuffer(f->r.c, used, b->result.buffer.buffer, 1,
-                    &(VkBufferCopy){.srcOffset = offset, .dstOffset = b->result.used_offset, .size = bytes});
+    if (bytes) {
+        vkCmdCopyBuffer(f->r.c, used, b->result.buffer.buffer, 1,
+                        &(VkBufferCopy){.srcOffset = offset, .dstOffset = b->result.used_offset, .size = bytes});
+    }
 }
 
 /* What the device wrote is visible to the host once the timeline is reached. */

@@ -276,7 +276,10 @@ double bench_estimate(const struct bench *b, const struct bench_case *c, double 
 
 double bench_hit_rate(const struct bench_case *c)
 {
-    return c->disk.asked ? (double)c->disk.hits / (double)c->disk.asked : -1;
+    if (c->disk.asked)
+        return (double)c->disk.hits / (double)c->disk.asked;
+    uint64_t split = c->split_hits + c->split_misses; /* of the device's slots */
+    return split ? (double)c->split_hits / (double)split : -1;
 }
 
 double bench_share(const struct bench *b, const struct bench_case *c)

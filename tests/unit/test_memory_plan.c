@@ -393,6 +393,28 @@ static void test_estimates_follow_the_rates(void **state)
     assert_float_equal(e.tokens_per_s, 1 / 1.3, 0.01);
 }
 
+static void test_experts_in_the_hosts_memory_cost_the_bus(void **state)
+{
+    struct memory_input in = input_of(2 * GB, 32 * GB, 64 * GB, 60 * GB);
+    struct memory_plan p = {.strategy = STRATEGY_HYBRID, .device_experts = in.model.experts / 4};
+    struct memory_rates r = {.speed = {.dense = (double)(10 * GB), .experts = (double)(5 * GB), .memory = (double)(10 * GB)}};
+    assert_float_equal(memory_estimate_make(&in.model, &p, &r, 0, -1).tokens_per_s, 0, 0); /* the bus is not known */
+    r.speed.link = (double)GB / 2;
+    struct memory_estimate e = memory_estimate_make(&in.model, &p, &r, 0, -1);
+    assert_float_equal(e.hit_rate, 0.79, 0.001);
+    assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.79 * 0.2 + 0.21 * 2, 0.002);
+    assert_float_equal(1 / memory_estimate_make(&in.model, &p, &r, 0, 1).tokens_per_s, 0.3, 0.001);
+    /* streamed, nothing of it in memory: read, unpacked, then read by the device, one after the other */
+    p.strategy = STRATEGY_SSD_STREAMING;
+    r.disk.bytes_per_s = (double)GB;
+    r.speed.unpack = (double)(4 * GB);
+    r.speed.waits = true;
+    r.speed.layer_s = 0.001;
+    e = memory_estimate_make(&in.model, &p, &r, 0, 0);
+    assert_float_equal(e.disk_s, 1.25, 0.001);
+    assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.001 * in.model.n_layer + 2 + 1.25, 0.002);
+}
+
 static void test_hit_rates_rise_with_the_share(void **state)
 {
     for (int32_t experts = 64; experts <= 1024; experts += 32) {
@@ -463,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_shrinking_keeps_the_parts_true),
         cmocka_unit_test(test_applied_is_held_against_planned),
         cmocka_unit_test(test_estimates_follow_the_rates),
+        cmocka_unit_test(test_experts_in_the_hosts_memory_cost_the_bus),
         cmocka_unit_test(test_hit_rates_rise_with_the_share),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_the_seeds_keys_are_in_the_text),

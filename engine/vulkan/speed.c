@@ -1,0 +1,274 @@
+/* See speed.h. Small kernels reach a fraction of the device's bandwidth, which differs by shape, format and device; so
+ * nothing is reckoned from bandwidth: the backend's own steps are timed on a miniature, kind of layer by kind of layer, and
+ * differences between steps tell what its parts cost. */
+#include "engine/vulkan/speed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/model/facts.h"
+#include "engine/vulkan/backend_state.h"
+#include "engine/vulkan/bandwidth.h"
+#include "engine/vulkan/miniature.h"
+#include "engine/vulkan/step.h"
+#include "engine/vulkan/workers.h"
+
+#define LAYER_BYTES ((uint64_t)96 << 20) /* past the caches of most devices, where the model is */
+#define LINK_BYTES ((uint64_t)32 << 20)
+#define TIME_NS 15000000u /* of one figure */
+#define LEAST_RUNS 5
+#define MOST_RUNS 64
+#define DEPTH 1024 /* tokens in KV where attention's share is taken */
+#define UNPACK_SLICES 8
+#define N_BLOCKS (DEPTH / BACKEND_BLOCK_TOKENS)
+
+struct probe {
+    struct miniature mini;
+    struct layer_plan *layers;    /* the miniature's, and the same on the device: all of them */
+    struct device_layer *on_device;
+    struct backend *b;
+    struct err *e;
+    bool ok;
+};
+
+struct wanted { /* a step */
+    int32_t kind;      /* its layers; -1: none at all */
+    int32_t n_experts; /* as step_sequence.n_experts */
+    int32_t position;
+    bool head;
+};
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The backend runs the layers of one kind: they take the first places. */
+static void choose(struct probe *p, int32_t kind)
+{
+    struct backend *b = p->b;
+    const struct miniature_kind *k = kind < 0 ? NULL : &p->mini.kinds[kind];
+    p->mini.plan.n_layer = k ? k->n : 0;
+    for (int32_t i = 0; i < p->mini.plan.n_layer; i++) {
+        p->mini.plan.layers[i] = p->layers[k->first + i];
+        b->model.layers[i] = p->on_device[k->first + i];
+    }
+    while (b->n_recorded) { /* of other layers */
+        gpu_command_free(&b->gpu, &b->recorded[--b->n_recorded].command);
+    }
+}
+
+/* Median seconds. */
+static double time_step(struct probe *p, const struct wanted *w)
+{
+    static const int32_t token = 0;
+    int32_t blocks[N_BLOCKS];
+    double runs[MOST_RUNS];
+    int n = 0;
+    for (int32_t i = 0; i < N_BLOCKS; i++) {
+        blocks[i] = i;
+    }
+    struct step_sequence q = {.tokens = &token, .n_tokens = 1, .start = w->position, .blocks = blocks,
+                              .state = p->mini.plan.n_recurrent ? 0 : -1, .n_out = w->head, .n_experts = w->n_experts};
+    struct step step = {.sequences = &q, .n_sequences = 1, .n_top = 1};
+    struct step_row row;
+    choose(p, w->kind);
+    for (int i = 0; p->ok && i < 2; i++) { /* recorded, compiled, warm */
+        p->ok = vulkan_step_run(p->b, &step, &row, p->e);
+    }
+    for (uint64_t began = clock_ns(), at = began; p->ok && n < MOST_RUNS && (n < LEAST_RUNS || at - began < TIME_NS);) {
+        p->ok = vulkan_step_run(p->b, &step, &row, p->e);
+        uint64_t now = clock_ns();
+        runs[n++] = (double)(now - at) * 1e-9;
+        at = now;
+    }
+    qsort(runs, (size_t)n, sizeof *runs, ascending);
+    return n ? runs[n / 2] : 0;
+}
+
+struct times { /* seconds of a token */
+    double dense, experts;
+    double kv; /* of DEPTH tokens in KV */
+};
+
+/* One layer of a kind, of which `base` is what a step without layers takes. */
+static struct times time_kind(struct probe *p, int32_t kind, double base)
+{
+    const struct miniature_kind *k = &p->mini.kinds[kind];
+    const struct layer_plan *l = &p->layers[k->first];
+    const int32_t n_used = l->ffn == FFN_MOE ? l->moe.n_used : 0;
+    double all = time_step(p, &(struct wanted){.kind = kind}), each = all > base ? (all - base) / k->n : 0;
+    struct times t = {.dense = each};
+    if (n_used > 1) { /* what is left with one expert, less that expert */
+        double one = time_step(p, &(struct wanted){.kind = kind, .n_experts = 1});
+        t.experts = (all - one) / k->n / (n_used - 1) * n_used;
+    }
+    if (n_used && !(t.experts > 0 && t.experts < each)) { /* one expert, or a disturbed clock: by their bytes */
+        t.experts = each * (double)k->expert_bytes / (double)k->bytes;
+    }
+    t.dense -= t.experts;
+    if (l->mixer == MIXER_ATTENTION) {
+        double deep = time_step(p, &(struct wanted){.kind = kind, .position = DEPTH - 1});
+        t.kv = deep > all ? (deep - all) / k->n : 0;
+    }
+    return t;
+}
+
+static struct times time_token(struct probe *p)
+{
+    double base = time_step(p, &(struct wanted){.kind = -1});
+    struct times sum = {.dense = base};
+    for (int32_t i = 0; p->ok && i < p->mini.n_kinds; i++) {
+        struct times t = time_kind(p, i, base);
+        sum.dense += p->mini.kinds[i].count * t.dense;
+        sum.experts += p->mini.kinds[i].count * t.experts;
+        sum.kv += p->mini.kinds[i].count * t.kv;
+    }
+    /* behind layers, which take the caches as they do in a model */
+    double with = time_step(p, &(struct wanted){.kind = 0, .head = true}), without = time_step(p, &(struct wanted){.kind = 0});
+    sum.dense += with > without ? (with - without) / p->mini.head_share : 0;
+    return sum;
+}
+
+/* Shaders reading memory of the host, bytes per second. */
+static double time_link(struct probe *p)
+{
+    struct gpu_buffer host = {0};
+    p->ok = p->ok && gpu_buffer_create(&p->b->gpu, GPU_UPLOAD, LINK_BYTES, "probe of the host's memory", &host, p->e);
+    double rate = p->ok ? bandwidth_read(p->b, &host, TIME_NS, p->e) : 0;
+    gpu_buffer_destroy(&p->b->gpu, &host);
+    return rate;
+}
+
+/* A layer of streamed experts: its share of recording the step, and a wait for the device in its middle. */
+static double time_stop(struct probe *p)
+{
+    struct backend *b = p->b;
+    struct gpu *g = &b->gpu;
+    const struct shape shape = {.n_rows = 1, .alone = true, .singles = true};
+    double runs[MOST_RUNS];
+    choose(p, 0);
+    for (int i = 0; p->ok && i < MOST_RUNS; i++) {
+        uint64_t began = clock_ns();
+        VkCommandBuffer c = forward_record(b, &shape, p->e);
+        double recorded = (double)(clock_ns() - began) * 1e-9 / p->mini.plan.n_layer;
+        gpu_command_free(g, &c);
+        began = clock_ns();
+        c = gpu_command_begin(g, false, p->e);
+        p->ok = c && gpu_command_end(g, c, p->e) && gpu_run(g, c, p->e);
+        gpu_command_free(g, &c);
+        runs[i] = recorded + (double)(clock_ns() - began) * 1e-9;
+    }
+    if (!p->ok) {
+        return 0;
+    }
+    qsort(runs, MOST_RUNS, sizeof *runs, ascending);
+    return runs[MOST_RUNS / 2];
+}
+
+/* Experts of a token as they come from the disk into the kernels' layout, bytes per second, by the threads that do it. */
+struct unpacking {
+    const struct weight *w;
+    struct device_layout layout;
+    uint8_t *out;
+};
+
+static void unpack(void *context, int share)
+{
+    struct unpacking *u = context;
+    const int64_t rows = u->w->rows, from = rows * share / UNPACK_SLICES, to = rows * (share + 1) / UNPACK_SLICES;
+    for (int plane = 0; plane < DEVICE_PLANES; plane++) {
+        if (u->layout.row_bytes[plane]) {
+            device_layout_rows(u->w, &u->layout, plane, from, to - from, u->out + (size_t)from * u->layout.row_bytes[plane]);
+        }
+    }
+}
+
+static double time_unpacking(struct probe *p)
+{
+    struct unpacking u = {0};
+    struct workers *workers = p->ok ? workers_open(p->e) : NULL;
+    size_t bytes = 0;
+    double best = 0;
+    for (int32_t i = 0; i < p->mini.n_kinds && !u.w; i++) {
+        const struct layer_plan *l = &p->layers[p->mini.kinds[i].first];
+        u.w = l->ffn == FFN_MOE ? &l->moe.gate : NULL;
+    }
+    p->ok = workers && u.w && device_layout_of(u.w, &u.layout, p->e);
+    for (int plane = 0; p->ok && plane < DEVICE_PLANES; plane++) {
+        bytes += (size_t)u.layout.row_bytes[plane];
+    }
+    u.out = p->ok ? malloc(bytes * (size_t)u.w->rows) : NULL;
+    for (int i = 0; u.out && i < MOST_RUNS; i++) {
+        uint64_t began = clock_ns();
+        workers_run(workers, unpack, &u, UNPACK_SLICES);
+        double rate = (double)weight_matrix_bytes(u.w) / ((double)(clock_ns() - began) * 1e-9);
+        best = rate > best ? rate : best;
+    }
+    free(u.out);
+    workers_close(&workers);
+    return best;
+}
+
+static uint64_t active_experts(const struct model_plan *plan, int32_t *n_moe)
+{
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        const struct moe_plan *m = &plan->layers[i].moe;
+        if (plan->layers[i].ffn == FFN_MOE) {
+            sum += (uint64_t)m->n_used * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
+            ++*n_moe;
+        }
+    }
+    return sum;
+}
+
+static void measure(struct probe *p, const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s)
+{
+    struct model_facts facts = {0};
+    int32_t n_moe = 0;
+    uint64_t experts = active_experts(plan, &n_moe);
+    facts_from_plan(&facts, plan);
+    struct times t = time_token(p);
+    *s = (struct backend_speed){.dense = (double)(facts.active_bytes - experts) / t.dense};
+    s->experts = t.experts > 0 ? (double)experts / t.experts : 0;
+    s->memory = t.kv > 0 ? (double)facts.kv_bytes_per_token * DEPTH / t.kv : s->dense;
+    if (params->device_experts) {
+        s->link = time_link(p);
+    }
+    if (params->host_experts) {
+        s->waits = true;
+        s->layer_s = time_stop(p) * n_moe / plan->n_layer;
+        s->unpack = time_unpacking(p);
+    }
+}
+
+bool vulkan_speed(const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s, struct err *e)
+{
+    struct probe p = {.e = e};
+    if (!miniature_make(&p.mini, plan, LAYER_BYTES, e)) {
+        return false;
+    }
+    const size_t n = (size_t)p.mini.plan.n_layer;
+    p.mini.plan.n_ctx = DEPTH;
+    p.b = backend_make(&p.mini.plan, &(struct backend_params){.n_blocks = N_BLOCKS, .n_states = p.mini.plan.n_recurrent > 0, .max_rows = 1,
+                                                              .max_sequences = 1, .exact = params->exact, .cache_dir = params->cache_dir}, e);
+    p.layers = malloc(n * sizeof *p.layers);
+    p.on_device = malloc(n * sizeof *p.on_device);
+    p.ok = p.b && (p.layers && p.on_device ? true : err_set(e, ERR_NOMEM, "no memory for a probe of %zu layers", n));
+    if (p.ok) {
+        memcpy(p.layers, p.mini.plan.layers, n * sizeof *p.layers);
+        memcpy(p.on_device, p.b->model.layers, n * sizeof *p.on_device);
+        measure(&p, plan, params, s);
+    }
+    if (p.b) {
+        p.mini.plan.n_layer = 0; /* places are shared now: nothing goes by them any more */
+        backend_close(&p.b);
+    }
+    free(p.layers);
+    free(p.on_device);
+    miniature_fini(&p.mini);
+    return p.ok;
+}
