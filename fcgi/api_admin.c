@@ -97,6 +97,7 @@ static void add_experts(cJSON *o, const struct status_page *p)
     add_number(o, "device_evictions", (double)p->expert_device_evictions);
     add_number(o, "bus_bytes", (double)p->expert_bus_bytes);
     add_number(o, "copied_bytes", (double)p->expert_copied_bytes);
+    add_number(o, "on_cpu", (double)p->expert_on_cpu);
 }
 
 static void add_load(cJSON *o, const struct status_page *p)

@@ -220,8 +220,9 @@ static void experts(struct buf *b, const struct status_experts *x, bool alive)
 static void split_experts(struct buf *b, const struct status_page *p)
 {
     counter(b, "expert_device_hits_total", "hybrid: distinct experts of steps that were on the device", (double)p->expert_device_hits);
-    counter(b, "expert_device_misses_total", "hybrid: of these, read from RAM over the bus", (double)p->expert_device_misses);
+    counter(b, "expert_device_misses_total", "hybrid: those that were not", (double)p->expert_device_misses);
     counter(b, "expert_device_evictions_total", "experts on the device that a copy took the place of", (double)p->expert_device_evictions);
+    counter(b, "expert_on_cpu_total", "hybrid: of the misses, computed on the cpu; the others were read over the bus", (double)p->expert_on_cpu);
     counter(b, "expert_bus_bytes_total", "hybrid: bytes of experts read over the bus", (double)p->expert_bus_bytes);
     counter(b, "expert_copied_bytes_total", "hybrid: bytes of experts copied to the device for later steps",
             (double)p->expert_copied_bytes);

@@ -75,18 +75,34 @@ static void add_bias(float *acc, const float *bias, int32_t row, int32_t rows, i
             acc[i * lanes + j] += bias[row + j];
 }
 
+/* A tile of one of the group's matrices; `local` and the scratch `slot` live as long as it. */
+static struct tile tile_of(struct worker *w, const struct groups *g, const struct group *group, const struct weight *weight, int32_t row,
+                           int slot, struct weight *local)
+{
+    const int32_t lanes = w->backend->kernels->lanes, left = weight->rows - row;
+    if (!g->fetch)
+        return (struct tile){.weight = weight, .matrix = group->matrix, .row = row};
+    *local = *weight;
+    g->fetch(weight, group->matrix, row, left < lanes ? left : lanes, w->fetched[slot], local);
+    return (struct tile){.weight = local};
+}
+
 static void gate_up_tile(struct worker *w, const struct groups *g, const struct group *group, int32_t tile)
 {
     const struct kernels *k = w->backend->kernels;
     int32_t lanes = k->lanes, row = tile * lanes, rows = group->gate->rows;
     int32_t count = rows - row < lanes ? rows - row : lanes;
+    struct weight local[2];
+    struct tile gate = tile_of(w, g, group, group->gate, row, 0, &local[0]);
+    struct tile up = tile_of(w, g, group, group->up, row, 1, &local[1]);
+    gate.panel = up.panel = &g->input;
     for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
         int32_t left = group->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
-        struct tile t = {.weight = group->gate, .matrix = group->matrix, .row = row, .panel = &g->input,
-                         .index = group->rows ? group->rows + first : NULL, .first = first, .n = n};
-        k->tile(&t, matmul_kind(w, group->gate), w->tile[0]);
-        t.weight = group->up;
-        k->tile(&t, matmul_kind(w, group->up), w->tile[1]);
+        gate.index = up.index = group->rows ? group->rows + first : NULL;
+        gate.first = up.first = first;
+        gate.n = up.n = n;
+        k->tile(&gate, matmul_kind(w, group->gate), w->tile[0]);
+        k->tile(&up, matmul_kind(w, group->up), w->tile[1]);
         add_bias(w->tile[0], group->b_gate, row, rows, n, lanes);
         add_bias(w->tile[1], group->b_up, row, rows, n, lanes);
         k->activate(g->layer->activation, w->tile[0], w->tile[1], n * lanes);
@@ -182,11 +198,14 @@ static void down_tile(struct worker *w, const struct groups *g, const struct gro
     const struct kernels *k = b->kernels;
     int32_t lanes = k->lanes, row = tile * lanes, d = b->plan->d_model;
     int32_t count = d - row < lanes ? d - row : lanes;
+    struct weight local;
+    struct tile t = tile_of(w, g, group, group->down, row, 0, &local);
+    t.panel = group->hidden_panel;
     for (int32_t first = 0; first < group->n; first += KERNEL_MAX_TILE_ROWS) {
-        int32_t left = group->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
-        k->tile(&(struct tile){.weight = group->down, .matrix = group->matrix, .row = row,
-                               .panel = group->hidden_panel, .first = group->hidden_first + first, .n = n},
-                matmul_kind(w, group->down), w->tile[0]);
+        int32_t left = group->n - first;
+        const int32_t n = t.n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
+        t.first = group->hidden_first + first;
+        k->tile(&t, matmul_kind(w, group->down), w->tile[0]);
         add_bias(w->tile[0], group->b_down, row, d, n, lanes);
         for (int32_t i = 0; i < n; i++) {
             const float *from = w->tile[0] + i * lanes;

@@ -7,6 +7,7 @@
  * nobody else writes to it. Both may be called for some groups at a time. Called by every thread of a step. */
 #pragma once
 #include "engine/cpu/matmul.h"
+#include "engine/model/expert_rows.h"
 
 struct groups { /* what the phases walk over */
     const struct layer_plan *layer;
@@ -18,6 +19,7 @@ struct groups { /* what the phases walk over */
     int32_t n_ids;
     float *parts;                     /* [T * n_used + T, d] where down leaves each group's rows, to be summed later;
                                          NULL: it adds them to y */
+    expert_rows_fetch fetch;          /* routed experts are laid out in another way; NULL: as weight.h says */
 };
 
 int32_t groups_count(const struct groups *g);

@@ -69,16 +69,15 @@ static void *take(struct placer *p, size_t bytes)
     return part;
 }
 
-/* All forms of activations that these kernels can ask for. */
-static unsigned panel_kinds(const struct layout *l)
+unsigned layout_panel_kinds(const struct kernels *k, bool exact)
 {
-    bool floats = l->params->exact || l->kernels == &kernels_generic;
+    bool floats = exact || k == &kernels_generic;
     return floats ? PANEL_F32 : PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE;
 }
 
 static void take_panels(const struct layout *l, struct placer *p, const struct widest *m, int32_t rows, void **slots)
 {
-    unsigned kinds = panel_kinds(l);
+    unsigned kinds = layout_panel_kinds(l->kernels, l->params->exact);
     int32_t used = m->used ? (int32_t)m->used : 1;
     slots[PANEL_INPUT] = take(p, panel_bytes(rows, l->plan->d_model, kinds));
     slots[PANEL_MIXED] = take(p, panel_bytes(rows, (int32_t)m->mixed, kinds));

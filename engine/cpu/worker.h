@@ -39,6 +39,7 @@ struct worker {
     float *row;                /* [widest row] scratch */
     float *tile[2];            /* [KERNEL_MAX_TILE_ROWS, KERNEL_MAX_LANES] */
     float *scores;             /* attend's scratch */
+    uint8_t *fetched[2];       /* rows of a tile where groups.fetch must lay them out anew; else unused */
     struct router_choice choice; /* of PRIVATE_ROWS rows */
     struct expert_lists lists;
     int32_t *candidate_ids;    /* [HEAD_ROWS, BACKEND_MAX_TOP] */

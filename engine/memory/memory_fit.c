@@ -213,6 +213,10 @@ static void describe(const struct memory_input *in, struct memory_plan *p)
     p->ram_available = in->machine.available;
     p->gpu_total = at->total;
     p->gpu_available = at->available;
+    p->expert_way = p->strategy == STRATEGY_HYBRID ? in->wish.expert_way : EXPERTS_AUTO;
+    if (p->strategy == STRATEGY_HYBRID)
+        snprintf(p->expert_text, sizeof p->expert_text, "%s", p->expert_way == EXPERTS_BUS ? "read over the bus" :
+                 p->expert_way == EXPERTS_CPU ? "computed on the cpu" : "by rates measured at the load");
     p->n_layer = in->model.n_layer;
     p->gpu_layers = at->gpu ? in->model.n_layer : 0;
     p->cpu_layers = p->n_layer - p->gpu_layers;

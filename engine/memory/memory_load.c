@@ -6,12 +6,15 @@
 
 #define LOG_MODULE "memory"
 #include "engine/base/log.h"
+#include "engine/experts/miss_choice.h"
 #include "engine/experts/streaming.h"
 
 static bool estimate_of(void *context, const struct backend_params *p, struct backend_memory *m, struct err *e)
 {
     const struct memory_backend *b = context;
-    return b->ops->estimate(model_plan(b->model), p, m, e);
+    struct backend_params with = *p;
+    with.expert_rows = &cpu_expert_rows;
+    return b->ops->estimate(model_plan(b->model), &with, m, e);
 }
 
 static bool add_place(struct memory_load *l, const struct backend_ops *ops, struct err *e)
@@ -46,6 +49,22 @@ bool memory_load_plan(struct memory_load *l, const struct model *m, const char *
     return true;
 }
 
+/* What the last load on this device found, where it was asked to find out. */
+static void describe_missing(struct memory_load *l, const char *cache_dir)
+{
+    struct memory_plan *p = &l->plan;
+    const struct model_plan *plan = model_plan(l->model);
+    struct miss_rates rates;
+    int32_t first = 0, last = 0;
+    if (p->strategy != STRATEGY_HYBRID || p->expert_way != EXPERTS_AUTO ||
+        !miss_rates_kept(cache_dir, l->places[p->place].device.name, plan->fingerprint, &rates))
+        return;
+    struct miss_shape shape = miss_shape_of(plan, p->experts ? (double)p->device_experts / (double)p->experts : 1);
+    shape.expert_bytes = l->input.model.n_moe && shape.n_expert ? p->experts / (uint64_t)l->input.model.n_moe / (uint64_t)shape.n_expert : 0;
+    const bool any = miss_range(&rates, &shape, EXPERT_ROWS_MOST, &first, &last);
+    miss_text(any, first, last, p->expert_text);
+}
+
 void memory_load_measure(struct memory_load *l, const char *cache_dir)
 {
     struct err ignored = {0};
@@ -57,11 +76,13 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     if (l->plan.strategy == STRATEGY_SSD_STREAMING)
         l->rates.disk = memory_disk_speed(l->model, cache_dir);
     l->estimate = memory_estimate_make(&l->input.model, &l->plan, &l->rates, 0, -1);
+    describe_missing(l, cache_dir);
 }
 
 static struct backend *try_open(struct memory_load *l, const struct backend_params *more, struct err *e)
 {
     struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
+    p.expert_rows = &cpu_expert_rows;
     if (more) {
         p.cache_dir = more->cache_dir;
         p.dump = more->dump;

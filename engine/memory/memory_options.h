@@ -2,13 +2,14 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine/base/err.h"
 #include "engine/base/option.h"
 #include "engine/memory/memory_plan.h"
 
 struct memory_options {
-    const char *strategy;
+    const char *strategy, *hybrid_experts;
     int64_t ram_budget, gpu_budget, expert_cache;
     int64_t experts_per_token; /* 0: as the model says; for model_limit_experts, before anything is planned */
 };
@@ -23,9 +24,18 @@ struct memory_options {
      .value = "BYTES", .help = "GPU memory that may be taken; 0: what is free."},                                      \
     {.name = "expert-cache", .type = OPTION_BYTES, .offset = offsetof(holder, part.expert_cache), .max = 1e15,         \
      .value = "BYTES", .help = "Experts kept in RAM while the others stay on the disk; 0: what the budget leaves."},    \
+    {.name = "hybrid-experts", .type = OPTION_CHOICE, .offset = offsetof(holder, part.hybrid_experts), .fallback = "auto", \
+     .choices = EXPERT_WAY_CHOICES,                                                                                    \
+     .help = "hybrid: experts without a GPU slot are read over the bus or computed on the cpu; auto: what is faster."}, \
     {.name = "experts-per-token", .type = OPTION_INT, .offset = offsetof(holder, part.experts_per_token),              \
      .max = 1024, .value = "N",                                                                                        \
      .help = "Experts of each layer that a token uses at most: fewer are faster and lossy; 0: as the model says."}
+
+/* As in EXPERT_WAY_CHOICES, which option_parse has checked. */
+static inline enum expert_way expert_way_from_name(const char *name)
+{
+    return !name || !strcmp(name, "auto") ? EXPERTS_AUTO : !strcmp(name, "bus") ? EXPERTS_BUS : EXPERTS_CPU;
+}
 
 /* Into a wish; option_parse has checked the rest. */
 static inline void memory_options_wish(const struct memory_options *o, struct memory_wish *w)
@@ -34,4 +44,5 @@ static inline void memory_options_wish(const struct memory_options *o, struct me
     w->ram_budget = o->ram_budget;
     w->gpu_budget = o->gpu_budget;
     w->expert_cache = o->expert_cache;
+    w->expert_way = expert_way_from_name(o->hybrid_experts);
 }

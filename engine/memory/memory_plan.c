@@ -188,6 +188,7 @@ struct backend_params memory_plan_params(const struct memory_plan *p, const stru
         .streams = p->strategy == STRATEGY_SSD_STREAMING,
         .device_experts = p->device_experts,
         .host_experts = p->host_experts,
+        .expert_way = w->expert_way,
     };
 }
 

@@ -37,6 +37,7 @@ struct memory_wish { /* 0: to be chosen */
     struct sizing fixed;  /* n_blocks not 0: sizes as they are (the commands know what they run) */
     int32_t n_threads;
     bool exact;
+    enum expert_way expert_way; /* hybrid: who computes experts without a slot */
 };
 
 struct memory_model { /* what of a model matters here; bytes as packed */
@@ -95,6 +96,8 @@ struct memory_plan { /* sizes in bytes */
     uint64_t reserve;       /* RAM left to the program itself and the system */
     uint64_t ram_total, ram_available, ram_limit;  /* of the machine; free before the load; what `host` may take */
     uint64_t gpu_total, gpu_available, gpu_limit;
+    enum expert_way expert_way; /* hybrid; EXPERTS_AUTO: by rates, of which memory_load_measure says what is known */
+    char expert_text[64];       /* hybrid: who computes experts without a slot, for people */
     int32_t gpu_layers, cpu_layers, n_layer;
     char reason[192];       /* why not a faster strategy; "" when none was passed over */
 };

@@ -56,6 +56,8 @@ void memory_plan_json(const struct memory_plan *p, const struct memory_estimate 
     bytes(b, "gpu_total_bytes", p->gpu_total);
     bytes(b, "gpu_available_bytes", p->gpu_available);
     bytes(b, "gpu_limit_bytes", p->gpu_limit);
+    if (p->strategy == STRATEGY_HYBRID)
+        buf_json_member(b, "experts_without_slot", p->expert_text);
     buf_puts(b, ",\"reason\":");
     buf_json_string(b, p->reason, strlen(p->reason));
 }
@@ -85,6 +87,8 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
     line(b, "experts", p->experts, "");
     line(b, p->strategy == STRATEGY_HYBRID ? "experts in GPU slots" : "expert cache", p->expert_cache,
          p->strategy == STRATEGY_HYBRID ? "  copies of those in RAM" : "  the other experts stay on the disk");
+    if (p->strategy == STRATEGY_HYBRID)
+        buf_printf(b, "  experts without a slot  %s\n", p->expert_text);
     line(b, "KV cache", p->kv, "");
     line(b, "recurrent states", p->state, "");
     line(b, "work", p->work, "");

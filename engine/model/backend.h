@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/model/expert_rows.h"
 #include "engine/model/plan.h"
 
 #define BACKEND_BLOCK_TOKENS 32
@@ -36,6 +37,10 @@ struct backend_params {
                                 0, or enough for all: they lie on the device only */
     uint64_t host_experts;   /* with device_experts, and `experts` at open: bytes of host memory that the backend keeps streamed
                                 experts in, as its kernels read them */
+    /* With device_experts and no store: who computes experts without a slot, and what the processor does it with. NULL: the
+     * device alone. */
+    enum expert_way expert_way;
+    const struct expert_rows_ops *expert_rows;
     bool streams; /* for estimate: experts will come from a store that is not there yet; weights are those of the plan */
     /* Test only: called with each intermediate, names as in tests/golden ("layers.3.ffn"); values are
      * [rows, cols] f32, or int32 for "expert_ids". NULL in service. */
@@ -88,6 +93,7 @@ struct backend_counters { /* since open; written by the owner thread only */
     /* backends that split: distinct experts of steps found on the device and not, bytes of the latter read over the bus, and
      * bytes copied to the device for later steps; experts that such a copy pushed out of the device's memory */
     uint64_t expert_hits, expert_misses, expert_bus_bytes, expert_copied_bytes, expert_evictions;
+    uint64_t expert_on_cpu; /* of the misses, computed by the processor instead */
 };
 
 struct backend_device { /* what computes, before anything is opened on it */

@@ -1,6 +1,6 @@
 noinst_LIBRARIES += libsluice-model.a
 libsluice_model_a_SOURCES = \
-	%D%/backend.h %D%/bind.c %D%/bind.h %D%/bind_experts.c %D%/bind_gpt_oss.c %D%/config.c %D%/config.h \
+	%D%/backend.h %D%/expert_rows.h %D%/bind.c %D%/bind.h %D%/bind_experts.c %D%/bind_gpt_oss.c %D%/config.c %D%/config.h \
 	%D%/facts.c %D%/facts.h %D%/family.c %D%/family.h \
 	%D%/family_bailing_moe.c %D%/family_glm4_moe.c %D%/family_gpt_oss.c %D%/family_llama.c %D%/family_qwen3.c \
 	%D%/family_qwen2_moe.c %D%/family_qwen3_5_moe.c %D%/family_qwen3_moe.c \

@@ -349,6 +349,7 @@ void scheduler_publish(struct scheduler *s)
     page->expert_device_evictions = c.expert_evictions;
     page->expert_bus_bytes = c.expert_bus_bytes;
     page->expert_copied_bytes = c.expert_copied_bytes;
+    page->expert_on_cpu = c.expert_on_cpu;
     if (s->set.experts)
         expert_tally_publish(s->set.experts, page);
     page->jobs_running = s->n_running;

@@ -48,6 +48,7 @@ void backend_close(struct backend **b)
         for (int i = 0; i < (*b)->n_recorded; i++) {
             gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
         }
+        expert_rest_close(*b);
         expert_slots_close(&(*b)->slots, &(*b)->gpu);
         expert_pool_close(&(*b)->pool, &(*b)->gpu);
         work_close(*b);
@@ -83,6 +84,8 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     } else if (!device_model_plan(&b->model, plan, p->device_experts, p->host_experts > 0, e) ||
                (p->host_experts && !expert_pool_plan(&b->pool, &b->model, plan, p->host_experts, e)) || !work_plan(b, e)) {
         backend_close(&b);
+    } else {
+        expert_rest_plan(b);
     }
     return b;
 }
@@ -97,7 +100,7 @@ static bool open_experts_apart(struct backend *b, struct err *e)
         return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
                expert_pool_open(&b->pool, &b->gpu, &b->slots, m, b->params.experts, e);
     }
-    return heap_commit(&m->host, &b->gpu, GPU_UPLOAD, "experts in host memory", e) &&
+    return heap_commit(&m->host, &b->gpu, expert_rest_memory(b), "experts in host memory", e) &&
            heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
@@ -124,7 +127,7 @@ struct backend *backend_make(const struct model_plan *plan, const struct backend
                 size_text((double)available, have), size_text((double)total, all));
         goto fail;
     }
-    if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_experts_apart(b, e) || !work_open(b, e)) {
+    if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_experts_apart(b, e) || !work_open(b, e) || !expert_rest_open(b, e)) {
         goto fail;
     }
     return b;
@@ -226,7 +229,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
     m->work = planned ? heap_planned_bytes(&b->work.heap) : b->work.heap.bytes;
     m->device = m->weights + m->kv + m->state + m->work;
     m->host = planned ? work_host_bytes(b) : b->step.buffer.size + b->result.buffer.size + b->result.whole.size;
-    m->host += table;
+    m->host += table + expert_rest_bytes(b);
     m->work += m->host;
     m->weights += apart;
     m->host += apart;
@@ -256,6 +259,7 @@ static void backend_counters(const struct backend *b, struct backend_counters *c
     c->expert_evictions = b->slots.evictions;
     c->expert_bus_bytes = b->slots.bus_bytes;
     c->expert_copied_bytes = b->slots.copied_bytes;
+    c->expert_on_cpu = b->rest.computed;
 }
 
 static const char *backend_device_name(const struct backend *b)

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/model/backend.h"
 #include "engine/vulkan/device_model.h"
+#include "engine/vulkan/expert_rest.h"
 #include "engine/vulkan/expert_slots.h"
 #include "engine/vulkan/profile.h"
 
@@ -98,6 +99,7 @@ struct backend {
     struct device_model model;
     struct expert_slots slots;
     struct expert_pool pool; /* n_planned 0: no experts are on disk */
+    struct expert_rest rest;
     struct work work;
     struct sizes sizes;
     struct heap kv_heap, state_heap;
@@ -130,7 +132,8 @@ void work_close(struct backend *b);
 
 /* --- forward.c: records a step */
 VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct err *e); /* NULL on failure */
-/* Runs a step layer by layer, with the experts of each brought from the pool or the disk. */
-bool forward_pooled(struct backend *b, const struct shape *s, struct err *e);
+/* Runs a step layer by layer: with the experts of each brought from the pool or the disk, or (leaves) with those without a
+ * slot computed by the processor. */
+bool forward_stopping(struct backend *b, const struct shape *s, bool leaves, struct err *e);
 /* Runs a step op by op, handing every intermediate to params.dump. */
 bool forward_dump(struct backend *b, const struct shape *s, struct err *e);

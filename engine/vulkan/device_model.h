@@ -34,6 +34,7 @@ struct device_experts {
     VkDeviceAddress slot[2][DEVICE_PLANES]; /* of slot 0 */
     uint64_t each[2][DEVICE_PLANES];        /* bytes of one expert; 0: no such plane */
     VkDeviceAddress table;                  /* where each expert is now (shaders/quant.glsl); 0: all lie in device_mlp */
+    VkDeviceAddress table_slots;            /* the same for steps whose other experts the processor computes: slots only */
 };
 
 struct device_layer {
@@ -62,6 +63,7 @@ struct device_model {
     /* experts apart */
     int32_t n_slots;  /* of each layer with experts; 0: no experts lie apart */
     bool pooled;      /* host memory has a pool of them, not all: `host` is empty */
+    bool leaves;      /* the processor may compute those without a slot (expert_rest.h): there are two tables */
     struct heap host, slots;
 };
 

@@ -15,10 +15,11 @@ struct push_planes {
     uint64_t plane[DEVICE_PLANES];
 };
 
-/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (constant 29). */
-static inline struct push_planes expert_planes_of(const struct device_layer *l, const struct device_matrix *m)
+/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (constants 29, 30). */
+static inline struct push_planes expert_planes_of(const struct recorder *r, const struct device_layer *l, const struct device_matrix *m)
 {
-    return (struct push_planes){{l->apart.table ? l->apart.table : m->plane[0], m->plane[1], m->plane[2]}};
+    const VkDeviceAddress table = r->leaves ? l->apart.table_slots : l->apart.table;
+    return (struct push_planes){{table ? table : m->plane[0], m->plane[1], m->plane[2]}};
 }
 void dispatch_op(struct recorder *r, const struct dispatch *d);
 struct push_planes planes_of(const struct device_matrix *m);

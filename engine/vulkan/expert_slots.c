@@ -11,9 +11,14 @@ struct table_entry { /* as ExpertTable in shaders/quant.glsl */
     uint64_t plane[2][DEVICE_PLANES];
 };
 
-uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan)
+static uint64_t one_table_bytes(const struct device_model *m, const struct model_plan *plan)
 {
     return m->n_slots ? (uint64_t)plan->n_layer * (uint64_t)device_model_most_experts(plan) * sizeof(struct table_entry) : 0;
+}
+
+uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan)
+{
+    return one_table_bytes(m, plan) * (m->leaves ? 2 : 1);
 }
 
 static struct table_entry *entry_of(struct expert_slots *s, int32_t layer, int32_t expert)
@@ -32,6 +37,9 @@ static void point(struct expert_slots *s, const struct device_experts *x, int32_
         }
     }
     *entry_of(s, layer, expert) = entry;
+    if (s->slots_only) {
+        *(entry_of(s, layer, expert) + s->slots_only) = slot < 0 ? (struct table_entry){0} : entry;
+    }
 }
 
 void expert_slots_point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record)
@@ -103,7 +111,9 @@ static bool fill_slots(struct expert_slots *s, struct gpu *g, struct device_mode
             point(s, x, i, expert, in ? expert : -1);
             ok = !in || copy_into_slot(c, m, NULL, i, expert, expert) || err_set(e, ERR_INTERNAL, "an expert of layer %d lies nowhere", i);
         }
-        x->table = x->gate ? s->table.address + (uint64_t)i * (uint64_t)s->policy.n_expert * sizeof(struct table_entry) : 0;
+        const uint64_t at = s->table.address + (uint64_t)i * (uint64_t)s->policy.n_expert * sizeof(struct table_entry);
+        x->table = x->gate ? at : 0;
+        x->table_slots = x->gate && s->slots_only ? at + s->slots_only * sizeof(struct table_entry) : 0;
     }
     if (ok) {
         gpu_barrier(c);
@@ -115,7 +125,7 @@ static bool fill_slots(struct expert_slots *s, struct gpu *g, struct device_mode
 
 bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
 {
-    *s = (struct expert_slots){0};
+    *s = (struct expert_slots){.slots_only = m->leaves ? one_table_bytes(m, plan) / sizeof(struct table_entry) : 0};
     return m->n_slots == 0 ||
            (slot_policy_open(&s->policy, plan->n_layer, device_model_most_experts(plan), m->n_slots, m->pooled, e) &&
             gpu_buffer_create(g, GPU_STEP, expert_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
@@ -153,7 +163,7 @@ static void leave(struct expert_slots *s, const struct device_experts *x, const 
 }
 
 bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
-                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, struct err *e)
+                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e)
 {
     struct slot_move moves[MOVES_LAYER];
     uint32_t words[SLOT_USED_WORDS];
@@ -168,7 +178,7 @@ bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_mode
         }
         slot_policy_see(&s->policy, i, bits, &s->hits, &misses);
         s->misses += misses;
-        s->bus_bytes += misses * device_experts_record(x);
+        s->bus_bytes += left ? 0 : misses * device_experts_record(x);
         int32_t n = misses && n_rows <= MANY_ROWS ? slot_policy_move(&s->policy, i, bits, pool ? here(pool, i, bits, stride, words) : bits, moves, MOVES_LAYER) : 0;
         for (int32_t k = 0; k < n; k++) {
             if (!c && !(c = gpu_command_begin(g, false, e))) {

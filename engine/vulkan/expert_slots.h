@@ -11,6 +11,7 @@
 struct expert_slots {
     struct slot_policy policy;
     struct gpu_buffer table;
+    uint64_t slots_only;    /* entries before the second table (device_experts.table_slots); 0: there is none */
     VkCommandBuffer copies; /* submitted and not yet freed, or none */
     uint64_t hits, misses;  /* distinct experts of steps, on the device and not */
     uint64_t bus_bytes;     /* read from host memory by shaders */
@@ -21,10 +22,11 @@ struct expert_slots {
 /* After the heaps were committed. Slots begin with the first experts, or empty where host memory has a pool. */
 bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e);
 void expert_slots_close(struct expert_slots *s, struct gpu *g); /* accepts a zeroed struct; nothing is running */
-/* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows. Submits copies that
+/* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows; left: the
+ * processor computed those without a slot. Submits copies that
  * the next submission comes after. pool: where experts come from that all of host memory does not hold, or NULL. */
 bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
-                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, struct err *e);
+                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e);
 /* The table's entry of an expert that lies in one piece at `record`. */
 void expert_slots_point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record);
 bool expert_slots_has(const struct expert_slots *s, int32_t layer, int32_t expert);

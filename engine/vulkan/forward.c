@@ -1,14 +1,11 @@
 /* One step of a plan as a list of ops: this file is the model, read from top to bottom. */
 #include "engine/vulkan/delta_net.h"
-#include "engine/vulkan/record.h"
+#include "engine/vulkan/meet.h"
 #include "engine/vulkan/wide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct forward;
-static void bring_experts(struct forward *f, int layer);
 
 /* Called after each intermediate of layer `layer` (-1: the model's own) is complete; NULL when a step is recorded whole. */
 typedef void (*after_fn)(void *context, const char *what, int layer);
@@ -125,7 +122,7 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
         record_route(&f->r, p, l, layer);
         after(f, "experts", layer);
         if (f->r.b->model.pooled) {
-            bring_experts(f, layer);
+            meet_pool(&f->r, layer);
         }
     }
 }
@@ -135,7 +132,7 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     struct backend *b = f->r.b;
     const bool clamp = p->activation == ACT_SWIGLU_CLAMP;
     /* Each workgroup of `up` repeats the choice: worth it while there are few rows. A trace comes in between. */
-    const bool route = f->r.n_rows <= 8 && !f->after && !b->model.pooled && !b->params.route;
+    const bool route = f->r.n_rows <= 8 && !f->after && !b->model.pooled && !b->params.route && !f->r.leaves;
     struct mlp_op routed = {.m = &l->mlp, .moe = &p->moe, .layer = l, .index = layer, .h = b->work.h, .clamp = clamp, .route = route};
     struct mlp_op shared = {.m = &l->shared, .layer = l, .index = layer, .h = b->work.h_shared, .clamp = clamp,
                             .gate = l->shared_gate.n_matrix ? b->work.shared_gate : 0};
@@ -148,6 +145,7 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
         }
         return;
     }
+    const bool rest = f->r.leaves && meet_rest(&f->r, layer);
     record_mlp_up(&f->r, &routed);
     if (p->moe.has_shared) {
         record_mlp_up(&f->r, &shared);
@@ -157,6 +155,9 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     if (p->moe.has_shared) {
         record_barrier(&f->r);
         record_mlp_down(&f->r, &shared);
+    }
+    if (rest) {
+        meet_sum(&f->r, layer);
     }
 }
 
@@ -228,20 +229,10 @@ static void forward(struct forward *f)
         int32_t n = f->shape->n_out - first;
         head_rows(f, (uint32_t)first, (uint32_t)(n < STEP_HEAD_ROWS ? n : STEP_HEAD_ROWS));
     }
-    if (bytes) {
+    if (f->r.ok && bytes) {
         vkCmdCopyBuffer(f->r.c, used, b->result.buffer.buffer, 1,
                         &(VkBufferCopy){.srcOffset = offset, .dstOffset = b->result.used_offset, .size = bytes});
     }
-}
-
-/* What the device wrote is visible to the host once the timeline is reached. */
-static void host_barrier(VkCommandBuffer c)
-{
-    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                               .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-                               .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
-    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
-                         1, &barrier, 0, NULL, 0, NULL);
 }
 
 VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct err *e)
@@ -252,7 +243,7 @@ VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct 
     }
     struct forward f = {.r = {.b = b, .c = c, .n_rows = (uint32_t)s->n_rows, .ok = true, .e = e}, .shape = s};
     forward(&f);
-    host_barrier(c);
+    meet_barrier(c);
     if (!f.r.ok || !gpu_command_end(&b->gpu, c, e)) {
         gpu_command_free(&b->gpu, &c);
         return NULL;
@@ -260,42 +251,14 @@ VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct 
     return c;
 }
 
-/* Runs what is recorded, and goes on with a new command. */
-static void restart(struct recorder *r)
+bool forward_stopping(struct backend *b, const struct shape *s, bool leaves, struct err *e)
 {
-    struct gpu *g = &r->b->gpu;
-    host_barrier(r->c);
-    r->ok = r->ok && gpu_command_end(g, r->c, r->e) && gpu_run(g, r->c, r->e);
-    gpu_command_free(g, &r->c);
-    r->c = gpu_command_begin(g, false, r->e);
-    r->ok = r->ok && r->c;
-}
-
-/* The host must know which experts were chosen before it can bring them. */
-static void bring_experts(struct forward *f, int layer)
-{
-    struct backend *b = f->r.b;
-    uint64_t at, bytes = (uint64_t)USED_WORDS * 4;
-    VkBuffer used;
-    if (!f->r.ok) {
-        return;
-    }
-    heap_locate(&b->work.heap, b->work.used + (uint64_t)layer * bytes, &used, &at);
-    vkCmdCopyBuffer(f->r.c, used, b->result.buffer.buffer, 1,
-                    &(VkBufferCopy){.srcOffset = at, .dstOffset = b->result.used_offset + (uint64_t)layer * bytes, .size = bytes});
-    restart(&f->r);
-    f->r.ok = f->r.ok && expert_pool_bring(&b->pool, &b->slots, &b->model, layer, b->result.used + layer * USED_WORDS,
-                                           (int32_t)f->r.n_rows, f->r.e);
-}
-
-bool forward_pooled(struct backend *b, const struct shape *s, struct err *e)
-{
-    struct forward f = {.r = {.b = b, .n_rows = (uint32_t)s->n_rows, .ok = true, .e = e}, .shape = s};
+    struct forward f = {.r = {.b = b, .n_rows = (uint32_t)s->n_rows, .ok = true, .leaves = leaves, .e = e}, .shape = s};
     if (!(f.r.c = gpu_command_begin(&b->gpu, false, e))) {
         return false;
     }
     forward(&f);
-    restart(&f.r);
+    meet_host(&f.r);
     bool ok = f.r.ok && f.r.c;
     gpu_command_free(&b->gpu, &f.r.c);
     return ok;
@@ -322,7 +285,7 @@ static bool fetch(struct dumping *d, VkDeviceAddress from, uint32_t width, uint3
     }
     vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
                     &(VkBufferCopy){.srcOffset = offset, .size = (uint64_t)rows * stride * 4});
-    restart(&d->f->r);
+    meet_host(&d->f->r);
     for (uint32_t i = 0; d->f->r.ok && i < rows; i++) {
         memcpy((uint8_t *)out + (size_t)i * width * 4, (uint8_t *)d->copy.map + (size_t)i * stride * 4, (size_t)width * 4);
     }
@@ -377,7 +340,7 @@ static void give_states(struct dumping *d, int layer)
         const int32_t *q = b->step.sequences[i];
         vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
                         &(VkBufferCopy){.srcOffset = offset + (uint64_t)q[2] * bytes, .size = bytes});
-        restart(&d->f->r);
+        meet_host(&d->f->r);
         if (!d->f->r.ok) {
             break;
         }
@@ -439,7 +402,7 @@ bool forward_dump(struct backend *b, const struct shape *s, struct err *e)
                                 : err_set(e, ERR_NOMEM, "no memory for the dump");
     if (ok && (f.r.c = gpu_command_begin(&b->gpu, false, e))) {
         forward(&f);
-        restart(&f.r);
+        meet_host(&f.r);
     }
     ok = ok && f.r.ok && f.r.c;
     gpu_command_free(&b->gpu, &f.r.c);

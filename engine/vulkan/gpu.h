@@ -91,6 +91,7 @@ enum gpu_memory {
     GPU_UPLOAD,   /* written by the host, read by the device */
     GPU_STEP,     /* the same, in the device's own memory where that is possible (small) */
     GPU_READBACK, /* written by the device, read by the host */
+    GPU_SHARED,   /* in RAM, cached by the processor: read by both */
 };
 
 struct gpu_buffer {

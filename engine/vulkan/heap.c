@@ -240,6 +240,17 @@ bool heap_locate(const struct heap *h, VkDeviceAddress a, VkBuffer *buffer, uint
     return false;
 }
 
+void *heap_map(const struct heap *h, VkDeviceAddress a)
+{
+    for (int i = 0; i < h->n_buffers; i++) {
+        const struct gpu_buffer *b = &h->buffers[i];
+        if (b->map && a >= b->address && a < b->address + b->size) {
+            return (uint8_t *)b->map + (a - b->address);
+        }
+    }
+    return NULL;
+}
+
 void heap_fini(struct heap *h, struct gpu *g)
 {
     for (int i = 0; i < h->n_buffers; i++) {

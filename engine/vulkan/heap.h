@@ -37,8 +37,10 @@ struct heap {
 
 bool heap_plan(struct heap *h, const struct heap_part *part, struct err *e);
 uint64_t heap_planned_bytes(const struct heap *h);
-/* where: GPU_LOCAL, or GPU_UPLOAD for memory of the host that shaders reach over the bus (filled without staging). */
+/* where: GPU_LOCAL, or GPU_UPLOAD or GPU_SHARED for memory of the host that shaders reach over the bus (filled without staging). */
 bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const char *name, struct err *e);
 /* Buffer and offset of an address inside the heap, for copies. */
 bool heap_locate(const struct heap *h, VkDeviceAddress a, VkBuffer *buffer, uint64_t *offset);
+/* Where the host sees it; NULL: not in this heap, or the device's own memory. */
+void *heap_map(const struct heap *h, VkDeviceAddress a);
 void heap_fini(struct heap *h, struct gpu *g); /* accepts a zeroed struct */

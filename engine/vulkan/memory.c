@@ -27,6 +27,7 @@ static int pick_type(const struct gpu *g, uint32_t allowed, enum gpu_memory wher
         type = find_type(g, allowed, visible | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
         break;
     case GPU_READBACK:
+    case GPU_SHARED:
         type = find_type(g, allowed, visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
         break;
     }

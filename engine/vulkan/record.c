@@ -148,7 +148,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
         uint64_t x, norm, h, bias, logits, select_bias, rows_at, ids, weights, used;
         uint32_t rows, n_chunk, up_at, router_stride;
         float eps, scale;
-    } push = {op->moe ? expert_planes_of(l, m) : planes_of(m), w->x, l->ffn_norm, op->h, op->m->b_gate_up, w->router, l->select_bias, r->b->step.at_rows, w->ids,
+    } push = {op->moe ? expert_planes_of(r, l, m) : planes_of(m), w->x, l->ffn_norm, op->h, op->m->b_gate_up, w->router, l->select_bias, r->b->step.at_rows, w->ids,
               w->weights, used_of(r, op->index), m->rows, m->layout.n_chunk, m->rows * m->n_matrix, r->b->sizes.expert,
               r->b->plan->norm_eps, op->moe ? op->moe->scale : 1};
     struct dispatch d = {.shader = "moe_up", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
@@ -160,6 +160,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     d.spec[7] = op->moe != NULL;
     d.spec[8] = op->route;
     d.spec[29] = op->moe && l->apart.table;
+    d.spec[30] = op->moe && r->leaves;
     d.spec[26] = (uint32_t)r->b->plan->d_model;
     spec_format(d.spec, m);
     dispatch_op(r, &d);
@@ -175,7 +176,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
         struct push_planes down;
         uint64_t h, y, bias, weights, ids, token_rows;
         uint32_t rows, n_chunk, y_stride, weights_stride;
-    } push = {op->moe ? expert_planes_of(op->layer, m) : planes_of(m), op->h, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows,
+    } push = {op->moe ? expert_planes_of(r, op->layer, m) : planes_of(m), op->h, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows,
               m->layout.n_chunk, r->b->sizes.d, n_used};
     struct dispatch d = {.shader = "moe_down", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
                          .x = walk.groups, .y = r->n_rows, .z = 1};
@@ -184,6 +185,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     d.spec[6] = op->m->b_down != 0;
     d.spec[7] = op->moe ? 0 : op->gate ? 2 : 1;
     d.spec[29] = op->moe && op->layer->apart.table;
+    d.spec[30] = op->moe && r->leaves;
     spec_format(d.spec, m);
     dispatch_op(r, &d);
 }
@@ -201,6 +203,18 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
     struct dispatch d = {.shader = "moe_route", .spec = {128}, .push = &push, .push_bytes = sizeof push, .x = r->n_rows, .y = 1, .z = 1};
     spec_route(d.spec, p);
     d.spec[28] = trace->address != 0;
+    dispatch_op(r, &d);
+}
+
+void record_add_rows(struct recorder *r, VkDeviceAddress x)
+{
+    const uint32_t cols = (uint32_t)r->b->plan->d_model;
+    struct {
+        uint64_t x, y;
+        uint32_t cols, y_stride;
+    } push = {x, r->b->work.x, cols, r->b->sizes.d};
+    struct dispatch d = {.shader = "add_rows", .spec = {THREADS}, .push = &push, .push_bytes = sizeof push,
+                         .x = divide_up(cols, THREADS), .y = r->n_rows, .z = 1};
     dispatch_op(r, &d);
 }
 

@@ -10,6 +10,7 @@ struct recorder {
     uint32_t n_rows;
     bool ok; /* false after the first failure; later calls do nothing */
     const char *last; /* name of the last op, for profiles */
+    bool leaves; /* this step's experts without a slot are left to the processor */
     struct err *e;
 };
 
@@ -40,6 +41,8 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op);
 void record_mlp_down(struct recorder *r, const struct mlp_op *op);
 
 void record_embed(struct recorder *r);
+/* x += rows of d_model floats, one for each of the step. */
+void record_add_rows(struct recorder *r, VkDeviceAddress rows);
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l, int layer);
 void record_rope_kv(struct recorder *r, const struct attention_plan *a, const struct device_layer *l);
 /* prep: the op also does what rope_kv does. */

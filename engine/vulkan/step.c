@@ -200,8 +200,8 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     if (b->params.route) {
         fill_trace(b, s);
     }
-    const bool pooled = b->model.pooled;
-    struct shape shape = b->params.dump || pooled ? exact : pad(b, exact);
+    const bool pooled = b->model.pooled, leaves = !b->params.dump && expert_rest_wanted(b, exact.n_rows);
+    struct shape shape = b->params.dump || pooled || leaves ? exact : pad(b, exact);
     if (shape.whole && !work_reserve_whole(b, shape.n_out, e)) {
         return false;
     }
@@ -209,9 +209,11 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
         if (!forward_dump(b, &shape, e)) {
             return false;
         }
-    } else if (pooled) {
-        expert_pool_fit(&b->pool, &b->gpu);
-        if (!forward_pooled(b, &shape, e)) {
+    } else if (pooled || leaves) {
+        if (pooled) {
+            expert_pool_fit(&b->pool, &b->gpu);
+        }
+        if (!forward_stopping(b, &shape, leaves, e)) {
             return false;
         }
     } else {
@@ -222,9 +224,10 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     count(b, &exact);
     publish(b, s, rows);
-    if (b->model.n_slots && !expert_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, e)) {
+    if (b->model.n_slots && !expert_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, leaves, e)) {
         return false;
     }
+    expert_rest_note(b);
     b->counters.step_ns += clock_ns() - start;
     return true;
 }

@@ -9,7 +9,7 @@
 
 bool wide_wanted(const struct recorder *r)
 {
-    return r->b->gpu.caps.cooperative_matrix && !r->b->params.exact && r->n_rows >= r->b->tuning.wide_rows;
+    return wide_takes(r->b, r->n_rows);
 }
 
 void record_halves(struct recorder *r, const struct halves_op *op)
@@ -43,7 +43,7 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
         struct push_planes w;
         uint64_t x, rest, y, bias, tiles, n_tiles, sorted;
         uint32_t rows, n_chunk, y_stride, n_x, up_at, pad;
-    } push = {m->experts ? expert_planes_of(m->experts, m->w) : planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
+    } push = {m->experts ? expert_planes_of(r, m->experts, m->w) : planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
               m->y_stride, m->n_x, m->up_at, 0};
     const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS && !m->max_tiles; /* experts would load x too often */
     uint32_t tile_m = few ? TILE_M_FEW : r->b->tuning.wide_m, split = few ? FEW_SPLIT : 1, tile_rows = m->mode == 1 ? tile_m / 2 : tile_m;

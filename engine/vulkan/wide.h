@@ -2,7 +2,11 @@
 #pragma once
 #include "engine/vulkan/record.h"
 
-/* Whether this device and these rows take this way. */
+/* Whether this device and so many rows take this way. */
+static inline bool wide_takes(const struct backend *b, uint32_t n_rows)
+{
+    return b->gpu.caps.cooperative_matrix && !b->params.exact && n_rows >= b->tuning.wide_rows;
+}
 bool wide_wanted(const struct recorder *r);
 /* work.xh = halves of x [n_x, x_stride] (n columns), normalised when norm; split: work.xl = what rounding lost. */
 struct halves_op {

@@ -100,6 +100,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     /* Experts that a split backend keeps in RAM (hybrid): distinct ones of steps that were found on the device and not,
      * bytes of the latter read over the bus, bytes copied to the device for later steps. */
     uint64_t expert_device_hits, expert_device_misses, expert_device_evictions, expert_bus_bytes, expert_copied_bytes;
+    uint64_t expert_on_cpu; /* of the misses, computed by the processor: these crossed no bus */
     int32_t n_jobs;
     struct status_job jobs[STATUS_JOBS];
 };

@@ -157,6 +157,7 @@ static bool run_case(struct bench *b, struct bench_case *c, bool counted, struct
     c->kv_bytes = after.kv_bytes_read - before.kv_bytes_read;
     c->split_hits = after.expert_hits - before.expert_hits;
     c->split_misses = after.expert_misses - before.expert_misses;
+    c->split_on_cpu = after.expert_on_cpu - before.expert_on_cpu;
     c->bus_bytes = after.expert_bus_bytes - before.expert_bus_bytes;
     c->copied_bytes = after.expert_copied_bytes - before.expert_copied_bytes;
     return true;

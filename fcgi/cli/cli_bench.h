@@ -26,7 +26,7 @@ struct bench_case {
     int32_t n_ms;
     /* of the last repeat, from the backend's counters */
     uint64_t steps, weight_bytes, kv_bytes;
-    uint64_t split_hits, split_misses, bus_bytes, copied_bytes; /* hybrid: struct backend_counters says what they are */
+    uint64_t split_hits, split_misses, split_on_cpu, bus_bytes, copied_bytes; /* hybrid: struct backend_counters says what they are */
     struct bench_disk disk; /* where experts are streamed: of all repeats */
 };
 

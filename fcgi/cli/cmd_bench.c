@@ -141,7 +141,12 @@ static double split_rate(const struct bench_case *c)
     return (double)c->split_hits / (double)(c->split_hits + c->split_misses);
 }
 
-/* Experts in RAM that the device reads over the bus, or has copies of. */
+static double cpu_rate(const struct bench_case *c)
+{
+    return (double)c->split_on_cpu / (double)(c->split_hits + c->split_misses);
+}
+
+/* Experts in RAM that the device reads over the bus, or has copies of, and those that the processor computes. */
 static void print_split(const struct bench *b)
 {
     bool any = false;
@@ -150,13 +155,14 @@ static void print_split(const struct bench *b)
         if (!(c->split_hits + c->split_misses))
             continue;
         if (!any)
-            printf("\n%-8s %6s %6s %6s %10s %14s %14s\n", "what", "tokens", "depth", "batch", "on device", "bus MB/step", "copied MB/step");
+            printf("\n%-8s %6s %6s %6s %10s %10s %14s %14s\n", "what", "tokens", "depth", "batch", "on device", "on cpu", "bus MB/step", "copied MB/step");
         any = true;
-        printf("%-8s %6d %6d %6d %9.1f%% %14.3f %14.3f\n", c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth,
-               c->batch, split_rate(c) * 100, per_step(c->bus_bytes, c) * 1e3, per_step(c->copied_bytes, c) * 1e3);
+        printf("%-8s %6d %6d %6d %9.1f%% %9.1f%% %14.3f %14.3f\n", c->kind == BENCH_PREFILL ? "prefill" : "decode", c->tokens, c->depth,
+               c->batch, split_rate(c) * 100, cpu_rate(c) * 100, per_step(c->bus_bytes, c) * 1e3, per_step(c->copied_bytes, c) * 1e3);
     }
     if (any)
-        printf("\non device: distinct experts of a step that the device had; bus: the others, read from RAM; copied: for later steps.\n");
+        printf("\non device: distinct experts of a step that the device had; on cpu: that the processor\n"
+               "computed; bus: the others, read from RAM; copied: for later steps.\n");
 }
 
 /* The planner held against the measurement, once for each depth. */
@@ -246,7 +252,7 @@ static void print_case(const struct bench *b, const struct bench_case *c)
     else
         printf("\"share_of_bound\": null");
     if (c->split_hits + c->split_misses)
-        printf(", \"device_hit_rate\": %.4f, \"bus_bytes_per_step\": %.0f, \"copied_bytes_per_step\": %.0f", split_rate(c),
+        printf(", \"device_hit_rate\": %.4f, \"cpu_rate\": %.4f, \"bus_bytes_per_step\": %.0f, \"copied_bytes_per_step\": %.0f", split_rate(c), cpu_rate(c),
                per_step(c->bus_bytes, c) * 1e9, per_step(c->copied_bytes, c) * 1e9);
     if (b->run.memory.streaming)
         print_case_disk(b, c);

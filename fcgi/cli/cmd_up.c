@@ -251,7 +251,7 @@ static void add_engine(struct up *u, struct supervisor *s)
         "--threads", number(u, u->threads), "--log-level", (char *)u->log_level, "--log-ring", u->log_ring,
         "--strategy", (char *)u->memory.strategy, "--ram-budget", number(u, u->memory.ram_budget),
         "--gpu-budget", number(u, u->memory.gpu_budget), "--expert-cache", number(u, u->memory.expert_cache),
-        "--experts-per-token", number(u, u->memory.experts_per_token),
+        "--experts-per-token", number(u, u->memory.experts_per_token), "--hybrid-experts", (char *)u->memory.hybrid_experts,
         "--kv-memory", number(u, u->kv_memory), "--prefill-chunk", number(u, u->prefill_chunk),
         u->exact ? "--exact" : NULL, NULL};
     add_child(s, "engine", argv, SIGTERM);

@@ -375,6 +375,60 @@ static void test_served_rounding_is_small(void **state)
     assert_true(same * 8 >= n_rows * 7);
 }
 
+/* --- experts without a GPU slot --- */
+
+static void compare_prompt(struct run *r, const struct golden_case *c, const struct loaded *l, const char *prompt)
+{
+    size_t n;
+    struct ids ids = prompt_ids(l, prompt);
+    struct golden_rows rows = last_rows(r, &ids);
+    float *want = truth(l, &n, "%s/%s/logits", c->form, prompt), d = golden_distance(rows.at, want, n);
+    if (d > LOGIT_TOLERANCE)
+        fail_msg("%s %s: largest difference of a logit %g", c->name, prompt, (double)d);
+    golden_rows_free(&rows);
+    ids_fini(&ids);
+    free(want);
+}
+
+/* A third of the experts in slots, the others computed by the processor out of the layout in which they lie beside the GPU;
+ * a step of too many rows for that takes them over the bus. */
+static void test_experts_on_the_processor(void **state)
+{
+    const struct golden_case *c = *state;
+    struct err e = {0};
+    struct backend_counters few = {0}, many = {0};
+    struct loaded l;
+    struct run r;
+    load(&l, c);
+    struct model *m = model_open(c->model, &e);
+    must(m != NULL, &e);
+    const struct memory_options o = {.strategy = "hybrid", .hybrid_experts = "cpu", .expert_cache = (int64_t)model_facts(m)->expert_bytes / 3};
+    model_close(&m);
+    must(run_open(&r, &(struct run_params){.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true, .memory = &o}, &e), &e);
+    compare_prompt(&r, c, &l, "p17");
+    r.ops->counters(r.backend, &few);
+    assert_true(few.expert_on_cpu > 0 && few.expert_hits > 0);
+    assert_int_equal(few.expert_on_cpu, few.expert_misses);
+    assert_int_equal(few.expert_bus_bytes, 0);
+    compare_prompt(&r, c, &l, "p65");
+    r.ops->counters(r.backend, &many);
+    assert_int_equal(many.expert_on_cpu, few.expert_on_cpu);
+    assert_true(many.expert_bus_bytes > 0);
+    run_close(&r);
+    unload(&l);
+}
+
+/* One form of each kind of layout that the processor meets there: in place, scales apart, blocks; with biases, with a gated
+ * shared expert and recurrent layers. */
+static bool on_processor(const struct golden_case *c)
+{
+    static const char *const forms[] = {"hf-mxfp4", "mlx-q5", "gguf-q4_k_m", "mlx-mixed3"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        found = found || !strcmp(forms[i], c->form);
+    return found && strcmp(backend, "cpu");
+}
+
 /* --- the list --- */
 
 static void add_cases(const char *root, const char *family, const char *only)
@@ -424,8 +478,10 @@ static int run_case(struct golden_case *c)
     } checks[] = {{"exact", test_exact_equals_reference},
                   {"pieces", test_pieces_agree_with_whole},
                   {"intermediates", test_intermediates_equal_reference},
-                  {"served", test_served_rounding_is_small}};
+                  {"served", test_served_rounding_is_small},
+                  {"on the processor", test_experts_on_the_processor}}; /* last: of some, with a device beside it */
     enum { N_CHECKS = sizeof checks / sizeof *checks };
+    const size_t n = c && on_processor(c) ? N_CHECKS : N_CHECKS - 1;
     struct CMUnitTest tests[N_CHECKS];
     char names[N_CHECKS][192];
     struct err e = {0};
@@ -435,12 +491,12 @@ static int run_case(struct golden_case *c)
         printf("1..0 # SKIP %s: %s\n", backend, e.text);
         return 77;
     }
-    for (size_t k = 0; k < N_CHECKS; k++) {
+    for (size_t k = 0; k < n; k++) {
         snprintf(names[k], sizeof names[k], "%s: %s", c->name, checks[k].what);
         tests[k] = (struct CMUnitTest){names[k], checks[k].run, NULL, NULL, c};
     }
     group_case = c;
-    return _cmocka_run_group_tests(c->name, tests, N_CHECKS, open_exact, close_exact) != 0;
+    return _cmocka_run_group_tests(c->name, tests, n, open_exact, close_exact) != 0;
 }
 
 /* In a process of its own: NVIDIA's driver refuses to be opened a few dozen times in one, closed again or not. */

@@ -6,13 +6,17 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
+#include "engine/experts/miss_choice.h"
 #include "engine/experts/streaming.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
+#include "engine/vulkan/device_restore.h"
 #include "engine/vulkan/slot_policy.h"
 
 #define VOCAB 8192
@@ -88,7 +92,108 @@ static void test_moves_keep_both_lists_true(void **state)
     slot_policy_close(&p);
 }
 
+/* An expert of 4.8 MB that crosses the bus in 240 us and passes through the processor in 60. */
+static const struct miss_rates measured = {.bus = 20e9, .meeting_s = 100e-6, .expert_s = 60e-6, .row_s = 20e-6, .cached = true};
+
+static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
+{
+    const struct miss_shape s = {.n_expert = 128, .n_used = 8, .expert_bytes = 4800000, .missing = 0.5};
+    struct miss_rates r = measured;
+    int32_t first, last;
+    char text[64];
+    /* one row misses 4 experts: 960 us of the bus, 100 + 4 * 60 of the processor */
+    assert_true(fabs(miss_bus_seconds(&r, &s, 1) - 960e-6) < 1e-9);
+    assert_true(fabs(miss_cpu_seconds(&r, &s, 1) - 340e-6) < 1e-9);
+    assert_true(miss_on_cpu(&r, &s, 1));
+    r.meeting_s = 960e-6 / 1.25 - 239e-6; /* just not 1.25 times faster; then just that */
+    assert_false(miss_on_cpu(&r, &s, 1));
+    r.meeting_s -= 2e-6;
+    assert_true(miss_on_cpu(&r, &s, 1));
+    /* many rows: each expert crosses the bus once, but the processor works for every row of it */
+    r = measured;
+    assert_false(miss_on_cpu(&r, &s, 512));
+    assert_true(miss_range(&r, &s, 512, &first, &last));
+    assert_int_equal(first, 1);
+    assert_in_range(last, 2, 511);
+    assert_true(miss_on_cpu(&r, &s, last) && !miss_on_cpu(&r, &s, last + 1));
+    assert_string_equal(miss_text(true, 1, 8, text), "computed on the cpu up to 8 rows");
+    assert_string_equal(miss_text(true, 1, 1, text), "computed on the cpu up to 1 row");
+    /* a stop that costs more than one row's misses pays for several */
+    r.meeting_s = 900e-6;
+    assert_true(miss_range(&r, &s, 512, &first, &last));
+    assert_in_range(first, 2, 4);
+    assert_string_equal(miss_text(true, 2, 30, text), "computed on the cpu for 2 to 30 rows");
+    /* nothing missed, a slow processor, or a rate that is not known: the bus */
+    assert_false(miss_on_cpu(&measured, &(struct miss_shape){.n_expert = 128, .n_used = 8, .expert_bytes = 4800000}, 1));
+    r = measured;
+    r.expert_s = 300e-6;
+    assert_false(miss_range(&r, &s, 512, &first, &last));
+    assert_string_equal(miss_text(false, 0, 0, text), "read over the bus");
+    r = measured;
+    r.bus = 0;
+    assert_false(miss_on_cpu(&r, &s, 1));
+}
+
+static void test_rates_are_kept_for_a_day(void **state)
+{
+    char dir[] = "/tmp/sluice-rates-XXXXXX", path[64];
+    struct miss_rates r;
+    struct err e = {0};
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/expert-rates", dir);
+    assert_false(miss_rates_kept(dir, "a GPU", 7, &r));
+    assert_false(miss_rates_kept(NULL, "a GPU", 7, &r));
+    miss_rates_keep(dir, "a GPU", 7, &(struct miss_rates){.bus = 1, .meeting_s = 1, .expert_s = 1});
+    miss_rates_keep(dir, "a GPU", 7, &measured); /* the last one counts */
+    miss_rates_keep(dir, "a GPU", 8, &(struct miss_rates){.bus = 2, .meeting_s = 1, .expert_s = 1});
+    assert_true(miss_rates_kept(dir, "a GPU", 7, &r));
+    assert_true(r.bus == measured.bus && fabs(r.meeting_s - measured.meeting_s) < 1e-9 && fabs(r.expert_s - measured.expert_s) < 1e-9 &&
+                fabs(r.row_s - measured.row_s) < 1e-9 && r.cached);
+    assert_false(miss_rates_kept(dir, "another GPU", 7, &r));
+    struct buf b = {0};
+    assert_true(file_read(path, 4096, &b, &e));
+    char *when = strrchr(b.data, ' '); /* of the last line: yesterday, then nonsense */
+    snprintf(when, 12, " 1000000000");
+    assert_true(file_write_atomic(path, b.data, strlen(b.data), 0600, &e));
+    assert_false(miss_rates_kept(dir, "a GPU", 8, &r));
+    assert_true(file_write_atomic(path, "x y z\n\n-1", 9, 0600, &e));
+    assert_false(miss_rates_kept(dir, "a GPU", 7, &r));
+    buf_fini(&b);
+    remove(path);
+    remove(dir);
+}
+
+/* Any bytes are blocks of any format: taken apart and put together again they are the same. */
+static void test_blocks_come_back_bit_for_bit(void **state)
+{
+    enum { BLOCKS = 6, MOST = 256 };
+    uint64_t x = 11;
+    int n = 0;
+    for (int type = 0; type < WEIGHT__N; type++) {
+        struct device_block_format f;
+        uint8_t row[BLOCKS * MOST], planes[BLOCK_PLANES][BLOCKS * MOST], back[BLOCKS * MOST];
+        if (!device_block_format_of((enum weight_type)type, &f))
+            continue;
+        const size_t size = f.bytes[0] + f.bytes[1] + f.bytes[2];
+        assert_true(size <= MOST);
+        for (size_t i = 0; i < sizeof row; i++) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            row[i] = (uint8_t)(x >> 40);
+        }
+        for (int p = 0; p < BLOCK_PLANES; p++)
+            if (f.bytes[p])
+                device_block_row(&f, p, row, BLOCKS, planes[p]);
+        memset(back, 0xee, sizeof back);
+        device_restore_row(&f, (const uint8_t *const[]){planes[0], planes[1], planes[2]}, BLOCKS, back);
+        assert_memory_equal(row, back, BLOCKS * size);
+        assert_int_equal(back[BLOCKS * size], 0xee);
+        n++;
+    }
+    assert_int_equal(n, BLOCK__N);
+}
+
 static struct model *model;
+static enum expert_way way = EXPERTS_BUS;
 
 /* streaming: NULL, or where experts come from that are neither in slots nor among `host_experts` bytes. */
 static float *answer_from(struct streaming *streaming, uint64_t device_experts, uint64_t host_experts, bool exact, struct backend_counters *c,
@@ -96,7 +201,8 @@ static float *answer_from(struct streaming *streaming, uint64_t device_experts, 
 {
     struct err e = {0};
     struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .exact = exact, .device_experts = device_experts,
-                               .host_experts = host_experts, .experts = streaming ? streaming_store(streaming) : NULL};
+                               .host_experts = host_experts, .experts = streaming ? streaming_store(streaming) : NULL,
+                               .expert_way = way, .expert_rows = &cpu_expert_rows};
     struct backend_memory planned;
     struct backend *b = vulkan_backend.open(streaming ? streaming_plan(streaming) : model_plan(model), &p, &e);
     if (!b)
@@ -138,6 +244,34 @@ static float *answer(uint64_t device_experts, bool exact, struct backend_counter
     return answer_from(NULL, device_experts, 0, exact, c, m);
 }
 
+static float worst_of(const float *a, const float *b, size_t n)
+{
+    float worst = 0;
+    for (size_t i = 0; i < n; i++)
+        worst = fabsf(a[i] - b[i]) > worst ? fabsf(a[i] - b[i]) : worst;
+    return worst;
+}
+
+/* With what has no slot computed by the processor: other orders of addition, and activations rounded as the cpu backend
+ * rounds them unless exact. */
+static void compare_processor(bool exact, const float *want, const struct backend_counters *whole)
+{
+    struct backend_counters cpu;
+    struct backend_memory part;
+    way = EXPERTS_CPU;
+    float *got = answer(model_facts(model)->expert_bytes / 4, exact, &cpu, &part);
+    way = EXPERTS_BUS;
+    const float worst = worst_of(want, got, (STEPS + 1) * VOCAB);
+    print_message("%s: largest difference of a logit %.6f\n", exact ? "exact" : "served", (double)worst);
+    assert_true(worst <= (exact ? 1e-3f : 0.05f));
+    assert_true(cpu.expert_on_cpu > 0 && cpu.expert_hits > 0);
+    assert_int_equal(cpu.expert_on_cpu, cpu.expert_misses); /* counted on both sides */
+    assert_int_equal(cpu.expert_bus_bytes, 0);
+    assert_int_equal(cpu.weight_bytes_read, whole->weight_bytes_read);
+    assert_true(cpu.expert_copied_bytes > 0); /* what comes back gets a slot here as well */
+    free(got);
+}
+
 static void compare(bool exact)
 {
     struct backend_counters whole, few;
@@ -148,17 +282,93 @@ static void compare(bool exact)
     assert_memory_equal(want, got, (STEPS + 1) * VOCAB * sizeof *want); /* the same sums, wherever the weights lie */
     assert_int_equal(whole.expert_hits + whole.expert_misses, 0);
     assert_true(few.expert_hits > 0 && few.expert_misses > 0 && few.expert_copied_bytes > 0);
+    assert_true(few.expert_on_cpu == 0 && few.expert_bus_bytes > 0);
     assert_int_equal(few.weight_bytes_read, whole.weight_bytes_read);
     assert_true(part.device < all.device - experts / 2);
     assert_true(part.device + part.host >= all.device + all.host + experts / 8); /* slots hold copies */
+    compare_processor(exact, want, &whole);
     free(want);
     free(got);
 }
 
-static void test_few_slots_change_no_result(void **state)
+static void test_few_slots_and_who_computes_the_rest(void **state)
 {
     compare(false);
     compare(true);
+}
+
+#define MIXED 12 /* rows of one sequence's prefill, beside a row of another */
+#define WANTED 3
+
+/* One sequence decodes while another's prompt is read in the same step: [WANTED, VOCAB] logits. */
+static float *mixed(struct backend *b)
+{
+    struct err e = {0};
+    struct step_row rows[WANTED];
+    int32_t tokens[9 + 1 + MIXED], blocks[2] = {3, 1};
+    float *all = malloc(WANTED * VOCAB * sizeof *all);
+    for (int32_t i = 0; i < 10 + MIXED; i++)
+        tokens[i] = (i * 91 + i * i * 3) % 8000;
+    struct step_sequence q[2] = {{.tokens = tokens, .n_tokens = 9, .blocks = &blocks[0], .state = -1},
+                                 {.tokens = tokens + 10, .n_tokens = MIXED, .blocks = &blocks[1], .state = -1, .n_out = WANTED - 1, .want_logits = true}};
+    assert_true(vulkan_backend.step(b, &(struct step){.sequences = q, .n_sequences = 1, .n_top = 1}, rows, &e));
+    q[0] = (struct step_sequence){.tokens = tokens + 9, .n_tokens = 1, .start = 9, .blocks = &blocks[0], .state = -1, .n_out = 1, .want_logits = true};
+    assert_true(vulkan_backend.step(b, &(struct step){.sequences = q, .n_sequences = 2, .n_top = 1}, rows, &e));
+    for (int32_t i = 0; i < WANTED; i++)
+        memcpy(all + (size_t)i * VOCAB, rows[i].logits, VOCAB * sizeof *all);
+    return all;
+}
+
+static void test_mixed_batches_agree(void **state)
+{
+    struct err e = {0};
+    struct backend_counters c[2];
+    float *all[2];
+    for (int i = 0; i < 2; i++) {
+        struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .exact = true, .n_threads = 2,
+                                   .device_experts = model_facts(model)->expert_bytes / 4,
+                                   .expert_way = i ? EXPERTS_CPU : EXPERTS_BUS, .expert_rows = &cpu_expert_rows};
+        struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
+        if (!b)
+            fail_msg("%s", e.text);
+        all[i] = mixed(b);
+        vulkan_backend.counters(b, &c[i]);
+        vulkan_backend.close(&b);
+    }
+    assert_true(worst_of(all[0], all[1], WANTED * VOCAB) <= 1e-3f);
+    assert_true(c[1].expert_on_cpu > 0 && c[1].expert_on_cpu == c[1].expert_misses && c[1].expert_bus_bytes == 0);
+    assert_int_equal(c[0].expert_hits + c[0].expert_misses, c[1].expert_hits + c[1].expert_misses);
+    free(all[0]);
+    free(all[1]);
+}
+
+/* By measured rates, whatever they are here: kept, and found again by the next load. */
+static void test_auto_measures_once(void **state)
+{
+    struct err e = {0};
+    char dir[] = "/tmp/sluice-rates-XXXXXX", path[64];
+    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .device_experts = model_facts(model)->expert_bytes / 4,
+                               .expert_rows = &cpu_expert_rows, .cache_dir = mkdtemp(dir)};
+    struct backend_memory planned, taken;
+    struct backend_device device;
+    struct miss_rates r, again;
+    assert_true(vulkan_backend.device(&device, &e) && vulkan_backend.estimate(model_plan(model), &p, &planned, &e));
+    for (int i = 0; i < 2; i++) {
+        struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
+        if (!b)
+            fail_msg("%s", e.text);
+        vulkan_backend.memory(b, &taken);
+        struct backend_counters c;
+        vulkan_backend.counters(b, &c);
+        assert_int_equal(c.expert_on_cpu + c.expert_hits + c.expert_misses + c.steps, 0); /* measuring is no work */
+        vulkan_backend.close(&b);
+        assert_memory_equal(&planned, &taken, sizeof planned);
+        assert_true(miss_rates_kept(dir, device.name, model_plan(model)->fingerprint, i ? &again : &r));
+    }
+    assert_true(r.bus == again.bus && r.expert_s == again.expert_s && r.row_s == again.row_s && r.meeting_s == again.meeting_s);
+    assert_true(r.bus > 1e8 && r.bus < 1e13 && r.expert_s > 1e-8 && r.expert_s < 1 && r.meeting_s < 1);
+    snprintf(path, sizeof path, "rm -r %s", dir);
+    assert_int_equal(system(path), 0);
 }
 
 /* Experts on disk, few in host memory, fewer in slots: the same sums, and each figure fits the others. */
@@ -235,8 +445,13 @@ int main(void)
     char path[4096];
     const char *srcdir = getenv("srcdir");
     const struct CMUnitTest alone[] = {cmocka_unit_test(test_what_comes_back_gets_a_slot),
-                                       cmocka_unit_test(test_moves_keep_both_lists_true)};
-    const struct CMUnitTest device[] = {cmocka_unit_test(test_few_slots_change_no_result),
+                                       cmocka_unit_test(test_moves_keep_both_lists_true),
+                                       cmocka_unit_test(test_the_processor_is_taken_where_it_is_clearly_faster),
+                                       cmocka_unit_test(test_rates_are_kept_for_a_day),
+                                       cmocka_unit_test(test_blocks_come_back_bit_for_bit)};
+    const struct CMUnitTest device[] = {cmocka_unit_test(test_few_slots_and_who_computes_the_rest),
+                                        cmocka_unit_test(test_mixed_batches_agree),
+                                        cmocka_unit_test(test_auto_measures_once),
                                         cmocka_unit_test(test_experts_from_disk_change_no_result),
                                         cmocka_unit_test(test_a_pool_too_small_is_refused),
                                         cmocka_unit_test(test_room_for_all_is_no_split),

@@ -23,13 +23,16 @@ layout(push_constant, std430) uniform Push {
     uint rows, n_chunk, y_stride, weights_stride;
 } p;
 
-shared int slot_expert[K];
+shared int slot_expert[K]; /* -1: left to the processor */
 shared float slot_weight[K];
 
 /* One chunk of ROWS rows of the expert that it belongs to; past the end the last one, to be thrown away. */
 void load_rows(uint row0, uint chunk, uint n_chunk, out Packed packed[ROWS])
 {
     uint c = min(chunk, n_chunk - 1), k = c / p.n_chunk;
+    if (LEAVES && slot_expert[k] < 0) {
+        return;
+    }
     uint matrix = expert_row(uint(slot_expert[k]), p.rows);
     Planes w = expert_planes(p.down, uint(slot_expert[k]), 1);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
@@ -48,6 +51,9 @@ void main()
     if (gl_LocalInvocationIndex < n_used) {
         uint k = gl_LocalInvocationIndex;
         slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * K + k] : 0;
+        if (LEAVES && expert_planes(p.down, uint(slot_expert[k]), 1).data == 0) {
+            slot_expert[k] = -1;
+        }
         slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[t * p.weights_stride + k];
         if (WEIGHTS == 2) {
             slot_weight[k] = sigmoid(slot_weight[k]);
@@ -70,7 +76,9 @@ void main()
         tile_load(0, h, h, first, n);
         barrier();
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
-            float weight = slot_weight[(first + c) / p.n_chunk], plain;
+            uint k = (first + c) / p.n_chunk;
+            float weight = slot_weight[k], plain;
+            bool here = !LEAVES || slot_expert[k] >= 0;
             load_rows(row0, first + c + LANES, n_chunk, next);
             vec4 v[8];
             tile_read(0, c, v, plain);
@@ -78,7 +86,9 @@ void main()
                 vec4 code[8];
                 float scale, offset;
                 packed_decode(now[r], code, scale, offset);
-                sum[r] += weight * chunk_dot(v, plain, code, scale, offset);
+                if (here) {
+                    sum[r] += weight * chunk_dot(v, plain, code, scale, offset);
+                }
                 now[r] = next[r];
             }
         }
@@ -88,6 +98,9 @@ void main()
         if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
             if (BIAS) {
                 for (uint k = 0; k < n_used; k++) {
+                    if (LEAVES && slot_expert[k] < 0) {
+                        continue;
+                    }
                     v += slot_weight[k] * p.bias.at[uint(slot_expert[k]) * p.rows + row0 + r];
                 }
             }

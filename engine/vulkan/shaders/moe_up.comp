@@ -75,6 +75,9 @@ void main()
     }
     uint matrix = uint(expert) * p.rows, first_row = expert_row(uint(expert), p.rows);
     Planes w = expert_planes(p.w, uint(expert), 0);
+    if (LEAVES && w.data == 0) {
+        return;
+    }
     F32x4 x = F32x4(uint64_t(p.x) + 128ul * t * p.n_chunk);
     float sum[ROW_VALUES];
     [[unroll]] for (uint i = 0; i < ROW_VALUES; i++) {

@@ -10,6 +10,8 @@ struct Planes {
 /* Routed experts that lie apart, some on the device and some in host memory: `data` is then the address of the layer's table,
  * for each expert the planes of its record (gate's rows, then up's) and of its down matrix. */
 layout(constant_id = 29) const bool APART = false;
+/* The table's `data` of an expert without a slot is 0: the processor computes it (add_rows). */
+layout(constant_id = 30) const bool LEAVES = false;
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer ExpertTable { Planes at[]; };
 Planes expert_planes(Planes w, uint expert, uint which) /* which: 0 gate and up, 1 down */
 {

@@ -34,7 +34,7 @@ function memoryBlock(s) {
       [t("admin.planned"), s.plan ? t("admin.plannedValue", { size: bytes(s.plan.device_bytes + s.plan.host_bytes), rate: s.plan.estimated_tok_s ? short(s.plan.estimated_tok_s) : "?" }) : null],
       [t("admin.planReason"), s.plan?.reason],
       [t("admin.expertDisk"), experts.asked ? t("admin.expertDiskValue", { rate: percent(experts.hits, experts.asked), read: bytes(experts.read_bytes), wait: span(experts.wait_seconds), cache: bytes(experts.resident_bytes) }) : null],
-      [t("admin.expertBus"), experts.device_hits + experts.device_misses ? t("admin.expertBusValue", { rate: percent(experts.device_hits, experts.device_hits + experts.device_misses), bus: bytes(experts.bus_bytes), copied: bytes(experts.copied_bytes) }) : null],
+      [t("admin.expertBus"), experts.device_hits + experts.device_misses ? t("admin.expertBusValue", { rate: percent(experts.device_hits, experts.device_hits + experts.device_misses), bus: bytes(experts.bus_bytes), copied: bytes(experts.copied_bytes), cpu: percent(experts.on_cpu, experts.device_hits + experts.device_misses) }) : null],
     ]));
 }
 

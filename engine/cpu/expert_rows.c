@@ -1,0 +1,221 @@
+/* See model/expert_rows.h. The arithmetic is ffn_groups.c's, over a struct backend of which only that is filled. */
+#include "engine/model/expert_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cpu/ffn_groups.h"
+#include "engine/cpu/layout.h"
+
+#define SCRATCH_MORE 64 /* bytes that vector loads may reach past the last row */
+
+struct expert_rows {
+    struct backend shared;     /* what groups and products read: plan, kernels, pool, workers, rows, panels, hidden, y */
+    struct layer_plan *layers; /* [n_layer] the plan's, with the experts where the owner keeps them */
+    expert_rows_fetch *fetch;  /* [n_layer] */
+    void *memory;
+    struct expert_lists lists; /* of the run */
+    int32_t *ids;              /* [n_expert] experts of the run, ascending */
+    int32_t n_ids;
+    const struct expert_rows_work *work;
+};
+
+struct widest { /* of the layers with experts */
+    size_t experts, used, d_ff, row; /* row: bytes of a matrix row, all planes */
+};
+
+static void raise_to(size_t *at_least, size_t v)
+{
+    if (v > *at_least)
+        *at_least = v;
+}
+
+static struct widest measure(const struct model_plan *plan)
+{
+    struct widest m = {0};
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        const struct moe_plan *p = &plan->layers[i].moe;
+        const struct weight *w[3] = {&p->gate, &p->up, &p->down};
+        if (plan->layers[i].ffn != FFN_MOE)
+            continue;
+        for (int k = 0; k < 3; k++)
+            raise_to(&m.row, weight_row_size(w[k]) + 2 * weight_scale_row_size(w[k]));
+        raise_to(&m.experts, (size_t)p->n_expert);
+        raise_to(&m.used, (size_t)p->n_used);
+        raise_to(&m.d_ff, (size_t)p->d_ff);
+    }
+    return m;
+}
+
+struct placer {
+    char *memory; /* NULL: count */
+    size_t at;
+};
+
+static void *take(struct placer *p, size_t bytes)
+{
+    void *part = p->memory ? p->memory + p->at : NULL;
+    p->at += (bytes + 63) & ~(size_t)63;
+    return part;
+}
+
+static void take_panels(struct placer *p, const struct widest *m, size_t d, int32_t rows, unsigned kinds, void **slots)
+{
+    slots[PANEL_INPUT] = take(p, panel_bytes(rows, (int32_t)d, kinds));
+    slots[PANEL_HIDDEN] = take(p, panel_bytes(rows * (int32_t)m->used, (int32_t)m->d_ff, kinds));
+}
+
+/* Counts, or places into memory: one walk, so that the two can't disagree. */
+static size_t place(const struct model_plan *plan, const struct expert_rows_params *params, int32_t n_workers,
+                    struct expert_rows *r, char *memory)
+{
+    struct placer p = {.memory = memory};
+    struct expert_rows ignored;
+    struct worker none;
+    const struct widest m = measure(plan);
+    const unsigned kinds = layout_panel_kinds(kernels_best(), params->exact);
+    const size_t rows = (size_t)params->max_rows, d = (size_t)plan->d_model;
+    if (!r)
+        r = &ignored;
+    r->shared.hidden = take(&p, rows * m.used * m.d_ff * sizeof(float));
+    take_panels(&p, &m, d, params->max_rows, kinds, r->shared.panels);
+    r->lists.start = take(&p, (m.experts + 1) * sizeof(int32_t));
+    r->lists.rows = take(&p, rows * m.used * sizeof(int32_t));
+    r->lists.weights = take(&p, rows * m.used * sizeof(float));
+    r->ids = take(&p, m.experts * sizeof(int32_t));
+    for (int32_t i = 0; i < n_workers; i++) {
+        struct worker *w = r == &ignored ? &none : &r->shared.workers[i];
+        take_panels(&p, &m, d, PRIVATE_ROWS, kinds, w->panels);
+        w->row = take(&p, d * sizeof(float));
+        for (int k = 0; k < 2; k++) {
+            w->tile[k] = take(&p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
+            w->fetched[k] = take(&p, KERNEL_MAX_LANES * m.row + SCRATCH_MORE);
+        }
+    }
+    return p.at;
+}
+
+static uint64_t bytes(const struct model_plan *plan, const struct expert_rows_params *p)
+{
+    return place(plan, p, p->n_threads > 0 ? p->n_threads : pool_default_threads(), NULL, NULL);
+}
+
+static void rows_close(struct expert_rows **rr)
+{
+    struct expert_rows *r = *rr;
+    *rr = NULL;
+    if (!r)
+        return;
+    pool_destroy(&r->shared.pool);
+    free(r->shared.workers);
+    free(r->layers);
+    free(r->fetch);
+    free(r->memory);
+    free(r);
+}
+
+static bool allocate(struct expert_rows *r, const struct model_plan *plan, const struct expert_rows_params *p)
+{
+    struct backend *b = &r->shared;
+    b->plan = plan;
+    b->params = (struct backend_params){.max_rows = p->max_rows, .exact = p->exact};
+    b->kernels = kernels_best();
+    b->n_workers = pool_threads(b->pool);
+    b->workers = calloc((size_t)b->n_workers, sizeof *b->workers);
+    r->layers = calloc((size_t)plan->n_layer, sizeof *r->layers);
+    r->fetch = calloc((size_t)plan->n_layer, sizeof *r->fetch);
+    r->memory = aligned_alloc(64, place(plan, p, b->n_workers, NULL, NULL));
+    if (!b->workers || !r->layers || !r->fetch || !r->memory)
+        return false;
+    place(plan, p, b->n_workers, r, r->memory);
+    for (int32_t i = 0; i < b->n_workers; i++) {
+        b->workers[i].backend = b;
+        b->workers[i].index = i;
+        b->workers[i].count = b->n_workers;
+    }
+    return true;
+}
+
+static struct expert_rows *rows_open(const struct model_plan *plan, const struct expert_rows_layer *layers,
+                                     const struct expert_rows_params *p, struct err *e)
+{
+    struct expert_rows *r = calloc(1, sizeof *r);
+    if (!r) {
+        err_set(e, ERR_NOMEM, "no memory for experts on the processor");
+        return NULL;
+    }
+    if (!(r->shared.pool = pool_create(p->n_threads, e))) {
+        rows_close(&r);
+        return NULL;
+    }
+    if (!allocate(r, plan, p)) {
+        err_set(e, ERR_NOMEM, "no memory for experts on the processor");
+        rows_close(&r);
+        return NULL;
+    }
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        struct moe_plan *m = &r->layers[i].moe;
+        r->layers[i] = plan->layers[i];
+        r->fetch[i] = layers[i].fetch;
+        m->gate = layers[i].gate;
+        m->up = layers[i].up;
+        m->down = layers[i].down;
+    }
+    return r;
+}
+
+/* Rows of each expert by counting sort; ids < 0 are in no list. */
+static void make_lists(struct expert_rows *r, const struct moe_plan *m, const struct expert_rows_work *w)
+{
+    struct expert_lists *l = &r->lists;
+    const int32_t total = w->n_rows * m->n_used;
+    memset(l->start, 0, (size_t)(m->n_expert + 1) * sizeof *l->start);
+    for (int32_t i = 0; i < total; i++)
+        if (w->ids[i] >= 0)
+            l->start[w->ids[i] + 1]++;
+    r->n_ids = 0;
+    for (int32_t e = 0; e < m->n_expert; e++) {
+        if (l->start[e + 1])
+            r->ids[r->n_ids++] = e;
+        l->start[e + 1] += l->start[e];
+    }
+    for (int32_t i = 0; i < total; i++) {
+        if (w->ids[i] < 0)
+            continue;
+        int32_t at = l->start[w->ids[i]]++;
+        l->rows[at] = i / m->n_used;
+        l->weights[at] = w->weights[i];
+    }
+    for (int32_t e = m->n_expert; e > 0; e--)
+        l->start[e] = l->start[e - 1];
+    l->start[0] = 0;
+}
+
+static void run_member(void *context, int32_t member)
+{
+    struct expert_rows *r = context;
+    struct worker *w = &r->shared.workers[member];
+    const struct expert_rows_work *now = r->work;
+    const struct layer_plan *layer = &r->layers[now->layer];
+    struct groups g = {.layer = layer, .lists = &r->lists, .ids = r->ids, .n_ids = r->n_ids, .fetch = r->fetch[now->layer]};
+    g.input = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = now->x, .stride = (size_t)now->stride, .n = now->n_rows,
+                                            .cols = r->shared.plan->d_model, .norm = layer->ffn_norm.at,
+                                            .kinds = matmul_kind(w, &layer->moe.gate) | matmul_kind(w, &layer->moe.up)});
+    groups_gate_up(w, &g);
+    worker_barrier(w);
+    groups_pack_hidden(w, &g);
+    groups_clear(w, &g);
+    groups_down(w, &g);
+}
+
+static int32_t run(struct expert_rows *r, const struct expert_rows_work *w)
+{
+    make_lists(r, &r->layers[w->layer].moe, w);
+    r->work = w;
+    r->shared.rows.n = w->n_rows;
+    r->shared.y = w->out;
+    pool_run(r->shared.pool, false, run_member, r);
+    return r->n_ids;
+}
+
+const struct expert_rows_ops cpu_expert_rows = {.bytes = bytes, .open = rows_open, .close = rows_close, .run = run};
