@@ -184,6 +184,12 @@ bool file_allocate(int fd, size_t size, struct err *e)
     return rc == 0 || err_errno(e, "a file of %zu bytes", size);
 }
 
+const char *file_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool file_exists(const char *path)
 {
     return access(path, F_OK) == 0;

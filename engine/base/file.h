@@ -29,6 +29,8 @@ bool file_allocate(int fd, size_t size, struct err *e);
 /* mkdir -p with mode for each new folder. */
 bool file_mkdirs(const char *path, unsigned mode, struct err *e);
 bool file_exists(const char *path);
+/* What follows the last slash: the name that strangers may see. Points into path. */
+const char *file_base_name(const char *path);
 bool file_is_dir(const char *path);
 /* "dir/name" into out; ERR_LIMIT when it does not fit. */
 bool file_join(char *out, size_t size, const char *dir, const char *name, struct err *e);

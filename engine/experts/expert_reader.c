@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/experts/expert_reader_internal.h"
 
 #define DEFAULT_DEPTH 16
@@ -56,7 +57,7 @@ static void fail_job(struct expert_job *job, const struct chunk *c, const struct
     if (job->failed)
         return;
     job->failed = true;
-    err_set(&job->err, ERR_IO, "%s: %s at offset %llu", r->set.files[c->file].path, what,
+    err_set(&job->err, ERR_IO, "%s: %s at offset %llu", file_base_name(r->set.files[c->file].path), what,
             (unsigned long long)c->offset);
 }
 
@@ -177,7 +178,7 @@ static void check_files(const struct expert_reader *r, struct expert_job *job)
             (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == f->mtime_ns)
             continue;
         job->failed = true;
-        err_set(&job->err, ERR_IO, "%s was changed while it is in use", f->path);
+        err_set(&job->err, ERR_IO, "%s was changed while it is in use", file_base_name(f->path));
     }
 }
 

@@ -9,7 +9,7 @@
 /* A step that goes through its experts in order needs so many bytes before it, not more: what is read earlier than
  * that would only push out what other layers use. */
 #define AHEAD_BYTES (64u << 20)
-#define SAVE_EVERY_NS 600000000000u
+#define SAVE_EVERY_NS 120000000000u
 
 static bool reserve(struct session *q, int32_t n)
 {

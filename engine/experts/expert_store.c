@@ -6,6 +6,7 @@
 
 #define LOG_MODULE "experts"
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/experts/expert_store_internal.h"
 
@@ -169,7 +170,7 @@ bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e)
         s->counters.failures++;
         if (e)
             err_set(e, ERR_IO, "layer %d, expert %d (%s): %s", layer->layer, slot->expert,
-                    s->set.layout->files[job->record->parts[0].file].path, why.text);
+                    file_base_name(s->set.layout->files[job->record->parts[0].file].path), why.text);
         store_evict(s, slot);
         return false;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/experts/expert_pack.h"
@@ -144,7 +145,7 @@ bool pack_header_check(const struct pack_header *h, const struct pack_header *wa
 
 bool expert_pack_path(char *out, size_t size, const struct model *m, const char *folder, struct err *e)
 {
-    const char *first = model_file(m, 0), *slash = strrchr(first, '/'), *name = slash ? slash + 1 : first;
+    const char *first = model_file(m, 0), *name = file_base_name(first);
     int n = folder ? snprintf(out, size, "%s/%s.experts", folder, name) : snprintf(out, size, "%s.experts", first);
     return (n > 0 && (size_t)n < size) || err_set(e, ERR_LIMIT, "%s.experts: path too long", name);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "engine/model/gguf_tensors.h"
 #include "engine/model/source.h"
 
@@ -10,8 +11,7 @@
 
 static bool add_file(struct source *s, const char *path, struct err *e)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = file_base_name(path);
     struct file_map *map = &s->maps[s->n_maps];
     struct gguf *g = &s->ggufs[s->n_maps];
     if (!file_map(path, map, e))

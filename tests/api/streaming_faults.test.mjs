@@ -39,6 +39,7 @@ test('a file that is cut short ends running answers, not the engine', async () =
     const { error } = r.chunks.at(-1);
     assert.equal(error?.code, 'io_error', r.raw.slice(-300));
     assert.match(error.message, /layer \d+, expert \d+ .*(shorter than it was|changed)/);
+    assert.ok(!error.message.includes(dir), 'the machine\'s folders are nobody\'s business');
     assert.deepEqual(joined(r.chunks.slice(0, -1)).finish, []);
   }
   const refused = await s.chat({ ...ask(1, 8), stream: false });
