@@ -12,8 +12,8 @@
 #include "engine/experts/expert_reader_internal.h"
 
 #define DEFAULT_DEPTH 16
-#define DEFAULT_CHUNK (1u << 20)
-#define EXPECTED_DEPTH 6 /* of what nobody waits for: what is urgent comes behind what is under way */
+#define DEFAULT_CHUNK (4u << 20)
+#define EXPECTED_DEPTH 9 /* of what nobody waits for: what is urgent comes behind what is under way */
 #define MAX_DEPTH 1024
 #define MAX_TRIES 3 /* of one chunk that brought less than it should */
 

@@ -22,7 +22,7 @@ struct expert_reader_params {
     const struct expert_file *files; /* must outlive the reader */
     int32_t n_files;
     int32_t depth;     /* chunks under way at most; 0: 16 */
-    uint32_t chunk;    /* bytes, rounded up to EXPERT_ALIGN; 0: 1 MiB */
+    uint32_t chunk;    /* bytes, rounded up to EXPERT_ALIGN; 0: 4 MiB */
     bool no_uring, no_direct; /* as if the system refused them */
 };
 

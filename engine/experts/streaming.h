@@ -19,7 +19,7 @@ struct streaming_params {
     uint64_t outside;      /* of cache_bytes: what a device's backend keeps itself (expert_store.h); it takes the dense weights
                               as well, which then stay where the model has them */
     int32_t depth;         /* reads under way; 0: 16 */
-    uint32_t chunk;        /* bytes of a read; 0: 1 MiB */
+    uint32_t chunk;        /* bytes of a read; 0: 4 MiB */
     const char *state_dir; /* NULL: nothing is kept */
     const char *pack_dir;  /* where a packed sidecar is looked for; NULL: beside the model */
     bool no_prefetch, no_uring, no_direct;
