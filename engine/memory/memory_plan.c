@@ -158,7 +158,9 @@ bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, st
     char more[96] = "";
     *out = (struct memory_plan){0};
     if (choose(in, out, &fit))
-        return true;
+        return in->wish.expert_way == EXPERTS_AUTO || out->strategy == STRATEGY_HYBRID ||
+               err_field(e, ERR_UNSUPPORTED, "hybrid-experts", "the plan is %s: only hybrid has experts without a slot in RAM",
+                         strategy_name(out->strategy));
     if (fit.refused.code)
         return (*e = fit.refused, false);
     suggest(in, &fit, more, sizeof more);

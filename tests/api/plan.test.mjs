@@ -124,13 +124,15 @@ async function checkMemory(...args) {
 // malloc then maps each large piece by itself, however many were given back before: allocated() counts maps
 process.env.MALLOC_MMAP_THRESHOLD_ = String(128 << 10);
 
-/** What a software GPU allocates is memory of the process: large maps that are neither files nor malloc's arenas, which begin at multiples of 64 MiB. */
+/** What a software GPU allocates is memory of the process: large maps that are neither files nor malloc's arenas, which begin at a
+ * multiple of 64 MiB and have their rest without rights behind them. */
 function allocated(s) {
   const maps = proc(s, 'smaps').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m).map((text) => {
     const [, from, to, mode, name] = /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ *(.*)$/m.exec(text);
-    return { from: Number(`0x${from}`), size: Number(`0x${to}`) - Number(`0x${from}`), mode, name, rss: kib(text, 'Rss') };
+    return { from: Number(`0x${from}`), to: Number(`0x${to}`), mode, name, rss: kib(text, 'Rss') };
   });
-  return maps.filter((m) => /^rw/.test(m.mode) && (!m.name || m.name.startsWith('/memfd:')) && m.size >= 4 * MIB && m.from % (64 * MIB))
+  const arena = (m, i) => m.from % (64 * MIB) === 0 && maps[i + 1]?.from === m.to && /^---/.test(maps[i + 1].mode);
+  return maps.filter((m, i) => /^rw/.test(m.mode) && (!m.name || m.name.startsWith('/memfd:')) && m.to - m.from >= MIB && !arena(m, i))
     .reduce((sum, m) => sum + m.rss, 0);
 }
 
@@ -196,7 +198,7 @@ test('full_gpu by itself, and the same when asked for', { skip: noGpu }, async (
 });
 
 test('hybrid when asked for: slots on the GPU, all experts in RAM', { skip: noGpu }, async (t) => {
-  const { s, plan, grown } = await check([...GPU, '--strategy', 'hybrid', '--expert-cache', '6M', '--ctx', '1024', '--slots', '2', '--prefill-chunk', '64'], 'hybrid', t);
+  const { s, plan, grown } = await check([...GPU, '--strategy', 'hybrid', '--hybrid-experts', 'bus', '--expert-cache', '6M', '--ctx', '1024', '--slots', '2', '--prefill-chunk', '64'], 'hybrid', t);
   assert.ok(plan.expert_cache_bytes > 0 && plan.expert_cache_bytes <= 6 * MIB, `${plan.expert_cache_bytes}`);
   assert.ok(plan.host_bytes > plan.expert_bytes);
   assert.equal(grown.read_bytes, 0);

@@ -318,6 +318,18 @@ static void test_what_a_backend_refuses(void **state)
     assert_int_equal(refused(&in).code, ERR_DEVICE);
 }
 
+static void test_who_computes_experts_without_a_slot_is_asked_of_hybrid_alone(void **state)
+{
+    struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
+    in.wish.expert_way = EXPERTS_CPU;
+    struct err e = refused(&in);
+    assert_int_equal(e.code, ERR_UNSUPPORTED);
+    assert_string_equal(e.field, "hybrid-experts");
+    add_gpu(&in, 12 * GB, 12 * GB);
+    in.places[0].splits = true;
+    assert_int_equal(planned(&in).expert_way, EXPERTS_CPU);
+}
+
 static void test_recurrent_states_are_counted(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 32 * GB, 22 * GB);
@@ -480,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_a_smaller_context_is_named),
         cmocka_unit_test(test_too_long_a_context_is_the_callers_mistake),
         cmocka_unit_test(test_what_a_backend_refuses),
+        cmocka_unit_test(test_who_computes_experts_without_a_slot_is_asked_of_hybrid_alone),
         cmocka_unit_test(test_recurrent_states_are_counted),
         cmocka_unit_test(test_streaming_reads_large_chunks_where_they_fit),
         cmocka_unit_test(test_shrinking_keeps_the_parts_true),
