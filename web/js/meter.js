@@ -22,7 +22,10 @@ function draw(used, limit, cached, draft) {
   bar.style.width = `${Math.min(100, (100 * used) / limit)}%`;
   meter.toggleAttribute("data-full", used >= limit);
   meter.dataset.used = used;
-  words.textContent = t(used >= limit ? "meter.full" : "meter.used", { used, n: limit });
+  const say = (n) => t(n >= limit ? "meter.full" : "meter.used", { used: n, n: limit });
+  words.textContent = say(used);
+  const widest = [say(limit - 1), say(10 * limit - 1)].sort((a, b) => a.length - b.length).pop();
+  words.dataset.widest = widest; // its place is kept: a longer number moves nothing
   meter.title = [draft ? t("meter.draft") : "", cached > 0 ? t("meter.cached", { n: cached }) : ""].filter(Boolean).join(" · ");
 }
 
