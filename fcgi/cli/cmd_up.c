@@ -67,7 +67,7 @@ static const struct option options[] = {
      "context per conversation in tokens; 0: the model's own"},
     {"slots", OPTION_INT, FIELD(slots), "16", 1, 1024, NULL, "N",
      "answers that are generated at the same time"},
-    {"max-queue", OPTION_INT, FIELD(max_queue), "256", 0, 100000, NULL, "N",
+    {"max-queue", OPTION_INT, FIELD(max_queue), "256", 1, 100000, NULL, "N",
      "requests that may wait; more are refused with 503"},
     {"threads", OPTION_INT, FIELD(threads), "0", 0, 1024, NULL, "N",
      "threads of the cpu backend; 0: one per core"},

@@ -71,7 +71,7 @@ test('load: a chart has a value for each moment, by keyboard and as a table', op
   await chart.locator('summary').click();
   await chart.locator('tbody tr').first().waitFor();
   await page.selectOption('#view select', '86400');
-  await until(page, () => /5 min/.test(document.querySelector('#view [role=status]').textContent));
+  await until(page, () => /5 min/.test(document.querySelector('#live').textContent));
 });
 
 test('jobs: one is seen without its words, and ended', opts, async () => {

@@ -142,6 +142,162 @@ test('a message that is being edited keeps its text and the focus, however far o
   assert.equal(await page.locator('.message[aria-posinset="1"]').count(), 0, 'it is far away now');
 });
 
+/** What is new is asked for at once, as when the page is looked at again. */
+const look = () => page.evaluate(() => { document.dispatchEvent(new Event('visibilitychange')); });
+const made = async () => (await house.server.json('GET', '/api/conversations?limit=199')).body.items.length;
+/** The next request to `where` waits at `step` ("before" or "after" the server saw it) until go() is called. */
+async function hold(where, step, answer) {
+  let go, came;
+  const held = new Promise((done) => { go = done; });
+  const here = new Promise((done) => { came = done; });
+  await page.route(where, async (route) => {
+    const response = step === 'after' ? await route.fetch({ url: route.request().url().replace(/&tag=\w+/, '') }) : null;
+    came();
+    await held;
+    if (response) await route.fulfill({ response });
+    else if (answer) await route.fulfill(answer);
+    else await route.continue();
+  }, { times: 1 });
+  return { here, go };
+}
+
+test('an answer is read once, though a look at what is new takes it up before its own stream has begun', opts, async () => {
+  const words = Array.from({ length: 40 }, (_, i) => `word${i}`).join(' ');
+  await fresh();
+  await say(page, order({ text: 'First.' }));
+  await answered(page);
+  await page.evaluate((whole) => {
+    const real = window.fetch;
+    const held = new Promise((done) => { window.letGo = done; });
+    window.fetch = async (path, options) => {
+      const response = await real(path, options);
+      if (/messages$/.test(path)) { window.fetch = real; await held; }
+      return response;
+    };
+    window.wrong = [];
+    new MutationObserver(() => {
+      const text = document.querySelectorAll('.message.assistant .answer')[1]?.textContent.trim() || '';
+      if (!whole.startsWith(text)) window.wrong.push(text);
+    }).observe(document.querySelector('#thread'), { subtree: true, childList: true, characterData: true });
+  }, words);
+  await page.fill('#composer-text', order({ text: words, token_ms: 10 }));
+  await page.press('#composer-text', 'Enter');
+  await until(page, () => {
+    document.dispatchEvent(new Event('visibilitychange'));
+    return document.querySelectorAll('.message.assistant .answer')[1]?.textContent.includes('word3');
+  });
+  await page.evaluate(() => window.letGo());
+  await until(page, () => document.querySelectorAll('.message.assistant')[1].dataset.status === 'done');
+  assert.equal((await answered(page)).text.trim(), words);
+  assert.deepEqual(await page.evaluate(() => window.wrong), []);
+  assert.equal(await page.locator('.message').count(), 4);
+});
+
+test('a version that was chosen is not taken back by what was asked before', opts, async () => {
+  await fresh();
+  await say(page, order({ text: 'A version.' }));
+  await answered(page);
+  await lastAnswer(page).locator('.act-again').click();
+  await until(page, () => document.querySelector('.message.assistant .versions-text')?.textContent === '2/2');
+  await answered(page);
+  const news = await hold('**/api/changes*', 'after');
+  await look();
+  await news.here;
+  const heard = page.waitForResponse(/api\/changes/);
+  const kept = page.waitForResponse((r) => r.request().method() === 'PATCH');
+  await page.click('.message.assistant .older');
+  await kept;
+  const later = await hold('**/api/changes*', 'before');
+  news.go();
+  await (await heard).finished();
+  await look();
+  await later.here; // so the page has done with the first, and knows nothing newer
+  assert.equal(await page.textContent('.message.assistant .versions-text'), '1/2');
+  later.go();
+});
+
+test('what is typed stays with its chat: while that loads, and when it was not taken', opts, async () => {
+  const at = [];
+  for (const name of ['A', 'B']) {
+    await fresh();
+    await say(page, order({ text: `Chat ${name}.` }));
+    await answered(page);
+    at.push(page.url());
+  }
+  const before = await made();
+  const box = () => page.inputValue('#composer-text');
+  const goTo = async (i) => { await page.goto(at[i]); await until(page, `document.querySelector('.answer')?.textContent === 'Chat ${'AB'[i]}.'`); };
+  const slow = await hold(/\/api\/conversations\/\d+\?texts/, 'before');
+  await page.goto(at[0]);
+  await slow.here;
+  await page.fill('#composer-text', 'Too early');
+  await page.press('#composer-text', 'Enter');
+  assert.equal(await box(), 'Too early');
+  slow.go();
+  await goTo(0);
+  assert.equal(await box(), 'Too early');
+  assert.equal(await made(), before, 'no chat was made of it');
+  const refused = await hold(/\/messages$/, 'before', { status: 503, json: { error: { message: 'Busy', code: 'overloaded' } } });
+  await page.fill('#composer-text', 'Not taken');
+  await page.press('#composer-text', 'Enter');
+  await refused.here;
+  await page.press('#composer-text', 'X'); // typed on meanwhile
+  await goTo(1);
+  await page.fill('#composer-text', 'For B');
+  refused.go();
+  await page.waitForSelector('.toast');
+  assert.equal(await box(), 'For B');
+  await page.fill('#composer-text', '');
+  await goTo(0);
+  assert.equal(await box(), 'Not taken\nX');
+  await page.fill('#composer-text', '');
+});
+
+test('a second click, a second Enter: one chat, one message', opts, async () => {
+  await fresh();
+  const before = await made();
+  await page.dblclick('.suggestion');
+  await until(page, () => document.querySelectorAll('.message.assistant').length === 1);
+  await answered(page);
+  assert.equal(await made(), before + 1);
+  assert.equal((await conversation()).messages.length, 2);
+});
+
+test('a session ends: nothing disturbs the form, the chat is there again, and another user sees nothing of it', opts, async () => {
+  const mine = await house.page();
+  const signIn = async (name, password) => {
+    await mine.fill('#login-name', name);
+    await mine.fill('#login-password', password);
+    await mine.evaluate(() => { document.dispatchEvent(new Event('visibilitychange')); });
+    for (let i = 0; i < 3; i++) await mine.evaluate(() => fetch('/api/session').then((r) => r.status)); // whatever was asked has been answered
+    assert.equal(await mine.inputValue('#login-password'), password);
+    assert.equal(await mine.evaluate(() => document.activeElement.id), 'login-password');
+    await mine.press('#login-password', 'Enter');
+    await mine.waitForSelector('#app:not([hidden])');
+  };
+  const end = async () => {
+    await mine.context().clearCookies();
+    await mine.evaluate(() => { document.dispatchEvent(new Event('visibilitychange')); });
+    await mine.waitForSelector('#login-form:not([hidden])');
+  };
+  await say(mine, order({ text: 'A secret.' }));
+  await answered(mine);
+  await mine.fill('#composer-text', 'Half a thought');
+  await end();
+  const { admin } = house.server;
+  await signIn(admin.name, admin.password);
+  await until(mine, () => document.querySelector('.answer')?.textContent === 'A secret.');
+  assert.equal(await mine.inputValue('#composer-text'), 'Half a thought');
+  await house.server.json('POST', '/api/users', { name: 'eve', password: 'password of eve', role: 'user' });
+  await end();
+  await signIn('eve', 'password of eve');
+  await until(mine, () => document.querySelector('#account-name').textContent === 'eve');
+  assert.match(mine.url(), /#\/$/);
+  assert.doesNotMatch(await mine.content(), /A secret|Half a thought/);
+  assert.deepEqual(await mine.evaluate(() => [document.querySelector('#composer-text').value, ...Object.values(sessionStorage)].filter((v) => v.includes('thought'))), []);
+  await mine.context().close();
+});
+
 test('the reasoning\'s time is the same after a reload', opts, async () => {
   await fresh();
   await say(page, order({ text: '<think>\nA thought of some length.\n</think>\n\nDone.', token_ms: 15 }));

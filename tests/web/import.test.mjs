@@ -43,7 +43,7 @@ test('a look first, then the import, then the list', opts, async () => {
 test('the same again offers nothing; what is no export is refused in words', opts, async () => {
   await open();
   await give(zip([{ name: 'c.json', data: JSON.stringify([claude()]) }]), 'export.zip');
-  await page.locator('#import-dialog >> text=There is nothing new in this file.').waitFor();
+  await page.locator('#import-dialog .import-report >> text=There is nothing new in this file.').waitFor();
   assert.ok(await page.locator('.import-start').isHidden());
   await give(Buffer.from('hello'), 'hello.txt');
   await page.locator('#import-dialog .form-error >> text=this is neither JSON nor a ZIP archive').waitFor();

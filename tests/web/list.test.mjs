@@ -104,6 +104,30 @@ test('several are chosen by key and click, and the trash is emptied', opts, asyn
   assert.equal((await list('trash=1')).length, 0);
 });
 
+test('a row by keyboard: Space opens its menu, Tab leaves it; a new name does not call the focus back', opts, async () => {
+  await find('');
+  await row('Made 380').locator('.conversation-more').focus();
+  await page.keyboard.press('Space');
+  await page.waitForSelector('.menu');
+  assert.equal(await page.locator('.conversation-check:checked').count(), 0);
+  await page.keyboard.press('End');
+  assert.match(await page.evaluate(() => document.activeElement.textContent), /Delete/);
+  await page.keyboard.press('Tab');
+  assert.equal(await page.locator('.menu').count(), 0);
+  await menu('Made 380', 'Rename');
+  await page.fill('.conversation input[type=text]', 'Made over');
+  await page.click('#composer-text');
+  await row('Made over').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'composer-text');
+});
+
+test('what looks like a filter and is none is searched', opts, async () => {
+  for (const text of ['is:constructor', 'toString:length', 'is:__proto__', 'before:never']) {
+    await find(text);
+    assert.deepEqual(await titles(), []);
+  }
+});
+
 test('a search leads to the message, on the branch that holds it', opts, async () => {
   await find('');
   await page.click('#new-chat');

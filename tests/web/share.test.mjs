@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { answered, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house;
@@ -48,6 +48,10 @@ test('files are seen by strangers where the owner says so', opts, async () => {
   await page.click('#share-form .primary');
   const href = await page.getAttribute('#share-link a', 'href');
   assert.match(await page.textContent('#share-list'), /with files/);
+  await page.click('#share-link .icon-button');
+  await page.waitForSelector('#share-dialog .toast'); // what lies behind a modal dialog is read to nobody
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('body > #toasts .toast');
   if (process.env.SHOT) await page.screenshot({ path: `${process.env.SHOT}/share-dialog.png` });
   await page.context().close();
   const stranger = await (await house.browser.newContext()).newPage();
@@ -59,6 +63,23 @@ test('files are seen by strangers where the owner says so', opts, async () => {
   const [download] = await Promise.all([stranger.waitForEvent('download'), stranger.click('.file-open')]);
   assert.equal(download.suggestedFilename(), 'river notes.txt');
   assert.equal(readFileSync(await download.path(), 'utf8'), 'The mill.');
+  await stranger.context().close();
+});
+
+test('what a tool gave is nobody\'s answer', opts, async () => {
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }];
+  const { id } = (await house.server.json('POST', '/api/conversations', { settings: { tools, thinking: false } })).body;
+  const send = async (body) => (await house.server.request('POST', `/api/conversations/${id}/messages`, body)).text();
+  await send({ content: order({ text: '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call>' }) });
+  const [, asked] = (await house.server.json('GET', `/api/conversations/${id}`)).body.messages;
+  await send({ parent_id: asked.id, tool_results: [{ tool_call_id: asked.tool_calls[0].id, content: order({ text: 'It is warm.' }) }] });
+  const { body: link } = await house.server.json('POST', `/api/conversations/${id}/shares`, {});
+  const stranger = await (await house.browser.newContext()).newPage();
+  await stranger.goto(house.server.url + link.path);
+  await stranger.waitForSelector('.message.assistant');
+  assert.deepEqual(await stranger.$$eval('.message h2', (all) => all.map((n) => n.textContent)), ['Question', 'Answer', 'Result', 'Answer']);
+  assert.deepEqual((await stranger.$$eval('.answer', (all) => all.map((n) => n.textContent.trim()))), ['', 'It is warm.']);
+  assert.match(await stranger.locator('.call pre').last().textContent(), /^fake:/);
   await stranger.context().close();
 });
 

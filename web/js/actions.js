@@ -5,6 +5,7 @@ import { findNeeded, openFind } from "./find.js";
 import { shareDialog } from "./share.js";
 import { helpDialog, initShortcuts } from "./shortcuts.js";
 import { change, currentRow, editTags, neighbour, rename } from "./sidebar.js";
+import { walk } from "./message_menu.js";
 import { branch, isRunning, on, state } from "./state.js";
 import { showMessage } from "./thread.js";
 
@@ -24,6 +25,8 @@ export function initActions(frame) {
     composer: () => $("composer-text").focus(),
     "edit-last": () => press(lastOf("user"), ".act-edit"),
     again: () => press(lastOf("assistant"), ".act-again"),
+    older: () => walk(-1),
+    newer: () => walk(1),
     "copy-last": () => copyText(lastOf("assistant").content),
     pin: () => change([currentRow()], { pinned: !currentRow().pinned }),
     archive: () => change([currentRow()], { archived: !currentRow().archived }),
@@ -39,6 +42,7 @@ export function initActions(frame) {
     find: findNeeded, "close-list": () => !$("scrim").hidden, stop: () => isRunning(state.current), "edit-last": () => lastOf("user") && !isRunning(state.current),
     again: () => lastOf("assistant") && !isRunning(state.current), "copy-last": () => lastOf("assistant"),
   };
+  for (const name of ["older", "newer"]) needs[name] = () => state.current && !isRunning(state.current);
   for (const name of ["pin", "archive", "tags", "share", "rename", "trash"]) needs[name] = () => state.current?.messages.size;
   on("export-chosen", async (selected) => (await import("./export.js")).exportDialog({ selected }));
   for (const [name, run] of Object.entries(actions)) on(`key-${name}`, run);

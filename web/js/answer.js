@@ -2,7 +2,7 @@
 
 import { ApiError, call, stream } from "./api.js";
 import { t } from "./i18n.js";
-import { emit, state } from "./state.js";
+import { emit, showLeaf, state } from "./state.js";
 
 const running = new Map(); // message id -> AbortController
 
@@ -18,14 +18,28 @@ function put(message) {
   return merged;
 }
 
+/** An answer is read by one stream. Its own POST may be late, and a look at what is new has taken it up meanwhile: then the POST goes
+ *  on. False: another reads it. */
+function claim(context) {
+  const { id } = context.message;
+  const other = running.get(id);
+  if (other && other !== context.control) {
+    (context.fresh ? other : context.control).abort();
+    if (!context.fresh) return false;
+  }
+  running.set(id, context.control);
+  return true;
+}
+
 function handle(event, data, context) {
   switch (event) {
     case "start": {
+      context.message = data.message;
+      if (!claim(context)) return;
       if (data.user_message) put(data.user_message);
       const message = put({ ...data.message, content: "", reasoning: "", tokens: 0 });
       context.message = message || data.message;
-      if (!running.has(context.message.id)) running.set(context.message.id, context.control);
-      if (message && context.fresh) state.current.leaf_id = message.id;
+      if (message && context.fresh) showLeaf(state.current, message.id);
       context.started?.();
       context.started = null;
       emit("answer-start", { message: context.message, fresh: context.fresh });
@@ -72,6 +86,7 @@ async function follow(context, method, path, body) {
   for await (const { event, data } of stream(method, path, body, context.control.signal)) {
     if (event === "error" && data.message?.status === "running") throw new ApiError(0); // it goes on without this stream
     if (event === "start" && data.user_message?.role === "tool") await fetchBefore(data.user_message);
+    if (context.control.signal.aborted) return; // what had come already is nobody's any more
     handle(event, data, context);
     if (context.finished) return;
   }
@@ -97,7 +112,8 @@ async function run(context, method, path, body) {
       path = `/api/messages/${context.message.id}/stream`;
       body = undefined;
     } finally {
-      if (context.message && (context.finished || context.control.signal.aborted)) running.delete(context.message.id);
+      const over = context.finished || context.control.signal.aborted;
+      if (over && running.get(context.message?.id) === context.control) running.delete(context.message.id);
     }
   }
 }

@@ -32,9 +32,24 @@ export function takeFiles() {
   return taken;
 }
 
-/** Back again, when the message was not sent. */
-export function giveBackFiles(taken) {
-  set([...taken, ...files]);
+/** Back again to their chat, when the message was not sent. */
+export function giveBackFiles(key, taken) {
+  if (!taken.length) return;
+  if (draftOf === key) set([...taken, ...files]);
+  else store(key, [...taken, ...stored(key)]);
+}
+
+/** What is shown belongs to this chat from now on. */
+export function moveFiles(key) {
+  store(draftOf, []);
+  draftOf = key;
+}
+
+export function forgetFiles() {
+  for (const f of [...waiting.values(), files].flat()) f.abort?.abort();
+  waiting.clear();
+  draftOf = null;
+  set([]);
 }
 
 function set(now) {

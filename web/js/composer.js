@@ -1,6 +1,6 @@
 // The message box: grows with its text, sends, stops, remembers an unsent draft per chat.
 
-import { attached, showFilesOf } from "./attach.js";
+import { attached, forgetFiles, moveFiles, showFilesOf } from "./attach.js";
 import { $ } from "./dom.js";
 import { emit, isRunning, on, state } from "./state.js";
 
@@ -44,6 +44,30 @@ export function keepDraft() {
   } catch { /* private mode, or more than fits */ }
   draftOf = null;
 }
+
+/** What is in the box goes on as the draft of this chat: the new one has a row now. */
+export function moveDraft(key) {
+  try { sessionStorage.removeItem(`draft:${draftOf}`); } catch { /* private mode */ }
+  draftOf = key;
+  moveFiles(key);
+}
+
+/** A text that was not sent goes back to its chat, before what has been typed there since. */
+export function giveBackText(key, typed) {
+  if (!typed) return;
+  const whole = (since) => [typed, since].filter(Boolean).join("\n");
+  if (draftOf === key) { setText(whole(text.value)); return; }
+  try { sessionStorage.setItem(`draft:${key}`, whole(sessionStorage.getItem(`draft:${key}`))); } catch { /* private mode */ }
+}
+
+/** Forgets every draft of this tab: somebody else comes. */
+export function forgetDrafts() {
+  draftOf = null;
+  setText("");
+  forgetFiles();
+  try { for (const key of Object.keys(sessionStorage)) if (/^(draft|files):/.test(key)) sessionStorage.removeItem(key); } catch { /* private mode */ }
+}
+
 /** Shows the unsent draft of a chat ("" for a new one). */
 export function takeDraft(key) {
   draftOf = key;

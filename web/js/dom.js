@@ -25,18 +25,30 @@ export function icon(name) {
   return el("span", { class: `i i-${name}` });
 }
 
+/** What is in a modal dialog is all that can be seen clearly, pressed and heard: texts for people go there while one is open. */
+function bring(node) {
+  const dialog = [...document.querySelectorAll("dialog[open]")].at(-1);
+  const home = dialog || document.body;
+  if (node.parentElement === home) return node;
+  home.append(node);
+  dialog?.addEventListener("close", () => bring(node), { once: true });
+  return node;
+}
+const toasts = $("toasts"); // kept: a dialog that is removed takes along what is in it
+const live = $("live");
+
 /** action: {label, run} is a button in it. */
 export function toast(text, ms = 2600, action = null) {
   const node = el("div", { class: "toast" }, text, action && el("button", { class: "toast-action", type: "button",
     on: { click: () => { node.remove(); action.run(); } } }, action.label));
   if (action) for (const other of document.querySelectorAll(".toast:has(.toast-action)")) other.remove(); // one thing at a time is taken back
-  $("toasts").append(node);
+  bring(toasts).append(node);
   setTimeout(() => node.remove(), ms);
 }
 
 /** Read to people who do not see the page. */
 export function announce(text) {
-  $("live").textContent = text;
+  bring(live).textContent = live.textContent === text ? `${text}\u00a0` : text; // the same once more is read once more
 }
 
 export async function copyText(text, done = t("common.copied")) {
@@ -48,7 +60,7 @@ export async function copyText(text, done = t("common.copied")) {
   }
 }
 
-/** A menu at a button: items are {label, icon, bad, run}, in a choice also `checked`. Closes on choice, Escape, blur. */
+/** A menu at a button: items are {label, icon, bad, run}, in a choice also `checked`. Closes on choice, Escape, Tab, a click elsewhere. */
 export function openMenu(button, items) {
   const menu = el("div", { class: "menu", role: "menu" });
   const close = (refocus) => {
@@ -66,7 +78,10 @@ export function openMenu(button, items) {
   menu.addEventListener("keydown", (event) => {
     const all = [...menu.children];
     const at = all.indexOf(document.activeElement);
+    if (event.key === "Tab") { close(true); return; } // from the button on
     if (event.key === "Escape") close(true);
+    else if (event.key === "Home") all[0].focus();
+    else if (event.key === "End") all.at(-1).focus();
     else if (event.key === "ArrowDown") all[(at + 1) % all.length].focus();
     else if (event.key === "ArrowUp") all[(at - 1 + all.length) % all.length].focus();
     else return;

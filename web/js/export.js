@@ -134,22 +134,22 @@ function build(selected) {
     radio("what", "all", t("export.all"), !selected.length && !here, t("export.allHint")),
   ];
   const trash = el("label", { class: "export-choice" }, el("input", { type: "checkbox", name: "trash" }), el("span", {}, t("export.trash")));
-  const form = el("form", { method: "dialog" },
+  const form = el("form", {},
     el("h2", { id: "export-title" }, t("export.title")),
     group(t("export.what"), ...what, trash),
     group(t("export.format"), ...FORMATS.map(([name, key, hint], i) => radio("format", name, t(key), i === 0, t(hint)))),
     el("p", { class: "form-error", role: "alert", hidden: true }),
     el("div", { class: "export-progress" }, el("progress", { max: 1, ariaLabel: t("export.progress") }), el("span", { class: "export-state muted", role: "status" }),
       el("button", { type: "button", class: "quiet export-stop" }, t("common.cancel"))),
-    el("div", { class: "dialog-row" }, el("button", { class: "quiet", value: "cancel", formNoValidate: true }, t("common.close")),
-      el("button", { class: "primary export-start", type: "submit", value: "ok" }, t("export.start"))));
+    el("div", { class: "dialog-row" }, el("button", { type: "button", class: "quiet", on: { click: () => dialog.close() } }, t("common.close")),
+      el("button", { class: "primary export-start", type: "submit" }, t("export.start"))));
   const dialog = el("dialog", { id: "export-dialog", class: "dialog export", "aria-labelledby": "export-title" }, form);
   const all = () => form.elements.what.value === "all" || form.querySelector("[name=what]:checked")?.value === "all";
   form.addEventListener("change", () => { trash.hidden = !all(); });
   trash.hidden = !all();
   form.addEventListener("submit", (event) => {
-    if (event.submitter?.value !== "ok") return;
     event.preventDefault();
+    if ("busy" in dialog.dataset) return; // Enter, while one is under way
     const data = new FormData(form);
     const query = new URLSearchParams({ format: data.get("format"), conversation: data.get("what") });
     if (data.get("what") === "all" && data.get("trash")) query.set("trash", "any");

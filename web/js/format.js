@@ -13,9 +13,10 @@ export function rate(tokensPerSecond) {
 
 export function seconds(ms) {
   if (!(ms >= 0)) return "";
-  if (ms < 1000) return t("time.ms", { n: Math.round(ms) });
-  return ms < 60000 ? t("time.seconds", { n: digits(ms / 1000, 1) })
-    : t("time.minutes", { minutes: Math.floor(ms / 60000), seconds: Math.round((ms % 60000) / 1000) });
+  if (ms < 999.5) return t("time.ms", { n: Math.round(ms) });
+  if (ms < 59950) return t("time.seconds", { n: digits(ms / 1000, 1) });
+  const whole = Math.round(ms / 1000);
+  return t("time.minutes", { minutes: Math.floor(whole / 60), seconds: whole % 60 });
 }
 
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];

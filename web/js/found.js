@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { readTexts } from "./history.js";
-import { branch, leafUnder, state } from "./state.js";
+import { branch, leafUnder, showLeaf, state } from "./state.js";
 import { drawThread, showMessage } from "./thread.js";
 
 /** Every place of `text` in an element, letter case aside, as ranges. */
@@ -46,8 +46,8 @@ export async function goToMessage(id, text = "") {
   if (message.partial) await readTexts(conversation);
   if (state.current !== conversation) return false;
   if (!branch(conversation).includes(message)) {
-    conversation.leaf_id = leafUnder(conversation, message).id;
-    call("PATCH", `/api/conversations/${conversation.id}`, { leaf_id: conversation.leaf_id }).catch(() => { /* kept by the next message */ });
+    const leaf = leafUnder(conversation, message).id;
+    showLeaf(conversation, leaf, call("PATCH", `/api/conversations/${conversation.id}`, { leaf_id: leaf })); // else kept by the next message
     drawThread();
   }
   const root = showMessage(id);

@@ -62,6 +62,7 @@ export class ListPages {
   /** What is at the top now, with the rows below that are held already. */
   refresh() {
     if (this.cut || this.text) return Promise.resolve(false);
+    if (this.loading) return this.loading.catch(() => {}).then(() => this.refresh()); // what it brings may be older
     return this.once(async (current) => {
       const [page, pins] = await this.top();
       if (!current()) return false;

@@ -21,7 +21,8 @@ function midnight(text, days) {
 }
 
 function filter(name, value, out) {
-  const known = FILTERS[name]?.[value.toLowerCase()];
+  const values = Object.hasOwn(FILTERS, name) ? FILTERS[name] : {};
+  const known = Object.hasOwn(values, value.toLowerCase()) && values[value.toLowerCase()];
   if (known) [, out.params[known[0]]] = known;
   else if (name === "tag" && value) (out.params.tag ??= []).push(value);
   else if (name === "before" && midnight(value, 0) >= 0) out.params.to = String(midnight(value, 0));
@@ -44,9 +45,11 @@ export function parseQuery(typed) {
   return out;
 }
 
+const write = (name, value) => `${name}:${/\s/.test(value) ? `"${value}"` : value}`;
+
 /** The typed text with one filter put in, or taken out where it stands already. */
 export function toggleFilter(typed, name, value) {
-  const written = `${name}:${/\s/.test(value) ? `"${value}"` : value}`;
+  const written = write(name, value);
   const parts = [...typed.matchAll(PART)].map(([whole]) => whole);
   const rest = parts.filter((p) => fold(p) !== fold(written) && fold(p) !== fold(`${name}:"${value}"`));
   if (rest.length === parts.length) return [...rest.filter((p) => !(SINGLE.includes(name) && p.toLowerCase().startsWith(`${name}:`))), written].join(" ");
@@ -56,7 +59,7 @@ export function toggleFilter(typed, name, value) {
 /** Stands this filter in the typed text? */
 export function hasFilter(typed, name, value) {
   const { params } = parseQuery(typed);
-  const alone = parseQuery(`${name}:"${value}"`).params;
+  const alone = parseQuery(write(name, value)).params;
   const has = (key, wanted) => [params[key] ?? []].flat().some((x) => fold(x) === fold(wanted));
   return Object.entries(alone).every(([key, wanted]) => [wanted].flat().every((one) => has(key, one)));
 }

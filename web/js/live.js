@@ -25,8 +25,9 @@ function newest(conversation) {
   return id;
 }
 
-/** Puts what the server has into the open conversation. Resolves to false when only reading it anew can tell. */
-function merge(conversation, news) {
+/** Puts what the server has into the open conversation; its word on the branch only where `newBranch`. Resolves to false when only
+ *  reading it anew can tell. */
+function merge(conversation, news, newBranch) {
   const before = conversation.messages.size;
   let fresh = 0;
   for (const m of news.messages) {
@@ -35,19 +36,19 @@ function merge(conversation, news) {
     fresh++;
   }
   const here = [...conversation.messages.values()].filter((m) => m.status === "running").map((m) => m.id);
-  const ended = here.some((id) => !news.running.includes(id) && !isFollowed(id));
-  const begun = news.running.filter((id) => !isFollowed(id));
+  // Those that have ended while nobody read them are in `here` alone: their stream tells the end.
+  const begun = [...new Set([...news.running, ...here])].filter((id) => !isFollowed(id));
   // Written in since, yet nothing is new: an older answer was gone on with, and has ended already.
   const written = [...conversation.messages.values()].reduce((at, m) => Math.max(at, m.created_at || 0), conversation.updated_at || 0);
   const missed = before > 0 && !fresh && !begun.length && news.updated_at > written;
-  const whole = conversation.messages.size === news.count && !ended && !missed;
+  const whole = conversation.messages.size === news.count && !missed;
   conversation.updated_at = Math.max(conversation.updated_at || 0, news.updated_at);
   conversation.settings = news.settings;
   if (conversation.title !== news.title) {
     conversation.title = news.title;
     emit("title");
   }
-  if (news.leaf_id && conversation.leaf_id !== news.leaf_id && conversation.messages.has(news.leaf_id)) {
+  if (newBranch && news.leaf_id && conversation.leaf_id !== news.leaf_id && conversation.messages.has(news.leaf_id)) {
     conversation.leaf_id = news.leaf_id;
     fresh++;
   }
@@ -69,14 +70,17 @@ export async function checkNow() {
     const query = new URLSearchParams();
     if (id) { query.set("conversation", id); query.set("after", newest(conversation)); }
     if (tag && tagOf === id) query.set("tag", tag);
+    const turn = conversation?.turn;
     const news = await call("GET", `/api/changes?${query}`);
-    if (!news || state.current?.id !== conversation?.id) return;
+    if (!news || state.current !== conversation) return;
+    const newBranch = !conversation?.turning && conversation?.turn === turn;
     // While an own answer begins the page knows more than what was asked for.
-    const whole = !news.conversation || merge(conversation, news.conversation);
-    if (!isRunning(conversation) && !whole) emit("reload-conversation");
+    const whole = !news.conversation || merge(conversation, news.conversation, newBranch);
+    const busy = isRunning(conversation);
+    if (!busy && !whole) emit("reload-conversation");
     if (listedAt && news.listed_at > listedAt) emit("list-changed");
     listedAt = Math.max(listedAt, news.listed_at);
-    tag = news.tag;
+    tag = newBranch && (whole || !busy) ? news.tag : ""; // else it is asked once more
     tagOf = id;
   } catch (error) {
     if (error.status === 404 && id && state.current?.id === id) emit("conversation-gone", id);

@@ -1,10 +1,10 @@
 // Start, log-in, routes (#/ and #/c/ID), and what each event does. One way: events -> api -> state -> views.
 
 import { initActions } from "./actions.js";
-import { giveBackFiles, takeFiles } from "./attach.js";
+import { takeFiles } from "./attach.js";
 import { call, setCsrf, setSignedOutHandler } from "./api.js";
-import { ask, leaveAll, resume, stopAnswer } from "./answer.js";
-import { drawComposer, focusComposer, keepDraft, setText, takeDraft } from "./composer.js";
+import { leaveAll, resume, stopAnswer } from "./answer.js";
+import { drawComposer, focusComposer, forgetDrafts, keepDraft, takeDraft } from "./composer.js";
 import { keysDialog, passwordDialog } from "./dialogs.js";
 import { el, $, openMenu, toast } from "./dom.js";
 import { clearMarks, goToMessage } from "./found.js";
@@ -16,10 +16,11 @@ import { loadMarkdown } from "./markdown.js";
 import "./commands.js";
 import "./meter.js";
 import { promptsDialog } from "./prompts.js";
+import { placeOf, post } from "./sending.js";
 import { helpDialog } from "./shortcuts.js";
 import { runCommand } from "./slash.js";
 import { drawList, loadConversations, refreshList, touchConversation } from "./sidebar.js";
-import { emit, isRunning, leafUnder, on, state } from "./state.js";
+import { emit, isRunning, leafUnder, on, showLeaf, state } from "./state.js";
 import { startStatus } from "./status.js";
 import { initTheme } from "./theme.js";
 import { drawThread, forgetViews, scrollToEnd } from "./thread.js";
@@ -43,6 +44,7 @@ function drawAll() {
 }
 
 function closeCurrent() {
+  state.visit++;
   keepDraft();
   leaveAll();
   forgetViews();
@@ -51,18 +53,20 @@ function closeCurrent() {
 
 async function openConversation(id, messageId) {
   closeCurrent();
+  takeDraft(id); // at once: what is typed while it loads is for it
+  const mine = state.visit;
   try {
     const [conversation] = await Promise.all([readConversation(id), loadMarkdown()]);
-    if (placeOf(location.hash).id !== id) return;
+    if (state.visit !== mine) return;
     state.current = conversation;
     forgetTag();
-    takeDraft(id);
     drawAll();
     if (messageId) showFound(messageId);
     else scrollToEnd();
     for (const m of conversation.messages.values()) if (m.status === "running") resume(m);
     readTexts(conversation);
   } catch (error) {
+    if (state.visit !== mine || error.status === 401) return; // signed out: it is opened after signing in
     toast(error.status === 404 ? t("page.gone") : error.message);
     location.hash = "#/";
   }
@@ -82,12 +86,6 @@ function openNew() {
   drawAll();
 }
 
-/** #/c/ID, or #/c/ID/MESSAGE for a place in it. */
-function placeOf(hash) {
-  const [, id, messageId] = /^#\/c\/([\w-]+)(?:\/(\d+))?$/.exec(hash) || [];
-  return { id, messageId };
-}
-
 function route() {
   if (narrow.matches) showSidebar(false);
   const { id, messageId } = placeOf(location.hash);
@@ -101,45 +99,6 @@ function route() {
   if (!messageId) focusComposer();
 }
 
-async function ensureConversation() {
-  if (state.current) return state.current;
-  const made = await call("POST", "/api/conversations", { settings: state.draftSettings });
-  state.current = { ...made, settings: made.settings || {}, messages: new Map(), leaf_id: null };
-  history.replaceState(null, "", `#/c/${made.id}`);
-  keepDraft();
-  takeDraft(made.id);
-  return state.current;
-}
-
-/** Sends; what was typed comes back into the box when the server did not take it. Resolves to whether it did. */
-async function post(body, typed, files = []) {
-  if (files.length) body.attachments = files.map((f) => f.id);
-  try {
-    const [conversation] = await Promise.all([ensureConversation(), loadMarkdown()]);
-    await ask(conversation, body);
-    const fresh = !conversation.title;
-    touchConversation(conversation, true);
-    if (fresh) refreshTitle(conversation);
-    return true;
-  } catch (error) {
-    if (typed) setText(typed);
-    if (files.length) giveBackFiles(files);
-    toast(error.message, 5000);
-    return false;
-  } finally {
-    drawComposer();
-  }
-}
-
-async function refreshTitle(conversation) {
-  try {
-    const row = await call("GET", `/api/conversations/${conversation.id}`);
-    conversation.title = row.title;
-    touchConversation(conversation, true);
-    drawTitle();
-  } catch { /* the next load shows it */ }
-}
-
 on("command-new", () => { location.hash = "#/"; route(); });
 const openImport = async () => (await import("./import.js")).importDialog();
 on("command-import", openImport);
@@ -147,11 +106,11 @@ on("command-export", () => withExport((m) => m.exportDialog()));
 on("send", (content) => { if (!runCommand(content)) post({ content, parent_id: state.current?.leaf_id || null }, content, takeFiles()); });
 on("edit-message", async ({ message, content, attachments, failed }) => { if (!await post({ content, parent_id: message.parent_id || null, attachments })) failed(); });
 on("regenerate", (message) => { if (!isRunning(state.current)) post({ regenerate: message.id }); });
-on("choose-version", async (message) => {
+on("choose-version", (message) => {
   const conversation = state.current;
-  conversation.leaf_id = leafUnder(conversation, message).id;
+  const leaf = leafUnder(conversation, message).id;
+  showLeaf(conversation, leaf, call("PATCH", `/api/conversations/${conversation.id}`, { leaf_id: leaf })); // else kept by the next message
   drawThread();
-  try { await call("PATCH", `/api/conversations/${conversation.id}`, { leaf_id: conversation.leaf_id }); } catch { /* kept by the next message */ }
 });
 on("stop", async () => {
   for (const m of state.current?.messages.values() || []) {
@@ -233,13 +192,29 @@ initActions({ openNew: () => { location.hash = "#/"; route(); }, showSidebar, si
 // --- who -----------------------------------------------------------------------------------------------------------
 
 function signedOut() {
+  if (!$("login").hidden) return; // it is being typed in
+  state.user = null; // nothing is asked any more
   leaveAll();
   app.hidden = true;
   showLogin();
 }
 
+/** Of who was here before nothing stays in this tab. */
+function beginAnew() {
+  closeCurrent();
+  forgetDrafts();
+  history.replaceState(null, "", "#/");
+  location.reload();
+}
+
+on("account-gone", beginAnew);
+
+let whose = null; // the id of the user who was signed in last
 let started = false;
 function showApp(session) {
+  if (whose && whose !== session.user.id) { beginAnew(); return; }
+  if (whose) closeCurrent(); // it is read again: much may have happened
+  whose = session.user.id;
   setCsrf(session.csrf);
   state.user = session.user;
   $("login").hidden = true;
@@ -256,9 +231,10 @@ function showApp(session) {
 }
 
 async function signOut() {
-  try { await call("POST", "/api/logout"); } catch { /* the session may be gone already */ }
-  location.hash = "#/";
-  location.reload();
+  try { await call("POST", "/api/logout"); } catch (error) {
+    if (error.status !== 401) { toast(error.message, 5000); return; } // 401: the session was gone already
+  }
+  beginAnew();
 }
 
 async function start() {

@@ -11,8 +11,10 @@ function inlineMath(state, silent) {
   let open = src[pos] === "$" ? (src[pos + 1] === "$" ? "$$" : "$") : src.startsWith("\\(", pos) ? "\\(" : src.startsWith("\\[", pos) ? "\\[" : "";
   if (!open) return false;
   const close = { $: "$", $$: "$$", "\\(": "\\)", "\\[": "\\]" }[open];
+  if (state.unclosed?.has(close)) return false;
   const start = pos + open.length;
   let end = src.indexOf(close, start);
+  if (end < 0) (state.unclosed ??= new Set()).add(close); // nor will the next one find it: a model that repeats itself writes thousands
   while (end > 0 && open[0] === "$" && src[end - 1] === "\\") end = src.indexOf(close, end + 1);
   if (end <= start || end > state.posMax) return false;
   const tex = src.slice(start, end);

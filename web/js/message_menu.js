@@ -75,8 +75,7 @@ export function drawActions(root, message) {
 }
 
 /** The version before or after: of the message that has the focus, else of the last one that has versions. */
-function walk(step) {
-  if (!state.current || isRunning(state.current)) return;
+export function walk(step) {
   const id = document.activeElement?.closest?.(".message")?.dataset.id;
   const path = branch(state.current);
   const message = path.find((m) => m.id === id) || path.findLast((m) => siblings(state.current, m).length > 1);
@@ -86,10 +85,3 @@ function walk(step) {
   emit("choose-version", next);
   requestAnimationFrame(() => $("thread").querySelector(`[data-id="${next.id}"] .versions button:not(:disabled)`)?.focus());
 }
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || (event.key !== "[" && event.key !== "]")) return;
-  if (event.target.matches?.("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
-  walk(event.key === "[" ? -1 : 1);
-  event.preventDefault();
-});

@@ -4,6 +4,7 @@ import { bytes } from "./admin/view.js";
 import { call } from "./api.js";
 import { copyText, el, toast } from "./dom.js";
 import { date, number, t } from "./i18n.js";
+import { emit } from "./state.js";
 
 const when = (ms) => date(ms, { dateStyle: "medium", timeStyle: "short" });
 
@@ -156,8 +157,7 @@ function drawRemoval(redraw, put) {
   return [el("p", { class: "muted" }, t("security.deleteText")), action(t("security.delete"), () => {
     put(el("p", {}, t("security.deleteSure")), proof(t("security.delete"), true, async (password) => {
       await call("POST", "/api/account/delete", { password });
-      location.hash = "#/";
-      location.reload();
+      emit("account-gone");
     }));
   })];
 }

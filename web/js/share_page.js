@@ -17,7 +17,7 @@ function reasoning(message) {
 }
 
 function calls(message) {
-  return (message.tool_calls || []).map((c) => el("div", { class: "call" }, el("div", { class: "call-name" }, c.function?.name || "call"),
+  return (message.tool_calls || []).map((c) => el("div", { class: "call" }, el("div", { class: "call-name" }, c.function?.name || t("thread.call")),
     el("pre", { tabIndex: 0 }, String(c.function?.arguments ?? ""))));
 }
 
@@ -36,8 +36,15 @@ function question(message) {
     message.content ? el("div", { class: "bubble", dir: "auto" }, message.content) : null);
 }
 
+/** What a tool gave: a text as it is, nobody's answer. */
+function result(message) {
+  return el("li", { class: "message" }, el("h2", { class: "sr" }, t("calls.result")),
+    el("div", { class: "call" }, el("div", { class: "call-name" }, t("calls.result")), el("pre", { tabIndex: 0, dir: "auto" }, message.content)));
+}
+
 function block(message) {
   if (message.role === "user") return question(message);
+  if (message.role === "tool") return result(message);
   const prose = el("div", { class: "prose answer", dir: "auto" });
   new MarkdownView(prose).finish(message.content);
   return el("li", { class: "message assistant" }, el("h2", { class: "sr" }, t("shared.answer")), reasoning(message), prose, ...calls(message));

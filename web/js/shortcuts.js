@@ -20,6 +20,8 @@ const TABLE = [
   { keys: "/", what: "help.composer", run: "composer", alone: true },
   { keys: "e", what: "help.editLast", run: "edit-last", alone: true },
   { keys: "r", what: "help.again", run: "again", alone: true },
+  { keys: "[", what: "thread.older", run: "older", alone: true },
+  { keys: "]", what: "thread.newer", run: "newer", alone: true },
   { keys: "mod Shift c", what: "help.copyLast", run: "copy-last" },
   { keys: "p", what: "help.pin", run: "pin", alone: true },
   { keys: "a", what: "help.archive", run: "archive", alone: true },
@@ -37,11 +39,17 @@ function parts(shortcut) {
   return { mod: words.includes("mod"), shift: words.includes("Shift"), alt: words.includes("Alt"), key: words.at(-1) };
 }
 
+/** Is a key held that makes a command of a sign? The one that many keyboards need for signs such as [ is none. */
+function commanded(event) {
+  if (event.getModifierState("AltGraph") || (mac && event.altKey && !event.ctrlKey)) return event.metaKey;
+  return event.ctrlKey || event.metaKey || event.altKey;
+}
+
 function matches(shortcut, event) {
   const { mod, shift, alt, key } = parts(shortcut);
+  if (shortcut.alone && /^[^a-z]$/.test(key)) return event.key === key && !commanded(event); // a sign: where it stands on the keyboard differs
   const held = mac ? event.metaKey && !event.ctrlKey : event.ctrlKey && !event.metaKey;
   if (mod !== held || alt !== event.altKey || (!mod && (event.metaKey || event.ctrlKey))) return false;
-  if (shortcut.alone && key.length === 1 && /[^a-z]/.test(key)) return event.key === key; // a sign: where it stands on the keyboard differs
   return shift === event.shiftKey && event.key.toLowerCase() === key.toLowerCase();
 }
 
@@ -69,10 +77,14 @@ export function initShortcuts(can) {
 
 function shownKeys(shortcut) {
   const { mod, shift, alt, key } = parts(shortcut);
-  const names = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc", Backspace: "⌫" };
-  const all = [mod ? (mac ? "⌘" : "Ctrl") : "", alt ? (mac ? "⌥" : "Alt") : "", shift ? (mac ? "⇧" : "Shift") : "", names[key] || (key.length === 1 ? key.toUpperCase() : key)];
+  const names = { ArrowDown: "↓", ArrowUp: "↑", Escape: t("help.keyEscape"), Enter: t("help.keyEnter"), Backspace: "⌫" };
+  const all = [mod ? (mac ? "⌘" : t("help.keyControl")) : "", alt ? (mac ? "⌥" : "Alt") : "", shift ? (mac ? "⇧" : t("help.keyShift")) : "",
+    names[key] || (key.length === 1 ? key.toUpperCase() : key)];
   return all.filter(Boolean).flatMap((name, i) => [i ? " " : "", el("kbd", {}, name)]);
 }
+
+const { key: newKey } = parts(TABLE.find((s) => s.run === "new"));
+$("new-chat").append(el("kbd", {}, `${mac ? "⌘" : t("help.keyControl")} ⇧ ${newKey.toUpperCase()}`));
 
 export function helpDialog() {
   $("help-list").replaceChildren(...TABLE.filter((s) => s.what).flatMap((s) => [el("dt", {}, ...shownKeys(s)), el("dd", {}, t(s.what))]));

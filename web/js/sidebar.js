@@ -97,7 +97,7 @@ search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeo
 search.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && search.value) setQuery("");
   else if (event.key === "ArrowDown") focusRow(0, 1);
-  else if (event.key === "Enter") { clearTimeout(typing); loadConversations().then(() => focusRow(0, 1)); }
+  else if (event.key === "Enter" && !event.isComposing) { clearTimeout(typing); loadConversations().then(() => focusRow(0, 1)); }
   else return;
   event.preventDefault();
   event.stopPropagation();
@@ -194,7 +194,7 @@ export function rename(c) {
   if (!root) return;
   const input = el("input", { type: "text", value: c.title || "", maxLength: 200, ariaLabel: t("list.newTitle"), dir: "auto" });
   renaming = c.id;
-  const end = async (save) => {
+  const end = async (save, byKey) => {
     if (renaming !== c.id) return;
     renaming = null;
     const title = input.value.trim();
@@ -206,16 +206,16 @@ export function rename(c) {
       } catch (error) { toast(error.message); }
     }
     drawList();
-    rows.nodes.get(c.id)?.querySelector(".conversation-link").focus();
+    if (byKey) rows.nodes.get(c.id)?.querySelector(".conversation-link")?.focus(); // else one has gone elsewhere
   };
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") end(true);
-    else if (event.key === "Escape") end(false);
+    if (event.key === "Enter" && !event.isComposing) end(true, true);
+    else if (event.key === "Escape") end(false, true);
     else { event.stopPropagation(); return; }
     event.preventDefault();
     event.stopPropagation();
   });
-  input.addEventListener("blur", () => end(true));
+  input.addEventListener("blur", () => end(true, false));
   root.replaceChildren(input);
   input.focus();
   input.select();
@@ -243,7 +243,7 @@ list.addEventListener("contextmenu", (event) => {
 
 function choose(c, range) {
   const all = rows.rows.filter((row) => row.c).map((row) => row.key);
-  if (range && selection.last) selection.range(all, c.id);
+  if (range && all.includes(selection.last)) selection.range(all, c.id);
   else selection.toggle(c.id);
   drawList();
 }
@@ -266,7 +266,7 @@ list.addEventListener("keydown", (event) => {
   else if (event.key === "ArrowUp") { if (!focusRow(at - 1, -1)) search.focus(); }
   else if (event.key === "Home") focusRow(0, 1);
   else if (event.key === "End") focusRow(rows.rows.length - 1, -1);
-  else if (event.key === " ") choose(c, event.shiftKey);
+  else if (event.key === " " && !event.target.closest("button")) choose(c, event.shiftKey);
   else if (event.key === "Delete") { if (c.trashed_at) removeForGood([c]); else change([c], { trashed: true }); }
   else if (event.key === "F2") rename(c);
   else if (event.key === "Escape" && selection.size) { selection.clear(); drawList(); }

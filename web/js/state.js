@@ -8,6 +8,7 @@ export const state = {
   query: "",             // what is searched in the list
   found: null,           // {id, text} of the message that a click on a search result opens
   current: null,         // the open conversation, with messages: Map by id
+  visit: 0,              // how often one went somewhere else: what was begun before acts there no more
   draftSettings: {},     // for a chat that has no row yet
 };
 
@@ -30,6 +31,18 @@ export function branch(conversation) {
   const path = [];
   for (let m = conversation.messages.get(conversation.leaf_id); m; m = conversation.messages.get(m.parent_id)) path.push(m);
   return path.reverse();
+}
+
+/** Shows the branch that ends with this message. kept: a promise; until it ends, and of what was asked before, the server's word on
+ *  the branch is an old one. */
+export function showLeaf(conversation, id, kept = null) {
+  const turned = () => { conversation.turn = (conversation.turn || 0) + 1; };
+  conversation.leaf_id = id;
+  turned();
+  if (!kept) return;
+  conversation.turning = (conversation.turning || 0) + 1;
+  const end = () => { conversation.turning--; turned(); };
+  kept.then(end, end);
 }
 
 /** The other versions of a message: same parent, same role, oldest first. */

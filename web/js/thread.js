@@ -76,6 +76,7 @@ function startEdit(root, message) {
   const files = editableFiles(message.attachments);
   const shown = root.querySelector(".files");
   const end = () => { form.remove(); bubble.hidden = !message.content; shown.hidden = actions.hidden = false; };
+  const cancel = () => { end(); root.querySelector(".act-edit").focus(); };
   const begin = () => {
     bubble.hidden = shown.hidden = actions.hidden = true;
     root.append(form);
@@ -89,10 +90,10 @@ function startEdit(root, message) {
     const changed = content !== message.content || attachments.length !== (message.attachments || []).length;
     if (changed && (content || attachments.length)) emit("edit-message", { message, content, attachments, failed: begin });
   } } }, files.list, text, el("div", { class: "dialog-row" },
-    el("button", { type: "button", class: "quiet", on: { click: end } }, t("common.cancel")),
+    el("button", { type: "button", class: "quiet", on: { click: cancel } }, t("common.cancel")),
     el("button", { class: "primary" }, t("common.send"))));
   form.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") { end(); root.querySelector(".act-edit").focus(); }
+    if (event.key === "Escape" && !event.isComposing) { event.preventDefault(); cancel(); } // it stops no answer
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
   begin();

@@ -1,6 +1,6 @@
 // Load: what the server did over time, from the history that it keeps itself (10 s for 6 hours, 5 min for 30 days).
 
-import { el } from "../dom.js";
+import { announce, el } from "../dom.js";
 import { t } from "../i18n.js";
 import { chart } from "./chart.js";
 import { bytes, count, percent, poll, problem, short, span } from "./view.js";
@@ -54,7 +54,8 @@ function open(view, signal) {
   let seconds = 3600;
   try { seconds = Number(sessionStorage.getItem("admin-range")) || 3600; } catch { /* private mode */ }
   const choice = el("select", { ariaLabel: t("admin.range") }, ...RANGES.map(([s, key]) => el("option", { value: String(s), selected: s === seconds }, t(key))));
-  const sums = el("p", { class: "muted", role: "status" });
+  const sums = el("p", { class: "muted load-sums" });
+  let asked = false; // for another range: then the sums are read aloud, not with each round
   const charts = CHARTS.map(() => chart());
   const grid = el("div", { class: "charts" }, ...charts.map((c) => c.node));
   view.append(el("div", { class: "admin-row" }, choice, sums), grid);
@@ -63,6 +64,8 @@ function open(view, signal) {
   const draw = (h) => {
     last = h;
     sums.textContent = t("admin.rangeSums", { prompt: count(total(h, "prompt_tokens")), answers: count(total(h, "completion_tokens")), jobs: count(total(h, "jobs_done")), failed: count(total(h, "jobs_failed")), requests: count(total(h, "http_requests")), step: span(h.step_s) });
+    if (asked) announce(sums.textContent);
+    asked = false;
     sums.dataset.completion = String(total(h, "completion_tokens"));
     CHARTS.forEach((c, i) => {
       const series = c.series(h).filter((s) => !s.rare || any(s.values)).map((s, k) => ({ ...s, label: t(s.label), color: k }));
@@ -72,6 +75,7 @@ function open(view, signal) {
   const again = poll(signal, 10000, () => `/api/admin/history?seconds=${seconds}`, draw, (error) => sums.replaceChildren(problem(error)));
   choice.addEventListener("change", () => {
     seconds = Number(choice.value);
+    asked = true;
     try { sessionStorage.setItem("admin-range", choice.value); } catch { /* private mode */ }
     again();
   });

@@ -31,12 +31,14 @@ function open(view, signal) {
     const busy = !RESTING.includes(m.phase);
     const last = (path) => path?.split("/").at(-1) ?? "–";
     const loaded = m.phase === "unloaded" ? null : m.current;
-    state.replaceChildren(...(m.can_switch ? [block(t("admin.modelNow"),
+    const news = JSON.stringify([m.can_switch, m.phase, m.wanted, m.current, m.error, m.since, m.reason]);
+    if (state.dataset.shows !== news) state.replaceChildren(...(m.can_switch ? [block(t("admin.modelNow"),
       el("p", { class: `state state-${busy ? "loading" : m.phase === "unloaded" ? "down" : "ready"}` }, t(`admin.phase_${m.phase}`, { name: last(m.wanted ?? m.current), current: last(m.current) })),
       m.error ? el("p", { class: "form-error" }, m.error) : null,
       el("p", { class: "muted" }, t("admin.modelSince", { when: dateTime(m.since) })),
       m.phase === "unloaded" || busy ? null : el("button", { class: "quiet", type: "button", on: { click: unload } }, t("admin.modelUnload")))]
       : [el("p", { class: "note" }, t("admin.modelFixed", { reason: m.reason }))]));
+    state.dataset.shows = news; // the same once more would be read aloud once more
     hub.hidden = !m.can_switch;
     if (!progress.contains(document.activeElement) || m.pull?.phase !== "running") drawPull(progress, m.pull, () => again());
     const held = document.activeElement?.dataset?.path;
@@ -45,7 +47,10 @@ function open(view, signal) {
       item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { path: item.path }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""])));
     if (held) list.querySelector(`[data-path="${CSS.escape(held)}"]`)?.focus();
   };
-  const again = poll(signal, 1000, "/api/admin/models", draw, (error) => state.replaceChildren(problem(error)));
+  const again = poll(signal, 1000, "/api/admin/models", draw, (error) => {
+    if (state.dataset.shows !== error.message) state.replaceChildren(problem(error));
+    state.dataset.shows = error.message;
+  });
 }
 
 function rest(p) {

@@ -57,6 +57,7 @@ async function keyList(user, redraw) {
 async function draw(body, id, close, redraw) {
   const [user, { items: sessions }] = await Promise.all([
     call("GET", `/api/users?limit=1&after=${id - 1}`).then(({ items }) => items[0]), call("GET", `/api/users/${id}/sessions`)]);
+  if (user?.id !== id) throw new Error(t("users.gone")); // the list says who comes next
   const run = async (method, path, payload, done) => {
     try {
       await call(method, path, payload);
