@@ -201,6 +201,11 @@ static const char *device_name(const struct backend *b)
     return b->device;
 }
 
+static int32_t threads(const struct backend *b)
+{
+    return b->n_workers;
+}
+
 static double read_bandwidth(struct backend *b)
 {
     return bandwidth_measure(b->pool);
@@ -212,7 +217,7 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
     if (!check_params(plan, p, e))
         return false;
     struct layout l = {.plan = plan, .params = p, .kernels = kernels_best(),
-                       .n_workers = p->n_threads > 0 ? p->n_threads : pool_default_threads()};
+                       .n_workers = pool_size(p->n_threads)};
     size_t results = head_decode_bytes(plan, p->max_sequences);
     *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
                                  .kv = layout_kv_bytes(&l),
@@ -246,6 +251,7 @@ const struct backend_ops cpu_backend = {
     .memory = memory,
     .counters = counters,
     .device_name = device_name,
+    .threads = threads,
     .read_bandwidth = read_bandwidth,
     .estimate = estimate,
     .device = device,

@@ -2,10 +2,10 @@
 #include "engine/model/expert_rows.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/cpu/ffn_groups.h"
 #include "engine/cpu/layout.h"
+#include "engine/cpu/placer.h"
 
 #define SCRATCH_MORE 64 /* bytes that vector loads may reach past the last row */
 
@@ -24,12 +24,6 @@ struct widest { /* of the layers with experts */
     size_t experts, used, d_ff, row; /* row: bytes of a matrix row, all planes */
 };
 
-static void raise_to(size_t *at_least, size_t v)
-{
-    if (v > *at_least)
-        *at_least = v;
-}
-
 static struct widest measure(const struct model_plan *plan)
 {
     struct widest m = {0};
@@ -47,25 +41,13 @@ static struct widest measure(const struct model_plan *plan)
     return m;
 }
 
-struct placer {
-    char *memory; /* NULL: count */
-    size_t at;
-};
-
-static void *take(struct placer *p, size_t bytes)
-{
-    void *part = p->memory ? p->memory + p->at : NULL;
-    p->at += (bytes + 63) & ~(size_t)63;
-    return part;
-}
-
 static void take_panels(struct placer *p, const struct widest *m, size_t d, int32_t rows, unsigned kinds, void **slots)
 {
-    slots[PANEL_INPUT] = take(p, panel_bytes(rows, (int32_t)d, kinds));
-    slots[PANEL_HIDDEN] = take(p, panel_bytes(rows * (int32_t)m->used, (int32_t)m->d_ff, kinds));
+    placer_take_panel(p, slots, PANEL_INPUT, rows, d, kinds);
+    placer_take_panel(p, slots, PANEL_HIDDEN, rows * (int32_t)m->used, m->d_ff, kinds);
 }
 
-/* Counts, or places into memory: one walk, so that the two can't disagree. */
+/* Counts, or places into memory. */
 static size_t place(const struct model_plan *plan, const struct expert_rows_params *params, int32_t n_workers,
                     struct expert_rows *r, char *memory)
 {
@@ -77,19 +59,19 @@ static size_t place(const struct model_plan *plan, const struct expert_rows_para
     const size_t rows = (size_t)params->max_rows, d = (size_t)plan->d_model;
     if (!r)
         r = &ignored;
-    r->shared.hidden = take(&p, rows * m.used * m.d_ff * sizeof(float));
+    r->shared.hidden = placer_take(&p, rows * m.used * m.d_ff * sizeof(float));
     take_panels(&p, &m, d, params->max_rows, kinds, r->shared.panels);
-    r->lists.start = take(&p, (m.experts + 1) * sizeof(int32_t));
-    r->lists.rows = take(&p, rows * m.used * sizeof(int32_t));
-    r->lists.weights = take(&p, rows * m.used * sizeof(float));
-    r->ids = take(&p, m.experts * sizeof(int32_t));
+    r->lists.start = placer_take(&p, (m.experts + 1) * sizeof(int32_t));
+    r->lists.rows = placer_take(&p, rows * m.used * sizeof(int32_t));
+    r->lists.weights = placer_take(&p, rows * m.used * sizeof(float));
+    r->ids = placer_take(&p, m.experts * sizeof(int32_t));
     for (int32_t i = 0; i < n_workers; i++) {
         struct worker *w = r == &ignored ? &none : &r->shared.workers[i];
         take_panels(&p, &m, d, PRIVATE_ROWS, kinds, w->panels);
-        w->row = take(&p, d * sizeof(float));
+        w->row = placer_take(&p, d * sizeof(float));
         for (int k = 0; k < 2; k++) {
-            w->tile[k] = take(&p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
-            w->fetched[k] = take(&p, KERNEL_MAX_LANES * m.row + SCRATCH_MORE);
+            w->tile[k] = placer_take(&p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
+            w->fetched[k] = placer_take(&p, KERNEL_MAX_LANES * m.row + SCRATCH_MORE);
         }
     }
     return p.at;
@@ -97,7 +79,7 @@ static size_t place(const struct model_plan *plan, const struct expert_rows_para
 
 static uint64_t bytes(const struct model_plan *plan, const struct expert_rows_params *p)
 {
-    return place(plan, p, p->n_threads > 0 ? p->n_threads : pool_default_threads(), NULL, NULL);
+    return place(plan, p, pool_size(p->n_threads), NULL, NULL);
 }
 
 static void rows_close(struct expert_rows **rr)
@@ -164,31 +146,13 @@ static struct expert_rows *rows_open(const struct model_plan *plan, const struct
     return r;
 }
 
-/* Rows of each expert by counting sort; ids < 0 are in no list. */
-static void make_lists(struct expert_rows *r, const struct moe_plan *m, const struct expert_rows_work *w)
+/* The experts that have rows. */
+static void list_experts(struct expert_rows *r, int32_t n_expert)
 {
-    struct expert_lists *l = &r->lists;
-    const int32_t total = w->n_rows * m->n_used;
-    memset(l->start, 0, (size_t)(m->n_expert + 1) * sizeof *l->start);
-    for (int32_t i = 0; i < total; i++)
-        if (w->ids[i] >= 0)
-            l->start[w->ids[i] + 1]++;
     r->n_ids = 0;
-    for (int32_t e = 0; e < m->n_expert; e++) {
-        if (l->start[e + 1])
+    for (int32_t e = 0; e < n_expert; e++)
+        if (r->lists.start[e + 1] > r->lists.start[e])
             r->ids[r->n_ids++] = e;
-        l->start[e + 1] += l->start[e];
-    }
-    for (int32_t i = 0; i < total; i++) {
-        if (w->ids[i] < 0)
-            continue;
-        int32_t at = l->start[w->ids[i]]++;
-        l->rows[at] = i / m->n_used;
-        l->weights[at] = w->weights[i];
-    }
-    for (int32_t e = m->n_expert; e > 0; e--)
-        l->start[e] = l->start[e - 1];
-    l->start[0] = 0;
 }
 
 static void run_member(void *context, int32_t member)
@@ -210,7 +174,9 @@ static void run_member(void *context, int32_t member)
 
 static int32_t run(struct expert_rows *r, const struct expert_rows_work *w)
 {
-    make_lists(r, &r->layers[w->layer].moe, w);
+    const struct moe_plan *m = &r->layers[w->layer].moe;
+    expert_lists_make(&r->lists, m, w->n_rows, w->ids, w->weights);
+    list_experts(r, m->n_expert);
     r->work = w;
     r->shared.rows.n = w->n_rows;
     r->shared.y = w->out;
@@ -218,4 +184,9 @@ static int32_t run(struct expert_rows *r, const struct expert_rows_work *w)
     return r->n_ids;
 }
 
-const struct expert_rows_ops cpu_expert_rows = {.bytes = bytes, .open = rows_open, .close = rows_close, .run = run};
+static int32_t threads(const struct expert_rows *r)
+{
+    return r->shared.n_workers;
+}
+
+const struct expert_rows_ops cpu_expert_rows = {.bytes = bytes, .open = rows_open, .close = rows_close, .threads = threads, .run = run};

@@ -2,35 +2,10 @@
 #include "engine/cpu/ffn.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "engine/cpu/ffn_groups.h"
 #include "engine/cpu/ffn_stream.h"
 #include "engine/cpu/router.h"
-
-/* Rows of each expert by counting sort; every thread makes its own copy, which costs less than a barrier. Places that a
- * row does not use are left out. */
-static void make_lists(struct worker *w, const struct moe_plan *m, const struct router_choice *c)
-{
-    struct expert_lists *l = &w->lists;
-    int32_t total = w->backend->rows.n * m->n_used;
-    memset(l->start, 0, (size_t)(m->n_expert + 1) * sizeof *l->start);
-    for (int32_t i = 0; i < total; i++)
-        if (c->ids[i] >= 0)
-            l->start[c->ids[i] + 1]++;
-    for (int32_t e = 0; e < m->n_expert; e++)
-        l->start[e + 1] += l->start[e];
-    for (int32_t i = 0; i < total; i++) {
-        if (c->ids[i] < 0)
-            continue;
-        int32_t at = l->start[c->ids[i]]++;
-        l->rows[at] = i / m->n_used;
-        l->weights[at] = c->weights[i];
-    }
-    for (int32_t e = m->n_expert; e > 0; e--)
-        l->start[e] = l->start[e - 1];
-    l->start[0] = 0;
-}
 
 static void choose_row(struct worker *w, const struct moe_plan *m, int32_t layer, int32_t row, const struct router_choice *c)
 {
@@ -95,7 +70,7 @@ static void route(struct worker *w, const struct layer_plan *layer, int32_t inde
     const struct router_choice *c = choose(w, m, index);
     worker_dump(w, index, "expert_ids", c->ids, b->rows.n, m->n_used, true);
     worker_dump(w, index, "expert_weights", c->weights, b->rows.n, m->n_used, false);
-    make_lists(w, m, c);
+    expert_lists_make(&w->lists, m, b->rows.n, c->ids, c->weights); /* each thread its own: that costs less than a barrier */
 }
 
 static unsigned input_kinds(const struct worker *w, const struct layer_plan *layer, const struct mlp_plan *mlp)

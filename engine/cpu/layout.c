@@ -1,9 +1,10 @@
-/* See layout.h. One walk serves counting and placing, so the two can't disagree. */
+/* See layout.h. */
 #include "engine/cpu/layout.h"
 
 #include "engine/cpu/head.h"
 #include "engine/cpu/kv_layout.h"
 #include "engine/cpu/mixer.h"
+#include "engine/cpu/placer.h"
 #include "engine/cpu/rope.h"
 #include "engine/experts/expert_store.h"
 
@@ -11,12 +12,6 @@ struct widest { /* of all layers */
     size_t q, k, v, mixed, gates, experts, used, d_ff, shared, row;
     bool moe;
 };
-
-static void raise_to(size_t *at_least, size_t v)
-{
-    if (v > *at_least)
-        *at_least = v;
-}
 
 static void widen(struct widest *m, const struct layer_plan *layer)
 {
@@ -57,18 +52,6 @@ static struct widest measure(const struct layout *l)
     return m;
 }
 
-struct placer {
-    char *memory; /* NULL: count */
-    size_t at;
-};
-
-static void *take(struct placer *p, size_t bytes)
-{
-    void *part = p->memory ? p->memory + p->at : NULL;
-    p->at += (bytes + 63) & ~(size_t)63;
-    return part;
-}
-
 unsigned layout_panel_kinds(const struct kernels *k, bool exact)
 {
     bool floats = exact || k == &kernels_generic;
@@ -79,33 +62,33 @@ static void take_panels(const struct layout *l, struct placer *p, const struct w
 {
     unsigned kinds = layout_panel_kinds(l->kernels, l->params->exact);
     int32_t used = m->used ? (int32_t)m->used : 1;
-    slots[PANEL_INPUT] = take(p, panel_bytes(rows, l->plan->d_model, kinds));
-    slots[PANEL_MIXED] = take(p, panel_bytes(rows, (int32_t)m->mixed, kinds));
-    slots[PANEL_HIDDEN] = take(p, panel_bytes(rows * used, (int32_t)m->d_ff, kinds));
-    slots[PANEL_SHARED] = take(p, panel_bytes(rows, (int32_t)m->shared, kinds));
+    placer_take_panel(p, slots, PANEL_INPUT, rows, (size_t)l->plan->d_model, kinds);
+    placer_take_panel(p, slots, PANEL_MIXED, rows, m->mixed, kinds);
+    placer_take_panel(p, slots, PANEL_HIDDEN, rows * used, m->d_ff, kinds);
+    placer_take_panel(p, slots, PANEL_SHARED, rows, m->shared, kinds);
 }
 
 static void take_worker(const struct layout *l, struct placer *p, const struct widest *m, struct worker *w)
 {
     size_t rows = (size_t)l->params->max_rows;
     take_panels(l, p, m, PRIVATE_ROWS, w->panels);
-    w->row = take(p, m->row * sizeof(float));
+    w->row = placer_take(p, m->row * sizeof(float));
     for (int i = 0; i < 2; i++)
-        w->tile[i] = take(p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
-    w->scores = take(p, ATTEND_SCORES * sizeof(float));
-    w->choice.ids = take(p, PRIVATE_ROWS * m->used * sizeof(int32_t));
-    w->choice.weights = take(p, PRIVATE_ROWS * m->used * sizeof(float));
-    w->lists.start = take(p, (m->experts + 1) * sizeof(int32_t));
-    w->lists.rows = take(p, rows * m->used * sizeof(int32_t));
-    w->lists.weights = take(p, rows * m->used * sizeof(float));
-    w->candidate_ids = take(p, HEAD_ROWS * BACKEND_MAX_TOP * sizeof(int32_t));
-    w->candidate_logits = take(p, HEAD_ROWS * BACKEND_MAX_TOP * sizeof(float));
-    w->n_candidates = take(p, HEAD_ROWS * sizeof(int32_t));
+        w->tile[i] = placer_take(p, KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES * sizeof(float));
+    w->scores = placer_take(p, ATTEND_SCORES * sizeof(float));
+    w->choice.ids = placer_take(p, PRIVATE_ROWS * m->used * sizeof(int32_t));
+    w->choice.weights = placer_take(p, PRIVATE_ROWS * m->used * sizeof(float));
+    w->lists.start = placer_take(p, (m->experts + 1) * sizeof(int32_t));
+    w->lists.rows = placer_take(p, rows * m->used * sizeof(int32_t));
+    w->lists.weights = placer_take(p, rows * m->used * sizeof(float));
+    w->candidate_ids = placer_take(p, HEAD_ROWS * BACKEND_MAX_TOP * sizeof(int32_t));
+    w->candidate_logits = placer_take(p, HEAD_ROWS * BACKEND_MAX_TOP * sizeof(float));
+    w->n_candidates = placer_take(p, HEAD_ROWS * sizeof(int32_t));
 }
 
 static void take_ropes(const struct layout *l, struct placer *p, struct backend *b)
 {
-    b->ropes = take(p, (size_t)l->plan->n_layer * sizeof *b->ropes);
+    b->ropes = placer_take(p, (size_t)l->plan->n_layer * sizeof *b->ropes);
     for (int32_t i = 0; i < l->plan->n_layer; i++) {
         const struct layer_plan *layer = &l->plan->layers[i];
         struct rope_table table = {0};
@@ -118,7 +101,7 @@ static void take_ropes(const struct layout *l, struct placer *p, struct backend 
         }
         if (!found) {
             table.plan = &layer->attention.rope;
-            table.cos_sin = take(p, (size_t)l->params->max_rows * (size_t)table.plan->n_dims * sizeof(float));
+            table.cos_sin = placer_take(p, (size_t)l->params->max_rows * (size_t)table.plan->n_dims * sizeof(float));
         }
         if (p->memory)
             b->ropes[i] = table;
@@ -128,12 +111,12 @@ static void take_ropes(const struct layout *l, struct placer *p, struct backend 
 static void take_stream(struct placer *p, const struct widest *m, size_t d, int32_t max_rows, struct stream *s)
 {
     size_t rows = (size_t)(max_rows < STREAM_PART_ROWS ? max_rows : STREAM_PART_ROWS);
-    s->parts = take(p, rows * (m->used + 1) * d * sizeof(float));
-    s->wants = take(p, m->experts * sizeof *s->wants);
-    s->ids = take(p, (m->experts + 1) * sizeof *s->ids);
-    s->next_router = take(p, rows * m->experts * sizeof(float));
-    s->next_ids = take(p, rows * m->used * sizeof(int32_t));
-    s->seen = take(p, m->experts * sizeof *s->seen);
+    s->parts = placer_take(p, rows * (m->used + 1) * d * sizeof(float));
+    s->wants = placer_take(p, m->experts * sizeof *s->wants);
+    s->ids = placer_take(p, (m->experts + 1) * sizeof *s->ids);
+    s->next_router = placer_take(p, rows * m->experts * sizeof(float));
+    s->next_ids = placer_take(p, rows * m->used * sizeof(int32_t));
+    s->seen = placer_take(p, m->experts * sizeof *s->seen);
 }
 
 size_t layout_work(const struct layout *l, struct backend *b, char *memory)
@@ -145,27 +128,27 @@ size_t layout_work(const struct layout *l, struct backend *b, char *memory)
     size_t n = (size_t)l->params->max_rows, d = (size_t)l->plan->d_model;
     if (!b)
         b = &ignored;
-    b->rows.sequence = take(&p, n * sizeof(int32_t));
-    b->rows.position = take(&p, n * sizeof(int32_t));
-    b->rows.token = take(&p, n * sizeof(int32_t));
-    b->rows.experts = take(&p, n * sizeof(int32_t));
-    b->rows.out = take(&p, n * sizeof(int32_t));
-    b->rows.want = take(&p, n * sizeof(bool));
-    b->x = take(&p, n * d * sizeof(float));
-    b->y = take(&p, n * d * sizeof(float));
-    b->q = take(&p, n * m.q * sizeof(float));
-    b->k = take(&p, n * m.k * sizeof(float));
-    b->v = take(&p, n * m.v * sizeof(float));
-    b->mixed = take(&p, n * m.mixed * sizeof(float));
-    b->gates = take(&p, n * m.gates * sizeof(float));
-    b->router = take(&p, n * m.experts * sizeof(float));
-    b->choice.ids = take(&p, n * m.used * sizeof(int32_t));
-    b->choice.weights = take(&p, n * m.used * sizeof(float));
-    b->hidden = take(&p, n * m.used * m.d_ff * sizeof(float));
-    b->shared_hidden = take(&p, n * m.shared * sizeof(float));
-    b->shared_gate = take(&p, n * sizeof(float));
-    b->out_rows = take(&p, HEAD_ROWS * d * sizeof(float));
-    b->chunk_stats = take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
+    b->rows.sequence = placer_take(&p, n * sizeof(int32_t));
+    b->rows.position = placer_take(&p, n * sizeof(int32_t));
+    b->rows.token = placer_take(&p, n * sizeof(int32_t));
+    b->rows.experts = placer_take(&p, n * sizeof(int32_t));
+    b->rows.out = placer_take(&p, n * sizeof(int32_t));
+    b->rows.want = placer_take(&p, n * sizeof(bool));
+    b->x = placer_take(&p, n * d * sizeof(float));
+    b->y = placer_take(&p, n * d * sizeof(float));
+    b->q = placer_take(&p, n * m.q * sizeof(float));
+    b->k = placer_take(&p, n * m.k * sizeof(float));
+    b->v = placer_take(&p, n * m.v * sizeof(float));
+    b->mixed = placer_take(&p, n * m.mixed * sizeof(float));
+    b->gates = placer_take(&p, n * m.gates * sizeof(float));
+    b->router = placer_take(&p, n * m.experts * sizeof(float));
+    b->choice.ids = placer_take(&p, n * m.used * sizeof(int32_t));
+    b->choice.weights = placer_take(&p, n * m.used * sizeof(float));
+    b->hidden = placer_take(&p, n * m.used * m.d_ff * sizeof(float));
+    b->shared_hidden = placer_take(&p, n * m.shared * sizeof(float));
+    b->shared_gate = placer_take(&p, n * sizeof(float));
+    b->out_rows = placer_take(&p, HEAD_ROWS * d * sizeof(float));
+    b->chunk_stats = placer_take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
     if (l->params->experts || l->params->streams)
         take_stream(&p, &m, d, l->params->max_rows, &b->stream);
     take_ropes(l, &p, b);

@@ -13,7 +13,6 @@
 
 #define SPIN_BARRIER_NS 60000 /* phases last 5 to 500 microseconds */
 #define SPIN_RUN_NS 120000    /* between two steps the owner samples and schedules */
-#define MAX_THREADS 256
 
 struct gate { /* a counter that threads wait on until it moves; spin first, then sleep */
     _Alignas(64) _Atomic uint32_t turn;
@@ -31,7 +30,7 @@ struct pool {
     void *context;
     bool alone; /* written before start's turn moves; the others read it only in a run of all */
     bool stop; /* written before start's turn moves */
-    pthread_t threads[MAX_THREADS];
+    pthread_t threads[POOL_MOST_THREADS];
 };
 
 struct member { /* what a new thread is told; freed by it */
@@ -163,9 +162,7 @@ struct pool *pool_create(int32_t n_threads, struct err *e)
         return NULL;
     }
     memset(p, 0, sizeof *p);
-    p->n = n_threads > 0 ? n_threads : pool_default_threads();
-    if (p->n > MAX_THREADS)
-        p->n = MAX_THREADS;
+    p->n = pool_size(n_threads);
     if (!gate_init(&p->start)) {
         err_set(e, ERR_NOMEM, "no memory for the thread pool");
         free(p);
@@ -239,5 +236,11 @@ int32_t pool_default_threads(void)
         n += CPU_ISSET(cpu, &allowed) && !is_second_thread(cpu, &allowed);
     if (quota && quota < n)
         n = quota;
-    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+    return n < 1 ? 1 : n;
+}
+
+int32_t pool_size(int32_t n_threads)
+{
+    const int32_t n = n_threads > 0 ? n_threads : pool_default_threads();
+    return n < POOL_MOST_THREADS ? n : POOL_MOST_THREADS;
 }

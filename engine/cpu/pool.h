@@ -11,7 +11,9 @@
 
 struct pool;
 
-/* n_threads: 0 = pool_default_threads(). */
+#define POOL_MOST_THREADS 256
+
+/* n_threads: see pool_size. */
 struct pool *pool_create(int32_t n_threads, struct err *e);
 void pool_destroy(struct pool **p);
 int32_t pool_threads(const struct pool *p);
@@ -22,3 +24,5 @@ void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t memb
 void pool_barrier(struct pool *p);
 /* Physical cores that this process may use: affinity and cgroup quota respected. */
 int32_t pool_default_threads(void);
+/* What a pool that is asked for n_threads has: 0 = pool_default_threads(), at most POOL_MOST_THREADS. */
+int32_t pool_size(int32_t n_threads);

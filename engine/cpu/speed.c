@@ -12,7 +12,6 @@
 #define PROBE_NS 15000000 /* of one format; best of PROBE_PASSES */
 #define PROBE_PASSES 2
 #define MAX_FORMATS 6
-#define MAX_THREADS 256
 #define BARRIERS_PER_LAYER 7
 #define N_BARRIERS 256
 
@@ -80,7 +79,7 @@ struct probe {
     bool alone;                /* one thread: what a busy machine makes of it, see tempo.h */
     int32_t n_threads, matrix; /* matrix: where the next pass begins */
     int32_t n_passed;          /* matrices of one run */
-    float sums[MAX_THREADS];   /* so that the work can't be dropped */
+    float sums[POOL_MOST_THREADS];   /* so that the work can't be dropped */
 };
 
 /* Each member takes its share of every matrix's tiles, as a decode step does. */
@@ -239,7 +238,7 @@ bool speed_measure(const struct model_plan *plan, const struct backend_params *p
     char *memory = aligned_alloc(64, room);
     struct probe *p = calloc(1, sizeof *p);
     struct pool *pool = memory && p ? pool_create(params->n_threads, e) : NULL;
-    bool ok = pool && pool_threads(pool) <= MAX_THREADS;
+    bool ok = pool != NULL;
     if (!memory || !p)
         err_set(e, ERR_NOMEM, "no memory for a probe of %zu bytes", room);
     if (ok) {

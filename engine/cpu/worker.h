@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/cpu/expert_lists.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/pool.h"
 #include "engine/cpu/tempo.h"
@@ -26,12 +27,6 @@ struct router_choice { /* of T rows; [T, n_used] by descending weight */
     float *weights;
 };
 
-struct expert_lists { /* the rows of each expert, ascending; one copy per thread */
-    int32_t *start;  /* [n_expert + 1] into rows and weights */
-    int32_t *rows;   /* [T * n_used] */
-    float *weights;  /* [T * n_used] */
-};
-
 struct worker {
     struct backend *backend;
     int32_t index, count;      /* this thread, all threads of the step */
@@ -41,7 +36,7 @@ struct worker {
     float *scores;             /* attend's scratch */
     uint8_t *fetched[2];       /* rows of a tile where groups.fetch must lay them out anew; else unused */
     struct router_choice choice; /* of PRIVATE_ROWS rows */
-    struct expert_lists lists;
+    struct expert_lists lists; /* this thread's copy */
     int32_t *candidate_ids;    /* [HEAD_ROWS, BACKEND_MAX_TOP] */
     float *candidate_logits;
     int32_t *n_candidates;     /* [HEAD_ROWS] */

@@ -131,6 +131,8 @@ struct backend_ops {
     void (*memory)(const struct backend *b, struct backend_memory *m);
     void (*counters)(const struct backend *b, struct backend_counters *c);
     const char *(*device_name)(const struct backend *b);
+    /* Threads of the processor that compute steps. NULL: none do. */
+    int32_t (*threads)(const struct backend *b);
     /* Measured read bandwidth of the memory that holds the weights, bytes/s (a short probe). 0: unknown. */
     double (*read_bandwidth)(struct backend *b);
     /* Bytes that `open` would take, without opening: what `sluice info` prints. */
@@ -139,7 +141,7 @@ struct backend_ops {
     bool (*device)(struct backend_device *d, struct err *e);
     /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second (and the compiling of
      * shaders that cache_dir does not have), at most 128 MiB or what one layer of each kind reads.
-     * False: can't be known before open (read_bandwidth then bounds it). */
+     * False: can't be known before open (read_bandwidth then bounds it), and *s is as it was. */
     bool (*speed)(const struct model_plan *plan, const struct backend_params *p, struct backend_speed *s, struct err *e);
     /* Can it run here at all? False with the reason. */
     bool (*probe)(struct err *e);

@@ -55,6 +55,7 @@ struct expert_rows_ops {
     struct expert_rows *(*open)(const struct model_plan *plan, const struct expert_rows_layer *layers,
                                 const struct expert_rows_params *p, struct err *e);
     void (*close)(struct expert_rows **r); /* accepts NULL inside */
+    int32_t (*threads)(const struct expert_rows *r);
     /* Returns how many distinct experts it computed. */
     int32_t (*run)(struct expert_rows *r, const struct expert_rows_work *w);
 };

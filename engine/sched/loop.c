@@ -116,7 +116,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->block_tokens = BACKEND_BLOCK_TOKENS;
     page->n_blocks = size->n_blocks;
     page->max_rows = size->max_rows;
-    page->n_threads = l->set.threads ? (int32_t)l->set.threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    page->n_threads = from->ops->threads ? from->ops->threads(from->opened) : 0;
     page->loaded_weight_bytes = m.weights;
     page->kv_bytes = m.kv;
     page->state_bytes = m.state;

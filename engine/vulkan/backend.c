@@ -267,6 +267,11 @@ static const char *backend_device_name(const struct backend *b)
     return b->gpu.caps.name;
 }
 
+static int32_t backend_threads(const struct backend *b)
+{
+    return b->rest.rows ? b->params.expert_rows->threads(b->rest.rows) : 0;
+}
+
 static double backend_read_bandwidth(struct backend *b)
 {
     return bandwidth_of(b);
@@ -319,6 +324,7 @@ const struct backend_ops vulkan_backend = {
     .memory = backend_memory,
     .counters = backend_counters,
     .device_name = backend_device_name,
+    .threads = backend_threads,
     .read_bandwidth = backend_read_bandwidth,
     .estimate = backend_estimate,
     .device = backend_device,

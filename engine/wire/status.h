@@ -67,7 +67,8 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     char error[256];  /* why it is not ready */
     /* what runs */
     char model_path[512], model_name[128], family[32], backend[16], device[128], strategy[32];
-    int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows, n_threads;
+    int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
+    int32_t n_threads; /* of the processor that compute steps; 0: only the device does */
     uint64_t model_fingerprint;
     int32_t experts_per_token, own_experts_per_token; /* used, and as the model says: fewer are lossy; 0: no experts */
     int32_t n_attention, n_recurrent, n_unused_tensors; /* layers of each kind; tensors passed over */

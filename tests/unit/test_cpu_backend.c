@@ -416,10 +416,10 @@ static void test_routing_can_be_replaced(void **state)
     }
 }
 
-static void test_estimate_is_what_open_takes(void **state)
+static void check_estimate(int32_t n_threads)
 {
     struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
-                               .n_threads = 2};
+                               .n_threads = n_threads};
     struct backend_memory want, got;
     assert_true(cpu_backend.estimate(plan, &p, &want, &e));
     struct backend *b = cpu_backend.open(plan, &p, &e);
@@ -434,7 +434,14 @@ static void test_estimate_is_what_open_takes(void **state)
     assert_int_equal(got.work, want.work);
     assert_int_equal(got.host, want.host);
     assert_int_equal(got.device, 0);
+    assert_true(cpu_backend.threads(b) >= 1 && cpu_backend.threads(b) <= n_threads);
     cpu_backend.close(&b);
+}
+
+static void test_estimate_is_what_open_takes(void **state)
+{
+    check_estimate(2);
+    check_estimate(300); /* more than a pool has */
 }
 
 static void test_steps_that_make_no_sense_are_refused(void **state)
