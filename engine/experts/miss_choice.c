@@ -7,12 +7,10 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/experts/rates_file.h"
 
 #define RATES_FILE "expert-rates"
-#define KEPT_S (24 * 3600)
-#define MAX_FILE 65536
 
 struct miss_shape miss_shape_of(const struct model_plan *plan, double slots)
 {
@@ -46,13 +44,13 @@ double miss_cpu_seconds(const struct miss_rates *r, const struct miss_shape *s, 
 
 bool miss_on_cpu(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
 {
-    return r->bus > 0 && r->meeting_s > 0 && r->expert_s > 0 && r->row_s >= 0 &&
+    return n_rows <= r->rows && r->bus > 0 && r->meeting_s > 0 && r->expert_s > 0 && r->row_s >= 0 &&
            miss_bus_seconds(r, s, n_rows) > MISS_MARGIN * miss_cpu_seconds(r, s, n_rows);
 }
 
-bool miss_range(const struct miss_rates *r, const struct miss_shape *s, int32_t most, int32_t *first, int32_t *last)
+bool miss_range(const struct miss_rates *r, const struct miss_shape *s, int32_t *first, int32_t *last)
 {
-    int32_t n = most;
+    int32_t n = r->rows;
     while (n > 0 && !miss_on_cpu(r, s, n))
         n--;
     *last = n;
@@ -73,26 +71,31 @@ const char *miss_text(bool any, int32_t first, int32_t last, char text[64])
     return text;
 }
 
-/* Lines "device model bus meeting expert row cached time"; the last of a device and model counts. */
-bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t model, struct miss_rates *r)
+uint64_t miss_key(const struct model_plan *plan, int32_t n_threads, bool exact)
+{
+    const uint64_t parts[3] = {plan->fingerprint, (uint64_t)n_threads, exact};
+    return hash64(parts, sizeof parts, 0);
+}
+
+/* Lines "device key bus meeting expert row cached rows time". */
+bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t key, struct miss_rates *r)
 {
     const uint64_t wanted = hash64(device, strlen(device), 0);
     struct buf b = {0};
-    char path[4096];
+    char *rest = NULL;
     bool found = false;
-    if (!cache_dir || !file_join(path, sizeof path, cache_dir, RATES_FILE, NULL) || !file_exists(path) ||
-        !file_read(path, MAX_FILE, &b, NULL) || !b.data) {
+    if (!rates_file_read(cache_dir, RATES_FILE, &b)) {
         buf_fini(&b);
         return false;
     }
-    for (char *line = b.data; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    for (char *line = strtok_r(b.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         struct miss_rates at;
         uint64_t whose, what;
         int cached;
         int64_t when;
-        if (sscanf(line, "%" SCNx64 " %" SCNx64 " %lf %lf %lf %lf %d %" SCNd64, &whose, &what, &at.bus, &at.meeting_s, &at.expert_s,
-                   &at.row_s, &cached, &when) == 8 && whose == wanted && what == model && at.bus > 0 && at.meeting_s > 0 &&
-            at.expert_s > 0 && at.row_s >= 0 && when <= clock_wall_s() && clock_wall_s() - when < KEPT_S) {
+        if (sscanf(line, "%" SCNx64 " %" SCNx64 " %lf %lf %lf %lf %d %" SCNd32 " %" SCNd64, &whose, &what, &at.bus, &at.meeting_s,
+                   &at.expert_s, &at.row_s, &cached, &at.rows, &when) == 9 && whose == wanted && what == key && at.bus > 0 &&
+            at.meeting_s > 0 && at.expert_s > 0 && at.row_s >= 0 && rates_file_counts(when)) {
             at.cached = cached != 0;
             *r = at;
             found = true;
@@ -102,17 +105,10 @@ bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t model, 
     return found;
 }
 
-void miss_rates_keep(const char *cache_dir, const char *device, uint64_t model, const struct miss_rates *r)
+void miss_rates_keep(const char *cache_dir, const char *device, uint64_t key, const struct miss_rates *r)
 {
-    struct buf b = {0};
-    char path[4096];
-    if (!cache_dir || !file_join(path, sizeof path, cache_dir, RATES_FILE, NULL))
-        return;
-    if (file_exists(path))
-        file_read(path, MAX_FILE / 2, &b, NULL); /* too long: begun anew */
-    buf_printf(&b, "%016" PRIx64 " %016" PRIx64 " %.0f %.9f %.9f %.9f %d %" PRId64 "\n", hash64(device, strlen(device), 0), model,
-               r->bus, r->meeting_s, r->expert_s, r->row_s, r->cached, clock_wall_s());
-    if (!b.failed)
-        file_write_atomic(path, b.data, b.len, 0600, NULL); /* a cache: without it the next load measures again */
-    buf_fini(&b);
+    char line[256];
+    snprintf(line, sizeof line, "%016" PRIx64 " %016" PRIx64 " %.0f %.9f %.9f %.9f %d %" PRId32 " %" PRId64, hash64(device, strlen(device), 0),
+             key, r->bus, r->meeting_s, r->expert_s, r->row_s, r->cached, r->rows, clock_wall_s());
+    rates_file_add(cache_dir, RATES_FILE, line);
 }

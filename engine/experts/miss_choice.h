@@ -17,6 +17,7 @@ struct miss_rates { /* all > 0, or not known */
     double expert_s;  /* the processor, an expert with one row: its bytes through the kernels */
     double row_s;     /* and for each further row of it; >= 0 */
     bool cached;      /* host memory of the kind that the processor caches is not slower for the device */
+    int32_t rows;     /* of a step at most: those of more go over the bus whatever the rates are. 0: none */
 };
 
 struct miss_shape { /* of a step */
@@ -32,13 +33,15 @@ double miss_distinct(const struct miss_shape *s, int32_t n_rows);
 /* Seconds of a layer by either way. */
 double miss_bus_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows);
 double miss_cpu_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows);
-/* False as well where a rate is not known. */
+/* False as well where a rate is not known, and for more rows than may. */
 bool miss_on_cpu(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows);
-/* The rows, 1 .. most, for which it is the processor: the longest run of them that reaches furthest. False: none. */
-bool miss_range(const struct miss_rates *r, const struct miss_shape *s, int32_t most, int32_t *first, int32_t *last);
+/* The rows, 1 .. r->rows, for which it is the processor: the longest run of them that reaches furthest. False: none. */
+bool miss_range(const struct miss_rates *r, const struct miss_shape *s, int32_t *first, int32_t *last);
 /* "read over the bus", "computed on the cpu up to 8 rows", "computed on the cpu for 2 to 8 rows". */
 const char *miss_text(bool any, int32_t first, int32_t last, char text[64]);
 
-/* Kept in cache_dir for a day under device and model. False: not there, or too old. */
-bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t model, struct miss_rates *r);
-void miss_rates_keep(const char *cache_dir, const char *device, uint64_t model, const struct miss_rates *r);
+/* What rates depend on beside the device: model, threads (0: one per core) and the precision of activations. */
+uint64_t miss_key(const struct model_plan *plan, int32_t n_threads, bool exact);
+/* Kept in cache_dir for a day under device and key. False: not there, or too old. */
+bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t key, struct miss_rates *r);
+void miss_rates_keep(const char *cache_dir, const char *device, uint64_t key, const struct miss_rates *r);

@@ -57,11 +57,11 @@ static void describe_missing(struct memory_load *l, const char *cache_dir)
     struct miss_rates rates;
     int32_t first = 0, last = 0;
     if (p->strategy != STRATEGY_HYBRID || p->expert_way != EXPERTS_AUTO ||
-        !miss_rates_kept(cache_dir, l->places[p->place].device.name, plan->fingerprint, &rates))
+        !miss_rates_kept(cache_dir, l->places[p->place].device.name, miss_key(plan, l->input.wish.n_threads, l->input.wish.exact), &rates))
         return;
     struct miss_shape shape = miss_shape_of(plan, p->experts ? (double)p->device_experts / (double)p->experts : 1);
     shape.expert_bytes = l->input.model.n_moe && shape.n_expert ? p->experts / (uint64_t)l->input.model.n_moe / (uint64_t)shape.n_expert : 0;
-    const bool any = miss_range(&rates, &shape, EXPERT_ROWS_MOST, &first, &last);
+    const bool any = miss_range(&rates, &shape, &first, &last);
     miss_text(any, first, last, p->expert_text);
 }
 
@@ -71,8 +71,8 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
     p.cache_dir = cache_dir;
     l->rates = (struct memory_rates){0};
-    if (l->ops->speed)
-        l->ops->speed(model_plan(l->model), &p, &l->rates.speed, &ignored);
+    if (l->ops->speed && !l->ops->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
+        log_warn("the decode rate is not estimated: %s", ignored.text);
     if (l->plan.strategy == STRATEGY_SSD_STREAMING)
         l->rates.disk = memory_disk_speed(l->model, cache_dir);
     l->estimate = memory_estimate_make(&l->input.model, &l->plan, &l->rates, 0, -1);
@@ -135,6 +135,7 @@ static bool open_instead(struct memory_load *l, const struct backend_params *mor
     rest.places[0] = l->input.places[next];
     rest.n_places = 1;
     *e = (struct err){0};
+    streaming_close(&l->streaming); /* it was made for the other plan */
     if (!memory_plan_make(&rest, &l->plan, e))
         return false;
     l->plan.place = next;

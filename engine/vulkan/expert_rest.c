@@ -25,6 +25,21 @@ void expert_rest_plan(struct backend *b)
     b->rest.most = p->max_rows < EXPERT_ROWS_MOST ? p->max_rows : EXPERT_ROWS_MOST;
 }
 
+static uint64_t rates_key(const struct backend *b)
+{
+    return miss_key(b->plan, b->params.n_threads, b->params.exact);
+}
+
+/* Those of more go to the matrix units, where the device has such. */
+static int32_t rows_most(const struct backend *b)
+{
+    int32_t n = b->rest.most;
+    while (n > 0 && wide_takes(b, (uint32_t)n)) {
+        n--;
+    }
+    return n;
+}
+
 static uint64_t up_256(uint64_t n)
 {
     return (n + 255) / 256 * 256;
@@ -60,7 +75,7 @@ enum gpu_memory expert_rest_memory(struct backend *b)
     if (b->params.expert_way == EXPERTS_CPU) {
         return GPU_SHARED;
     }
-    if (!miss_rates_kept(b->params.cache_dir, b->gpu.caps.name, b->plan->fingerprint, r)) {
+    if (!miss_rates_kept(b->params.cache_dir, b->gpu.caps.name, rates_key(b), r)) {
         const double plain = expert_rest_bus(b, GPU_UPLOAD), cached = expert_rest_bus(b, GPU_SHARED);
         r->cached = cached >= BUS_SLACK * plain;
         r->bus = r->cached ? cached : plain;
@@ -99,10 +114,10 @@ static void say(const struct backend *b)
     int32_t first, last;
     char text[64];
     if (b->params.expert_way == EXPERTS_CPU) {
-        log_info("experts without a slot: computed on the cpu, as asked for; rows_most=%d", b->rest.most);
+        log_info("experts without a slot: computed on the cpu, as asked for; rows_most=%d", r->rows);
         return;
     }
-    const bool any = miss_range(r, &b->rest.shape, b->rest.most, &first, &last);
+    const bool any = miss_range(r, &b->rest.shape, &first, &last);
     log_info("experts without a slot: %s; bus_gb_s=%.1f expert_us=%.1f row_us=%.2f meeting_us=%.1f", miss_text(any, first, last, text),
              r->bus * 1e-9, r->expert_s * 1e6, r->row_s * 1e6, r->meeting_s * 1e6);
 }
@@ -115,6 +130,7 @@ bool expert_rest_open(struct backend *b, struct err *e)
     }
     const uint64_t seen = seen_places(b, &r->ids_at, &r->weights_at);
     r->shape = shape_of(b);
+    r->rates.rows = rows_most(b);
     if (!rows_open(b, e) || !gpu_buffer_create(&b->gpu, GPU_READBACK, seen, "rows for the processor", &r->seen, e) ||
         !gpu_buffer_create(&b->gpu, GPU_SHARED, sums_bytes(b), "sums of the processor", &r->sums, e)) {
         return false;
@@ -123,7 +139,7 @@ bool expert_rest_open(struct backend *b, struct err *e)
         if (!expert_rest_measure(b, e)) {
             return false;
         }
-        miss_rates_keep(b->params.cache_dir, b->gpu.caps.name, b->plan->fingerprint, &r->rates);
+        miss_rates_keep(b->params.cache_dir, b->gpu.caps.name, rates_key(b), &r->rates);
     }
     say(b);
     return true;
@@ -143,16 +159,17 @@ void expert_rest_close(struct backend *b)
 bool expert_rest_wanted(const struct backend *b, int32_t n_rows)
 {
     const struct expert_rest *r = &b->rest;
-    return b->model.leaves && n_rows <= r->most && !wide_takes(b, (uint32_t)n_rows) &&
-           (b->params.expert_way == EXPERTS_CPU || miss_on_cpu(&r->rates, &r->shape, n_rows));
+    return b->model.leaves && (b->params.expert_way == EXPERTS_CPU ? n_rows <= r->rates.rows : miss_on_cpu(&r->rates, &r->shape, n_rows));
 }
 
 bool expert_rest_pick(struct backend *b, int32_t layer, int32_t n_rows)
 {
+    const struct moe_plan *m = &b->plan->layers[layer].moe;
     int32_t *ids = (int32_t *)(void *)((uint8_t *)b->rest.seen.map + b->rest.ids_at);
     bool any = b->rest.always;
-    for (int32_t i = 0; i < n_rows * b->plan->layers[layer].moe.n_used; i++) {
-        if (ids[i] >= 0 && expert_slots_has(&b->slots, layer, ids[i])) {
+    for (int32_t i = 0; i < n_rows * m->n_used; i++) {
+        /* A device's word is not taken for an index unseen. */
+        if (ids[i] < 0 || ids[i] >= m->n_expert || expert_slots_has(&b->slots, layer, ids[i])) {
             ids[i] = -1;
         }
         any = any || ids[i] >= 0;

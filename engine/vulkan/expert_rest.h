@@ -17,9 +17,9 @@ struct expert_rest { /* unused unless device_model.leaves */
     struct gpu_buffer seen;  /* the device writes: [most, x_stride] residual stream, [most, n_used] ids and weights */
     struct gpu_buffer sums;  /* the host writes: [most, d_model] */
     uint64_t ids_at, weights_at; /* in `seen` */
-    int32_t most;            /* rows of a step at most */
+    int32_t most;            /* rows of a step that there is room for; rates.rows may be fewer */
     VkCommandBuffer running; /* submitted while the processor computes; freed at the next meeting */
-    struct miss_rates rates;
+    struct miss_rates rates; /* with EXPERTS_CPU only .rows */
     struct miss_shape shape; /* .missing: moving mean over the last steps */
     uint64_t hits, misses;   /* of the slots when it was last looked at */
     uint64_t computed;       /* distinct experts of layers' passes */

@@ -17,7 +17,9 @@
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
 #include "engine/vulkan/device_restore.h"
+#include "engine/vulkan/expert_views.h"
 #include "engine/vulkan/slot_policy.h"
+#include "tests/unit/cpu_weights.h"
 
 #define VOCAB 8192
 #define PROMPT 12
@@ -93,7 +95,7 @@ static void test_moves_keep_both_lists_true(void **state)
 }
 
 /* An expert of 4.8 MB that crosses the bus in 240 us and passes through the processor in 60. */
-static const struct miss_rates measured = {.bus = 20e9, .meeting_s = 100e-6, .expert_s = 60e-6, .row_s = 20e-6, .cached = true};
+static const struct miss_rates measured = {.bus = 20e9, .meeting_s = 100e-6, .expert_s = 60e-6, .row_s = 20e-6, .cached = true, .rows = 512};
 
 static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
 {
@@ -112,22 +114,30 @@ static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
     /* many rows: each expert crosses the bus once, but the processor works for every row of it */
     r = measured;
     assert_false(miss_on_cpu(&r, &s, 512));
-    assert_true(miss_range(&r, &s, 512, &first, &last));
+    assert_true(miss_range(&r, &s, &first, &last));
     assert_int_equal(first, 1);
-    assert_in_range(last, 2, 511);
+    assert_in_range(last, 9, 511);
     assert_true(miss_on_cpu(&r, &s, last) && !miss_on_cpu(&r, &s, last + 1));
+    r.rows = 8; /* the matrix units take more */
+    assert_false(miss_on_cpu(&r, &s, 9));
+    assert_true(miss_range(&r, &s, &first, &last));
+    assert_int_equal(first, 1);
+    assert_int_equal(last, 8);
+    r.rows = 0;
+    assert_false(miss_range(&r, &s, &first, &last));
+    r = measured;
     assert_string_equal(miss_text(true, 1, 8, text), "computed on the cpu up to 8 rows");
     assert_string_equal(miss_text(true, 1, 1, text), "computed on the cpu up to 1 row");
     /* a stop that costs more than one row's misses pays for several */
     r.meeting_s = 900e-6;
-    assert_true(miss_range(&r, &s, 512, &first, &last));
+    assert_true(miss_range(&r, &s, &first, &last));
     assert_in_range(first, 2, 4);
     assert_string_equal(miss_text(true, 2, 30, text), "computed on the cpu for 2 to 30 rows");
     /* nothing missed, a slow processor, or a rate that is not known: the bus */
     assert_false(miss_on_cpu(&measured, &(struct miss_shape){.n_expert = 128, .n_used = 8, .expert_bytes = 4800000}, 1));
     r = measured;
     r.expert_s = 300e-6;
-    assert_false(miss_range(&r, &s, 512, &first, &last));
+    assert_false(miss_range(&r, &s, &first, &last));
     assert_string_equal(miss_text(false, 0, 0, text), "read over the bus");
     r = measured;
     r.bus = 0;
@@ -148,7 +158,7 @@ static void test_rates_are_kept_for_a_day(void **state)
     miss_rates_keep(dir, "a GPU", 8, &(struct miss_rates){.bus = 2, .meeting_s = 1, .expert_s = 1});
     assert_true(miss_rates_kept(dir, "a GPU", 7, &r));
     assert_true(r.bus == measured.bus && fabs(r.meeting_s - measured.meeting_s) < 1e-9 && fabs(r.expert_s - measured.expert_s) < 1e-9 &&
-                fabs(r.row_s - measured.row_s) < 1e-9 && r.cached);
+                fabs(r.row_s - measured.row_s) < 1e-9 && r.cached && r.rows == measured.rows);
     assert_false(miss_rates_kept(dir, "another GPU", 7, &r));
     struct buf b = {0};
     assert_true(file_read(path, 4096, &b, &e));
@@ -158,6 +168,14 @@ static void test_rates_are_kept_for_a_day(void **state)
     assert_false(miss_rates_kept(dir, "a GPU", 8, &r));
     assert_true(file_write_atomic(path, "x y z\n\n-1", 9, 0600, &e));
     assert_false(miss_rates_kept(dir, "a GPU", 7, &r));
+    /* years later: a file that has grown long begins anew, at whatever length the next line finds it */
+    for (size_t len = 32000; len < 130000; len = len < 33000 ? len + 250 : len * 2) {
+        for (buf_clear(&b); b.len < len;)
+            buf_puts(&b, "0 0 1 1 1 1 0 1 1000000000\n");
+        assert_true(file_write_atomic(path, b.data, b.len, 0600, &e));
+        miss_rates_keep(dir, "a GPU", len, &measured);
+        assert_true(miss_rates_kept(dir, "a GPU", len, &r));
+    }
     buf_fini(&b);
     remove(path);
     remove(dir);
@@ -190,6 +208,88 @@ static void test_blocks_come_back_bit_for_bit(void **state)
         n++;
     }
     assert_int_equal(n, BLOCK__N);
+}
+
+#define VIEWED 3    /* experts */
+#define VIEW_BASE 4096 /* where the device would see the memory */
+#define VIEW_BYTES (1 << 20)
+
+/* Lays a matrix of each expert out behind `at` as plan_apart does: its rows from `below` on of so many of a record. */
+static void lay_out(const struct weight *w, const struct device_layout *l, int plane, int64_t below, int64_t of, uint8_t *at)
+{
+    for (int64_t expert = 0; expert < VIEWED; expert++)
+        device_layout_rows(w, l, plane, expert * w->rows, w->rows, at + (size_t)((expert * of + below) * l->row_bytes[plane]));
+}
+
+/* The rows of a view, fetched `n` at a time, are those of the file's weight to the bit. */
+static void check_view(const struct expert_rows_layer *v, const struct weight *view, const struct weight *file, int n)
+{
+    float want[1024], got[1024];
+    const size_t room = (size_t)n * (weight_row_size(file) + 2 * weight_scale_row_size(file));
+    uint8_t *scratch = malloc(room + 1);
+    assert_true(file->cols <= 1024);
+    scratch[room] = 0xee;
+    for (int32_t expert = 0; expert < VIEWED; expert++)
+        for (int32_t row = 0; row < file->rows; row++) {
+            struct weight out = *view;
+            const int32_t first = row / n * n, left = file->rows - first;
+            if (v->fetch)
+                v->fetch(view, expert, first, left < n ? left : n, scratch, &out);
+            weight_row_f32(file, expert, row, want);
+            weight_row_f32(&out, v->fetch ? 0 : expert, v->fetch ? row - first : row, got);
+            if (memcmp(want, got, (size_t)file->cols * sizeof *want))
+                fail_msg("%s: expert %d, row %d", file->name, expert, row);
+        }
+    assert_int_equal(scratch[room], 0xee);
+    free(scratch);
+}
+
+/* Gate and up of one format, down of another. */
+static void check_views(const struct weight_form *in, const struct weight_form *out)
+{
+    struct random_weight w[3]; /* gate, up, down */
+    struct err e = {0};
+    struct device_layer layer = {.apart = {.gate = &w[0].w, .up = &w[1].w, .down = &w[2].w}};
+    uint8_t *memory = calloc(1, VIEW_BYTES);
+    struct gpu_buffer buffer = {.address = VIEW_BASE, .map = memory, .size = VIEW_BYTES};
+    struct device_model m = {.layers = &layer, .host = {.buffers = &buffer, .n_buffers = 1}};
+    struct device_layout *l[2] = {&layer.mlp.gate_up.layout, &layer.mlp.down.layout};
+    struct expert_rows_layer v;
+    size_t at = 0;
+    for (int i = 0; i < 3; i++) {
+        const struct weight_form *f = i < 2 ? in : out;
+        random_weight_init(&w[i], f, VIEWED, i < 2 ? 11 : 7, f->cols_step < 64 ? 64 : f->cols_step, 5, (unsigned)i);
+    }
+    assert_true(device_layout_of(&w[0].w, l[0], &e) && device_layout_of(&w[2].w, l[1], &e));
+    for (int which = 0; which < 2; which++)
+        for (int plane = 0; plane < DEVICE_PLANES; plane++) {
+            const int64_t rows = which ? w[2].w.rows : 2 * w[0].w.rows;
+            if (!l[which]->row_bytes[plane])
+                continue;
+            layer.apart.host[which][plane] = VIEW_BASE + at;
+            layer.apart.each[which][plane] = (uint64_t)(rows * l[which]->row_bytes[plane]);
+            for (int i = which ? 2 : 0; i < (which ? 3 : 2); i++)
+                lay_out(&w[i].w, l[which], plane, i == 1 ? w[0].w.rows : 0, rows, memory + at);
+            at += VIEWED * layer.apart.each[which][plane];
+            assert_true(at <= VIEW_BYTES);
+        }
+    assert_true(expert_views_of(&m, 0, &v, &e));
+    for (int n = 1; n <= 16; n += 5) {
+        check_view(&v, &v.gate, &w[0].w, n);
+        check_view(&v, &v.up, &w[1].w, n);
+        check_view(&v, &v.down, &w[2].w, n);
+    }
+    for (int i = 0; i < 3; i++)
+        random_weight_fini(&w[i]);
+    free(memory);
+}
+
+static void test_the_processor_sees_any_formats_rows(void **state)
+{
+    for (int i = 0; i < n_weight_forms; i++) {
+        check_views(&weight_forms[i], &weight_forms[i]);
+        check_views(&weight_forms[i], &weight_forms[(i + 11) % n_weight_forms]);
+    }
 }
 
 static struct model *model;
@@ -351,7 +451,7 @@ static void test_auto_measures_once(void **state)
                                .expert_rows = &cpu_expert_rows, .cache_dir = mkdtemp(dir)};
     struct backend_memory planned, taken;
     struct backend_device device;
-    struct miss_rates r, again;
+    struct miss_rates r, again, unknown;
     assert_true(vulkan_backend.device(&device, &e) && vulkan_backend.estimate(model_plan(model), &p, &planned, &e));
     for (int i = 0; i < 2; i++) {
         struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
@@ -363,7 +463,10 @@ static void test_auto_measures_once(void **state)
         assert_int_equal(c.expert_on_cpu + c.expert_hits + c.expert_misses + c.steps, 0); /* measuring is no work */
         vulkan_backend.close(&b);
         assert_memory_equal(&planned, &taken, sizeof planned);
-        assert_true(miss_rates_kept(dir, device.name, model_plan(model)->fingerprint, i ? &again : &r));
+        assert_true(miss_rates_kept(dir, device.name, miss_key(model_plan(model), 0, false), i ? &again : &r));
+        /* other kernels, other threads: other rates */
+        assert_false(miss_rates_kept(dir, device.name, miss_key(model_plan(model), 0, true), &unknown));
+        assert_false(miss_rates_kept(dir, device.name, miss_key(model_plan(model), 1, false), &unknown));
     }
     assert_true(r.bus == again.bus && r.expert_s == again.expert_s && r.row_s == again.row_s && r.meeting_s == again.meeting_s);
     assert_true(r.bus > 1e8 && r.bus < 1e13 && r.expert_s > 1e-8 && r.expert_s < 1 && r.meeting_s < 1);
@@ -448,7 +551,8 @@ int main(void)
                                        cmocka_unit_test(test_moves_keep_both_lists_true),
                                        cmocka_unit_test(test_the_processor_is_taken_where_it_is_clearly_faster),
                                        cmocka_unit_test(test_rates_are_kept_for_a_day),
-                                       cmocka_unit_test(test_blocks_come_back_bit_for_bit)};
+                                       cmocka_unit_test(test_blocks_come_back_bit_for_bit),
+                                       cmocka_unit_test(test_the_processor_sees_any_formats_rows)};
     const struct CMUnitTest device[] = {cmocka_unit_test(test_few_slots_and_who_computes_the_rest),
                                         cmocka_unit_test(test_mixed_batches_agree),
                                         cmocka_unit_test(test_auto_measures_once),

@@ -7,7 +7,7 @@ VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LI
 
 %C%_test_vulkan_delta_SOURCES = %D%/test_vulkan_delta.c
 %C%_test_vulkan_delta_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
-%C%_test_vulkan_slots_SOURCES = %D%/test_vulkan_slots.c
+%C%_test_vulkan_slots_SOURCES = %D%/test_vulkan_slots.c %D%/cpu_weights.c %D%/cpu_weights.h
 %C%_test_vulkan_slots_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_model_SOURCES = %D%/test_vulkan_model.c
 %C%_test_vulkan_model_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
