@@ -135,5 +135,5 @@ VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct 
 /* Runs a step layer by layer: with the experts of each brought from the pool or the disk, or (leaves) with those without a
  * slot computed by the processor. */
 bool forward_stopping(struct backend *b, const struct shape *s, bool leaves, struct err *e);
-/* Runs a step op by op, handing every intermediate to params.dump. */
+/* --- forward_dump.c: runs a step op by op, handing every intermediate to params.dump */
 bool forward_dump(struct backend *b, const struct shape *s, struct err *e);

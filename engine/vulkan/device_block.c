@@ -3,16 +3,7 @@
 
 #include <string.h>
 
-#define NIBBLES 0x0f0f0f0fu
-#define PAIRS 0x03030303u
-#define ONES 0x01010101u
-
-static uint32_t word(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
+#include "engine/vulkan/block_words.h"
 
 /* 16 bytes: columns i in the low nibbles, i + 16 in the high ones. */
 static inline void split_nibbles(const uint8_t *codes, uint32_t group[8])
@@ -111,7 +102,7 @@ static inline void pack_bits(const uint32_t group[8], int from, const int bits, 
         for (int k = 0; k < each; k++) {
             v |= (group[i * each + k] >> from & mask) << (k * bits);
         }
-        memcpy(out + 4 * i, &v, 4);
+        put(out + 4 * i, v);
     }
 }
 
@@ -260,8 +251,7 @@ void device_block_mxfp4_row(int plane, const uint8_t *row, uint32_t n, uint8_t *
         uint32_t group[8];
         split_nibbles(row + 1, group);
         for (int g = 0; g < 8; g += 2, out += 4) {
-            uint32_t v = halve(group[g]) | halve(group[g + 1]) << 16;
-            memcpy(out, &v, 4);
+            put(out, halve(group[g]) | halve(group[g + 1]) << 16);
         }
     }
 }

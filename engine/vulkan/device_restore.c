@@ -3,21 +3,7 @@
 
 #include <string.h>
 
-#define NIBBLES 0x0f0f0f0fu
-#define PAIRS 0x03030303u
-#define ONES 0x01010101u
-
-static uint32_t word(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static void put(uint8_t *p, uint32_t v)
-{
-    memcpy(p, &v, sizeof v);
-}
+#include "engine/vulkan/block_words.h"
 
 /* `bits` bits of each code above bit `from`: `bits` words to 8 groups of four columns. Inlined where bits is a constant. */
 static inline void unpack_bits(const uint8_t *in, int from, const int bits, const uint32_t mask, uint32_t group[8])

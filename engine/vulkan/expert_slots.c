@@ -162,6 +162,15 @@ static void leave(struct expert_slots *s, const struct device_experts *x, const 
     }
 }
 
+/* The lists and the table tell already what the copies would bring: without them no later step could be right. */
+static bool copies_failed(struct gpu *g, VkCommandBuffer *c, struct err *e)
+{
+    gpu_command_free(g, c);
+    g->lost = true;
+    e->code = ERR_DEVICE;
+    return err_prefix(e, "experts for the device's slots");
+}
+
 bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
                        const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e)
 {
@@ -182,9 +191,12 @@ bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_mode
         int32_t n = misses && n_rows <= MANY_ROWS ? slot_policy_move(&s->policy, i, bits, pool ? here(pool, i, bits, stride, words) : bits, moves, MOVES_LAYER) : 0;
         for (int32_t k = 0; k < n; k++) {
             if (!c && !(c = gpu_command_begin(g, false, e))) {
-                return false;
+                return copies_failed(g, &c, e);
             }
-            copy_into_slot(c, m, pool, i, moves[k].expert, moves[k].slot);
+            if (!copy_into_slot(c, m, pool, i, moves[k].expert, moves[k].slot)) {
+                err_set(e, ERR_INTERNAL, "expert %d of layer %d lies nowhere", moves[k].expert, i);
+                return copies_failed(g, &c, e);
+            }
             leave(s, x, pool, i, moves[k].left);
             point(s, x, i, moves[k].expert, moves[k].slot);
             s->copied_bytes += device_experts_record(x);
@@ -195,6 +207,9 @@ bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_mode
         return true;
     }
     gpu_barrier(c);
+    if (!gpu_command_end(g, c, e) || !gpu_submit(g, c, e)) {
+        return copies_failed(g, &c, e);
+    }
     s->copies = c;
-    return gpu_command_end(g, c, e) && gpu_submit(g, c, e);
+    return true;
 }

@@ -22,9 +22,9 @@ struct expert_slots {
 /* After the heaps were committed. Slots begin with the first experts, or empty where host memory has a pool. */
 bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e);
 void expert_slots_close(struct expert_slots *s, struct gpu *g); /* accepts a zeroed struct; nothing is running */
-/* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows; left: the
- * processor computed those without a slot. Submits copies that
- * the next submission comes after. pool: where experts come from that all of host memory does not hold, or NULL. */
+/* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows; left: the processor
+ * computed those without a slot; pool: where experts come from that all of host memory does not hold, or NULL. Submits
+ * copies that the next submission comes after; where it can't, the device counts as lost (ERR_DEVICE). */
 bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
                        const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e);
 /* The table's entry of an expert that lies in one piece at `record`. */

@@ -31,11 +31,20 @@ void meet_host(struct recorder *r)
     begin(r);
 }
 
+void meet_give_up(struct recorder *r)
+{
+    struct backend *b = r->b;
+    if (b->rest.running) {
+        b->gpu.lost = vkDeviceWaitIdle(b->gpu.device) != VK_SUCCESS || b->gpu.lost;
+        gpu_command_free(&b->gpu, &b->rest.running);
+    }
+}
+
 static void copy_out(struct recorder *r, VkDeviceAddress from, const struct gpu_buffer *to, uint64_t at, uint64_t bytes)
 {
     VkBuffer buffer;
     uint64_t offset;
-    if (heap_locate(&r->b->work.heap, from, &buffer, &offset)) {
+    if (record_locate(r, from, &buffer, &offset)) {
         vkCmdCopyBuffer(r->c, buffer, to->buffer, 1, &(VkBufferCopy){.srcOffset = offset, .dstOffset = at, .size = bytes});
     }
 }

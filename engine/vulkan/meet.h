@@ -6,6 +6,8 @@
 void meet_barrier(VkCommandBuffer c);
 /* Runs what is recorded and waits for it. */
 void meet_host(struct recorder *r);
+/* After a step that failed: what it left under way still reads what the next step's host writes. */
+void meet_give_up(struct recorder *r);
 /* Brings the experts that the layer's router chose (expert_pool.h). */
 void meet_pool(struct recorder *r, int layer);
 /* After the layer's choice: hands the rows to the host. True: some chosen experts have no slot, and meet_sum follows. */

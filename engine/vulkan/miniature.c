@@ -238,6 +238,7 @@ bool miniature_make(struct miniature *m, const struct model_plan *plan, uint64_t
     size_t rows = (f.row + 64) / 64 * 64;
     m->memory = calloc(1, rows + f.vector);
     if (!m->memory) {
+        miniature_fini(m);
         return err_set(e, ERR_NOMEM, "no memory for a probe of %zu bytes", rows + f.vector);
     }
     f.rows = m->memory;

@@ -34,6 +34,12 @@ void record_barrier(struct recorder *r)
     }
 }
 
+bool record_locate(struct recorder *r, VkDeviceAddress a, VkBuffer *buffer, uint64_t *offset)
+{
+    r->ok = r->ok && (heap_locate(&r->b->work.heap, a, buffer, offset) || err_set(r->e, ERR_INTERNAL, "an address outside the work memory"));
+    return r->ok;
+}
+
 void spec_format(uint32_t *spec, const struct device_matrix *m)
 {
     spec[16] = m->layout.bits;

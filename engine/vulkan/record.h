@@ -15,6 +15,8 @@ struct recorder {
 };
 
 void record_barrier(struct recorder *r);
+/* Buffer and offset of an address in work memory, for copies. False after a failure, which not to find it is. */
+bool record_locate(struct recorder *r, VkDeviceAddress a, VkBuffer *buffer, uint64_t *offset);
 
 struct linear_op { /* y (+)= W norm(x) + bias */
     const char *label; /* for profiles */

@@ -137,6 +137,9 @@ static double time_link(struct probe *p)
 {
     struct gpu_buffer host = {0};
     p->ok = p->ok && gpu_buffer_create(&p->b->gpu, GPU_UPLOAD, LINK_BYTES, "probe of the host's memory", &host, p->e);
+    if (p->ok) {
+        memset(host.map, 0, LINK_BYTES); /* pages that are there */
+    }
     double rate = p->ok ? bandwidth_read(p->b, &host, TIME_NS, p->e) : 0;
     gpu_buffer_destroy(&p->b->gpu, &host);
     return rate;
@@ -147,17 +150,17 @@ static double time_stop(struct probe *p)
 {
     struct backend *b = p->b;
     struct gpu *g = &b->gpu;
-    const struct shape shape = {.n_rows = 1, .alone = true, .singles = true};
+    const struct shape shape = {.n_rows = 1, .alone = true, .singles = true, .n_sequences = b->plan->n_recurrent && !b->delta_steps};
     double runs[MOST_RUNS];
     choose(p, 0);
     for (int i = 0; p->ok && i < MOST_RUNS; i++) {
         uint64_t began = clock_ns();
         VkCommandBuffer c = forward_record(b, &shape, p->e);
         double recorded = (double)(clock_ns() - began) * 1e-9 / p->mini.plan.n_layer;
+        p->ok = c != VK_NULL_HANDLE;
         gpu_command_free(g, &c);
         began = clock_ns();
-        c = gpu_command_begin(g, false, p->e);
-        p->ok = c && gpu_command_end(g, c, p->e) && gpu_run(g, c, p->e);
+        p->ok = p->ok && (c = gpu_command_begin(g, false, p->e)) && gpu_command_end(g, c, p->e) && gpu_run(g, c, p->e);
         gpu_command_free(g, &c);
         runs[i] = recorded + (double)(clock_ns() - began) * 1e-9;
     }
@@ -201,6 +204,7 @@ static double time_unpacking(struct probe *p)
         bytes += (size_t)u.layout.row_bytes[plane];
     }
     u.out = p->ok ? malloc(bytes * (size_t)u.w->rows) : NULL;
+    p->ok = p->ok && (u.out || err_set(p->e, ERR_NOMEM, "no memory for a probe of %zu bytes", bytes * (size_t)u.w->rows));
     for (int i = 0; u.out && i < MOST_RUNS; i++) {
         uint64_t began = clock_ns();
         workers_run(workers, unpack, &u, UNPACK_SLICES);
@@ -232,6 +236,9 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
     uint64_t experts = active_experts(plan, &n_moe);
     facts_from_plan(&facts, plan);
     struct times t = time_token(p);
+    if (!p->ok) {
+        return;
+    }
     *s = (struct backend_speed){.dense = (double)(facts.active_bytes - experts) / t.dense};
     s->experts = t.experts > 0 ? (double)experts / t.experts : 0;
     s->memory = t.kv > 0 ? (double)facts.kv_bytes_per_token * DEPTH / t.kv : s->dense;
@@ -261,7 +268,11 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
     if (p.ok) {
         memcpy(p.layers, p.mini.plan.layers, n * sizeof *p.layers);
         memcpy(p.on_device, p.b->model.layers, n * sizeof *p.on_device);
-        measure(&p, plan, params, s);
+        struct backend_speed found = {0};
+        measure(&p, plan, params, &found);
+        if (p.ok) {
+            *s = found;
+        }
     }
     if (p.b) {
         p.mini.plan.n_layer = 0; /* places are shared now: nothing goes by them any more */

@@ -598,6 +598,45 @@ static void test_wide_experts(void **state)
     }
 }
 
+/* Logits that are no numbers, as a damaged model makes them: whatever is chosen, there is such an expert, and whoever takes
+ * ids for indices stays inside. */
+static void test_route_of_no_numbers(void **state)
+{
+    enum { ROWS = 4, EXPERTS = 24, USED = 4, STRIDE = 32 };
+    struct device_layer layer = {0};
+    struct err e = {0};
+    for (int score = 0; score <= ROUTER_SIGMOID; score++)
+        for (int groups = 1; groups <= 4; groups += 3) {
+            rig_clear(&rig);
+            struct moe_plan m = {.n_expert = EXPERTS, .n_used = USED, .score = (enum router_score)score, .normalize = true, .scale = 1,
+                                 .n_group = groups, .n_group_used = groups > 1 ? 2 : 0};
+            struct rig_span logits = rig_take(&rig, ROWS * STRIDE), rows = rig_take(&rig, ROWS * 4), ids = rig_take(&rig, ROWS * USED);
+            struct rig_span weights = rig_take(&rig, ROWS * USED), used = rig_take(&rig, USED_WORDS);
+            for (int i = 0; i < ROWS * EXPERTS; i++) { /* row 0 is sound, row 1 has one such expert, the others have no number */
+                const int t = i / EXPERTS, x = i % EXPERTS;
+                logits.f[t * STRIDE + x] = t > 1 || (t == 1 && x == 5) ? NAN : (float)x / 8;
+            }
+            for (int i = 0; i < ROWS * USED; i++)
+                ids.i[i] = INT32_MIN;
+            rig.b.sizes.expert = STRIDE;
+            rig.b.step.at_rows = rows.at;
+            rig.b.work = (struct work){.router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
+            struct recorder c = rig_begin(&rig, ROWS, &e);
+            record_route(&c, &m, &layer, 0);
+            rig_end(&c);
+            for (int k = 0; k < USED; k++)
+                assert_int_equal(ids.i[k], EXPERTS - 1 - k);
+            for (int i = 0; i < ROWS * USED; i++) {
+                assert_in_range(ids.i[i], 0, EXPERTS - 1);
+                if (groups == 1 && i >= 2 * USED && i % USED) /* all share the first rank: the other places are as they begin */
+                    assert_int_equal(ids.i[i], i % USED);
+            }
+            assert_int_equal(used.u[0] >> EXPERTS, 0);
+            for (int i = 1; i < USED_WORDS; i++)
+                assert_int_equal(used.u[i], 0);
+        }
+}
+
 int main(void)
 {
     static const struct {
@@ -613,13 +652,14 @@ int main(void)
         fprintf(stderr, "skipped: %s\n", e.text);
         return 77;
     }
-    struct CMUnitTest *tests = calloc((size_t)n_weight_forms * N_CHECKS, sizeof *tests);
+    struct CMUnitTest *tests = calloc((size_t)n_weight_forms * N_CHECKS + 1, sizeof *tests);
     char(*names)[64] = calloc((size_t)n_weight_forms * N_CHECKS, sizeof *names);
     for (int f = 0; f < n_weight_forms; f++)
         for (int i = 0; i < N_CHECKS; i++, n++) {
             snprintf(names[n], sizeof names[n], "%s: %s", weight_forms[f].name, checks[i].what);
             tests[n] = (struct CMUnitTest){names[n], checks[i].run, NULL, NULL, (void *)&weight_forms[f]};
         }
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_route_of_no_numbers);
     int failed = _cmocka_run_group_tests("kernels", tests, (size_t)n, NULL, NULL);
     rig_close(&rig);
     free(tests);

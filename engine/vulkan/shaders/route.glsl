@@ -60,9 +60,14 @@ void route_groups()
 }
 
 /* Fills n_used places of chosen_id, chosen_weight from route_score and route_logit; ends with a barrier. Returns the
- * factor that makes weights of chosen_weight (before moe_plan.scale). */
+ * factor that makes weights of chosen_weight (before moe_plan.scale). Scores that are no numbers share a rank: places that
+ * none has keep an expert that exists, since ids are addresses and indices for whoever reads them. */
 float route_choose(uint n_used)
 {
+    for (uint i = gl_LocalInvocationIndex; i < N_USED; i += gl_WorkGroupSize.x) {
+        chosen_id[i] = int(i);
+        chosen_weight[i] = 0.0;
+    }
     barrier();
     if (N_GROUP > 1) {
         route_groups();
