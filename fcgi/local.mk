@@ -20,7 +20,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/api_chat.c %D%/api_models.c %D%/api_embeddings.c %D%/api_text.c %D%/api_health.c \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
 libsluice_fcgi_a_SOURCES += \
-	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h \
+	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h %D%/recorder_house.c %D%/recorder_house.h \
 	%D%/answer.c %D%/answer.h %D%/title.c %D%/title.h %D%/conversation.h %D%/conversation_prompt.c %D%/conversation_settings.c %D%/conversation_continue.c %D%/conversation_results.c %D%/conversation_title.c %D%/api_library.c %D%/api_changes.c \
 	%D%/api_conversations.c %D%/api_conversations_list.c %D%/api_conversations_tree.c %D%/api_conversations_defaults.c %D%/api_conversations_post.c %D%/api_conversations_stream.c
 libsluice_fcgi_a_SOURCES += %D%/file_name.c %D%/file_name.h %D%/file_reading.c %D%/file_reading.h %D%/attachment.c %D%/attachment_send.c %D%/attachment_take.c %D%/attachment.h \

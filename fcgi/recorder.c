@@ -22,9 +22,9 @@
 #include "fcgi/history_sample.h"
 #include "fcgi/limits.h"
 #include "fcgi/recorder_answer.h"
+#include "fcgi/recorder_house.h"
 #include "fcgi/state.h"
 #include "sql/store.h"
-#include "sql/store_attachments.h"
 
 #define MAX_ANSWERS 4096 /* at once; the rest waits in the table */
 #define LOOK_BUSY_MS 250.0
@@ -32,9 +32,6 @@
 #define SLACK_MS 100.0  /* answers due this soon go with the others, so that their ticks fall together */
 #define RETRY_MS 1000.0 /* after a write that failed */
 #define READ_EVENTS 256 /* of one answer before the others have their turn */
-#define CHECKPOINT_MS 2000.0
-#define TRUNCATE_MS 30000.0 /* without a running answer */
-#define CLEAR_MS 5000.0
 #define SAMPLE_MS 1000.0
 
 struct recorder {
@@ -46,9 +43,8 @@ struct recorder {
     int n;
     bool look_now, more_to_read, stopping;
     bool failing; /* the last write did not work */
-    bool cleared; /* rows were, and the WAL still holds what stood in them */
-    int next_folder; /* of the attachments' to sweep */
-    double next_look, retry_at, next_checkpoint, next_truncate, next_clear, next_sample;
+    double next_look, retry_at, next_sample;
+    struct house house;
     struct history *history; /* NULL: none is kept */
     struct history_source source;
 };
@@ -159,55 +155,7 @@ static void tick(struct recorder *r, double now)
     }
 }
 
-/* ---- housekeeping ---- */
-
-static void checkpoint(struct recorder *r, bool truncate)
-{
-    struct store_wal w;
-    struct err e = {0};
-    bool ok = store_checkpoint(r->store, truncate, &w, &e);
-    if (!ok)
-        log_error("checkpoint: %s", e.text);
-    else if (w.frames)
-        log_debug("checkpoint truncate=%d frames=%lld checked_in=%lld busy=%d", truncate, (long long)w.frames,
-                  (long long)w.checked_in, w.busy);
-    if (ok && truncate && !w.busy)
-        r->cleared = false;
-}
-
-/* Deleted text is zeroed in the database; what the WAL says of it goes when the WAL is emptied, also while answers run. */
-static void clear_away(struct recorder *r, double now)
-{
-    bool more = false;
-    struct err e = {0};
-    bool ok = store_clear(r->store, &more, &e);
-    r->cleared |= ok && more;
-    if (ok && !more && r->cleared)
-        r->next_truncate = r->next_checkpoint = now;
-    if (ok && !more) { /* every folder within half an hour */
-        ok = store_attachment_sweep(r->store, r->next_folder, &e);
-        r->next_folder = (r->next_folder + 1) % STORE_FILE_FOLDERS;
-    }
-    if (!ok)
-        log_error("clearing away: %s", e.text);
-    r->next_clear = ok && more ? now : now + CLEAR_MS;
-}
-
-static void keep_house(struct recorder *r, double now)
-{
-    if (r->n && !r->cleared)
-        r->next_truncate = now + TRUNCATE_MS;
-    bool overdue = now >= r->next_checkpoint - CHECKPOINT_MS + LOOK_BUSY_MS && store_wal_long(r->store);
-    if (overdue || now >= r->next_checkpoint) {
-        bool truncate = now >= r->next_truncate;
-        checkpoint(r, truncate);
-        r->next_checkpoint = now + CHECKPOINT_MS;
-        if (truncate && !r->cleared) /* else a reader was in the way: at the next checkpoint */
-            r->next_truncate = now + TRUNCATE_MS;
-    }
-    if (now >= r->next_clear)
-        clear_away(r, now);
-}
+/* ---- the charts ---- */
 
 static void note_history(struct recorder *r, double now)
 {
@@ -226,10 +174,8 @@ static int wait_ms(const struct recorder *r, double now)
     double until = r->next_look;
     if (r->look_now || r->more_to_read)
         return 0;
-    if (r->next_checkpoint < until)
-        until = r->next_checkpoint;
-    if (r->next_clear < until)
-        until = r->next_clear;
+    if (house_next(&r->house) < until)
+        until = house_next(&r->house);
     if (r->history && r->next_sample < until)
         until = r->next_sample;
     for (int i = 0; i < r->n; i++) {
@@ -250,7 +196,7 @@ static void drain_notifications(struct recorder *r)
     char text[64];
     while (recv(r->notify_fd, text, sizeof text, MSG_DONTWAIT) >= 0) {
         r->look_now = true;
-        r->next_clear = 0; /* something may have been removed */
+        house_hurry(&r->house);
     }
 }
 
@@ -281,14 +227,14 @@ static void read_answers(struct recorder *r, double now)
 
 static void loop(struct recorder *r)
 {
-    r->next_truncate = clock_ms() + TRUNCATE_MS;
+    house_init(&r->house, r->store, clock_ms());
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
             look(r, now);
         read_answers(r, now);
         tick(r, clock_ms());
-        keep_house(r, clock_ms());
+        house_keep(&r->house, r->n > 0, clock_ms());
         note_history(r, clock_ms());
         wait_for_work(r);
     }
@@ -297,7 +243,7 @@ static void loop(struct recorder *r)
         r->answers[i]->next_write = 0;
     r->retry_at = 0;
     tick(r, clock_ms());
-    checkpoint(r, true);
+    house_leave(&r->house);
 }
 
 /* ---- start ---- */
