@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -84,6 +85,17 @@ static bool open_socket(struct server *s, struct err *e)
     return true;
 }
 
+/* Each connection is a descriptor, and the soft limit is often 1024: at it, accept fails and is asked again at once. */
+static void raise_limit(void)
+{
+    const rlim_t wanted = 2 * MAX_CONNECTIONS;
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < wanted && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max < wanted ? l.rlim_max : wanted;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
 struct server *server_open(const struct server_params *p, struct err *e)
 {
     sigset_t signals;
@@ -92,6 +104,7 @@ struct server *server_open(const struct server_params *p, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for the server");
         return NULL;
     }
+    raise_limit();
     s->set = *p;
     s->listen_fd = s->epoll_fd = s->event_fd = s->signal_fd = -1;
     atomic_init(&s->quit_status, -1);
