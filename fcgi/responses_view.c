@@ -129,7 +129,8 @@ static bool keep(const struct responses_view *v, struct err *e)
     int64_t now = clock_wall_ms();
     openai_id(id, "resp_", v->r);
     struct store_response row = {.id = id, .user_id = v->r->who.user_id, .previous_id = v->q->previous, .created_at = now,
-                                 .expires_at = now + RESPONSES_KEPT_MS, .response = v->line.data};
+                                 .expires_at = now + RESPONSES_KEPT_MS, .response = v->line.data,
+                                 .storage_bytes = v->r->who.limits.storage_bytes};
     bool ok = !v->line.failed && json_write(&input, v->q->input);
     row.input = input.data;
     ok = ok ? store_response_add(v->r->store, &row, e) : err_set(e, ERR_NOMEM, "no memory for the response");

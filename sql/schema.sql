@@ -280,8 +280,8 @@ CREATE TABLE user_limits (
     storage_bytes INTEGER NOT NULL CHECK (storage_bytes >= 0)
 ) STRICT;
 
--- How many bytes a user keeps in messages: all that is text in a row, but the words that only the schema allows. Counted by
--- the statements that write and delete them. A message that goes with its conversation finds that gone: so conversations are
+-- How many bytes a user keeps in messages: all that is text in a row, but the words that only the schema allows; and in kept
+-- responses. Counted by the statements that write and delete them. A message that goes with its conversation finds that gone: so conversations are
 -- emptied before they are deleted (record.sql).
 CREATE TABLE user_texts (
     user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
@@ -311,6 +311,14 @@ CREATE TRIGGER user_texts_remove BEFORE DELETE ON messages BEGIN
     UPDATE user_texts SET bytes = bytes - (SELECT b.bytes FROM message_bytes b WHERE b.id = OLD.id)
     WHERE user_id = (SELECT b.user_id FROM message_bytes b WHERE b.id = OLD.id);
 END;
+CREATE TRIGGER user_texts_response_add AFTER INSERT ON responses BEGIN
+    UPDATE user_texts SET bytes = bytes + length(CAST(NEW.input AS BLOB)) + length(CAST(NEW.response AS BLOB))
+    WHERE user_id = NEW.user_id;
+END;
+CREATE TRIGGER user_texts_response_remove AFTER DELETE ON responses BEGIN
+    UPDATE user_texts SET bytes = bytes - length(CAST(OLD.input AS BLOB)) - length(CAST(OLD.response AS BLOB))
+    WHERE user_id = OLD.user_id;
+END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 14;
+PRAGMA user_version = 15;

@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/statement.h"
+#include "sql/users_row.h"
 
 #define CLEAR_ROWS 50
 
@@ -20,7 +21,7 @@ static bool insert(struct store *s, const struct store_response *row, struct err
     bind_int(q, ":expires_at", row->expires_at);
     bind_text(q, ":input", row->input);
     bind_text(q, ":response", row->response);
-    return query_run(s, q, NULL, e);
+    return query_run(s, q, NULL, e) && quota_holds(s, row->user_id, row->storage_bytes, e);
 }
 
 bool store_response_add(struct store *s, const struct store_response *row, struct err *e)

@@ -18,8 +18,9 @@ struct store_response {
     int64_t created_at, expires_at;
     const char *input;    /* JSON array: its own items */
     const char *response; /* JSON object, as it was sent; its `output` are the items that follow */
+    int64_t storage_bytes; /* only for store_response_add: that the user may keep in all, this with it; 0: no limit */
 };
-/* ERR_LIMIT: over STORE_RESPONSE_BYTES. */
+/* ERR_LIMIT: over STORE_RESPONSE_BYTES, or with the field STORE_QUOTA_FIELD (sql/store_limits.h). */
 bool store_response_add(struct store *s, const struct store_response *row, struct err *e);
 bool store_response_get(struct store *s, struct arena *a, int64_t user_id, const char *id, struct store_response *out,
                         struct err *e);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "sql/store_limits.h"
 #include "sql/store_responses.h"
 #include "tests/unit/store_fixture.h"
 
@@ -60,6 +61,34 @@ static void test_what_expired_is_gone_and_then_cleared(void **state)
     ASSERT_OK(store_response_get(f->store, f->arena, f->user, "resp_new", &out, &e));
 }
 
+static int64_t used(struct fixture *f, int64_t user)
+{
+    struct err e = {0};
+    int64_t bytes;
+    ASSERT_OK(store_used_bytes(f->store, user, &bytes, &e));
+    return bytes;
+}
+
+static void test_what_is_kept_counts_for_its_owner(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_response row = row_of(f, "resp_1", 60000);
+    const int64_t before = used(f, f->user), others = used(f, f->other), bytes = (int64_t)(strlen(row.input) + strlen(row.response));
+    ASSERT_OK(store_response_add(f->store, &row, &e));
+    assert_int_equal(used(f, f->user), before + bytes);
+    assert_int_equal(used(f, f->other), others);
+    row.id = "resp_2";
+    row.storage_bytes = before + 2 * bytes - 1;
+    ASSERT_ERR(store_response_add(f->store, &row, &e), ERR_LIMIT);
+    assert_string_equal(e.field, STORE_QUOTA_FIELD);
+    assert_int_equal(used(f, f->user), before + bytes);
+    row.storage_bytes++;
+    ASSERT_OK(store_response_add(f->store, &row, &e));
+    ASSERT_OK(store_response_remove(f->store, f->user, "resp_1", &e));
+    assert_int_equal(used(f, f->user), before + bytes);
+}
+
 static void test_too_much_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -84,6 +113,7 @@ int main(void)
         T(test_what_goes_in_comes_out),
         T(test_another_user_reaches_nothing),
         T(test_what_expired_is_gone_and_then_cleared),
+        T(test_what_is_kept_counts_for_its_owner),
         T(test_too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
