@@ -18,3 +18,9 @@ int cli_options(const struct command *c, const struct option *table, size_t n, i
     command_fail(c->name, &e);
     return 2;
 }
+
+int cli_misused(const struct command *c, const char *what)
+{
+    fprintf(stderr, "sluice %s: %s; usage: sluice %s %s\n", c->name, what, c->name, c->usage);
+    return 2;
+}

@@ -16,26 +16,26 @@
 #include "fcgi/state.h"
 #include "sql/store.h"
 
+bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e)
+{
+    const struct passwd *pw = state ? NULL : getpwuid(getuid());
+    if (!state && !pw)
+        return err_set(e, ERR_INPUT, "no home folder; use --state");
+    int n = snprintf(folder, PATH_MAX, state ? "%s" : "%s/.local/state/sluice", state ? state : pw->pw_dir);
+    return n < PATH_MAX || err_set(e, ERR_LIMIT, "the path of the state folder is too long");
+}
+
 bool cli_store_path(const char *state, char path[PATH_MAX], struct err *e)
 {
     char folder[PATH_MAX];
-    if (!state) {
-        const struct passwd *pw = getpwuid(getuid());
-        if (!pw)
-            return err_set(e, ERR_INPUT, "no home folder; use --state");
-        snprintf(folder, sizeof folder, "%s/.local/state/sluice", pw->pw_dir);
-        state = folder;
-    }
-    return file_join(path, PATH_MAX, state, STATE_DATABASE, e);
+    return cli_store_folder(state, folder, e) && file_join(path, PATH_MAX, folder, STATE_DATABASE, e);
 }
 
 struct store *cli_store_open(const char *state, bool create, struct err *e)
 {
     char path[PATH_MAX], folder[PATH_MAX];
-    if (!cli_store_path(state, path, e) || !secret_init(e))
-        return NULL;
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    if (create && !file_mkdirs(folder, 0700, e))
+    if (!cli_store_folder(state, folder, e) || !cli_store_path(state, path, e) || !secret_init(e) ||
+        (create && !file_mkdirs(folder, 0700, e)))
         return NULL;
     return store_open(&(struct store_params){.path = path, .create = create}, e);
 }

@@ -16,7 +16,9 @@ struct store;
 
 #define CLI_STATE_HELP "the server's state folder (default ~/.local/state/sluice)"
 
-/* STATE/sluice.db (state NULL: of the default folder). */
+/* state, or the default folder when it is NULL. */
+bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e);
+/* sluice.db in there. */
 bool cli_store_path(const char *state, char path[PATH_MAX], struct err *e);
 /* Opens STATE/sluice.db (state NULL: the default folder), and libsodium. create: a new one is made. */
 struct store *cli_store_open(const char *state, bool create, struct err *e);

@@ -110,11 +110,8 @@ static int run(int argc, char **argv)
     int status = cli_options(&cmd_detokenize, options, N_OPTIONS, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
-    if (!s.model) {
-        err_set(&e, ERR_INPUT, "--model is needed");
-        command_fail("detokenize", &e);
-        return 2;
-    }
+    if (!s.model)
+        return cli_misused(&cmd_detokenize, "--model is needed");
     status = 1;
     struct vocab *vocab = vocab_load(s.model, s.cache, &e);
     if (vocab) {

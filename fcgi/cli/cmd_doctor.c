@@ -5,11 +5,10 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/base/option.h"
 #include "engine/model/backend.h"
 #include "engine/wire/status.h"
 #include "fcgi/checks.h"
-#include "fcgi/cli/command.h"
+#include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/nginx_conf.h"
 #include "fcgi/state.h"
 
@@ -93,17 +92,9 @@ static void check_state(struct doctor *d, const struct checks *c)
 static int run_doctor(int argc, char **argv)
 {
     struct doctor d = {0};
-    struct err e = {0};
-    size_t n = sizeof options / sizeof options[0];
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        printf("usage: sluice doctor %s\n\n%s\n\n", cmd_doctor.usage, cmd_doctor.help);
-        option_help(options, n);
-        return 0;
-    }
-    if (!option_parse(options, n, argc, argv, &d, NULL, &e)) {
-        command_fail("doctor", &e);
-        return 2;
-    }
+    int status = cli_options(&cmd_doctor, options, sizeof options / sizeof options[0], argc, argv, &d, NULL);
+    if (status >= 0)
+        return status;
     const struct checks c = {.report = report, .context = &d};
     check_system(&c);
     check_instructions(&c);

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "engine/base/buf.h"
@@ -73,12 +72,9 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 /* The model that was asked for, or the one that the server runs: without that the files come in uncounted. */
 static bool open_model(const struct settings *o, struct importing *i, struct err *e)
 {
-    char database[PATH_MAX], folder[PATH_MAX], cache[PATH_MAX], name[PATH_MAX];
+    char folder[PATH_MAX], cache[PATH_MAX], name[PATH_MAX];
     struct buf running = {0};
-    if (!cli_store_path(o->state, database, e))
-        return false;
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(database, '/') - database), database);
-    if (!file_join(cache, sizeof cache, folder, STATE_CACHE, e) || !file_join(name, sizeof name, folder, STATE_MODEL, e))
+    if (!cli_store_folder(o->state, folder, e) || !file_join(cache, sizeof cache, folder, STATE_CACHE, e) || !file_join(name, sizeof name, folder, STATE_MODEL, e))
         return false;
     if (o->model) {
         i->counts = text_model_open(&i->text, o->model, cache, e);

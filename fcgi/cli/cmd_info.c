@@ -297,10 +297,8 @@ static int run_info(int argc, char **argv)
     struct err e = {0};
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
     int status = rest ? cli_options(&cmd_info, options, sizeof options / sizeof *options, argc, argv, &n, rest) : 1;
-    if (status < 0 && (!rest[0] || rest[1])) {
-        err_set(&e, ERR_INPUT, "one model is needed: sluice info %s", cmd_info.usage);
-        status = command_fail("info", &e) + 1;
-    }
+    if (status < 0 && (!rest[0] || rest[1]))
+        status = cli_misused(&cmd_info, "one model is needed");
     if (status < 0) {
         n.path = rest[0];
         status = info(&n, &e) ? 0 : command_fail("info", &e);

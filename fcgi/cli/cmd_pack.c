@@ -136,10 +136,8 @@ static int run_pack(int argc, char **argv)
     struct err e = {0};
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
     int status = rest ? cli_options(&cmd_pack, options, sizeof options / sizeof *options, argc, argv, &o, rest) : 1;
-    if (status < 0 && (!rest[0] || rest[1])) {
-        err_set(&e, ERR_INPUT, "one model is needed: sluice pack %s", cmd_pack.usage);
-        status = command_fail("pack", &e) + 1;
-    }
+    if (status < 0 && (!rest[0] || rest[1]))
+        status = cli_misused(&cmd_pack, "one model is needed");
     if (status < 0) {
         struct sigaction act = {.sa_handler = on_signal};
         sigaction(SIGINT, &act, NULL);

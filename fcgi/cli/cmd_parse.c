@@ -167,11 +167,8 @@ static int run(int argc, char **argv)
     int status = cli_options(&cmd_parse, options, N_OPTIONS, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
-    if (!s.jsonl && !s.template) {
-        err_set(&e, ERR_INPUT, "--jsonl or --template is needed");
-        command_fail("parse", &e);
-        return 2;
-    }
+    if (!s.jsonl && !s.template)
+        return cli_misused(&cmd_parse, "--jsonl or --template is needed");
     struct context c = {.settings = &s};
     status = 1;
     if (open_template(&c, &e)) {

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,16 +44,15 @@ static bool hold(const char *folder, const char *name, struct err *e)
     return err_set(e, ERR_CONFLICT, "a server is running on %s: stop it first", folder);
 }
 
-static bool restore_into(const char *backup, const char *database, struct err *e)
+static bool restore_into(const char *backup, const char *folder, const char *database, struct err *e)
 {
-    char aside[PATH_MAX], folder[PATH_MAX];
+    char aside[PATH_MAX];
     struct backup_files files;
     struct tm tm = {0};
     const time_t now = (time_t)clock_wall_s();
     char stamp[24];
     gmtime_r(&now, &tm);
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &tm);
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(database, '/') - database), database);
     if (snprintf(aside, sizeof aside, "%s.before-%s", database, stamp) >= (int)sizeof aside)
         return err_set(e, ERR_LIMIT, "the path is too long");
     const bool old = file_exists(database);
@@ -76,7 +74,7 @@ static bool restore_into(const char *backup, const char *database, struct err *e
 static bool restore(void *settings, char **words, struct arena *a, struct err *e)
 {
     const struct settings *o = settings;
-    char database[PATH_MAX], newest[PATH_MAX];
+    char folder[PATH_MAX], database[PATH_MAX], newest[PATH_MAX];
     if (!words[0] || words[1])
         return cli_store_usage(&cmd_restore, e);
     const char *backup = words[0];
@@ -85,7 +83,8 @@ static bool restore(void *settings, char **words, struct arena *a, struct err *e
             return false;
         backup = newest;
     }
-    if (!cli_store_path(o->state, database, e) || !restore_into(backup, database, e))
+    if (!cli_store_folder(o->state, folder, e) || !cli_store_path(o->state, database, e) ||
+        !restore_into(backup, folder, database, e))
         return false;
     /* An older one is brought up to this program's version now, not when the server starts. */
     struct store *s = cli_store_open(o->state, false, e);

@@ -259,11 +259,8 @@ static int run(int argc, char **argv)
         return status;
     if (!s.model && !s.template && s.jsonl)
         s.template = "-";
-    if ((!s.model && !s.template) || (s.model && s.template)) {
-        err_set(&e, ERR_INPUT, "one of --model and --template is needed");
-        command_fail("template", &e);
-        return 2;
-    }
+    if ((!s.model && !s.template) || (s.model && s.template))
+        return cli_misused(&cmd_template, "one of --model and --template is needed");
     struct context c = {.settings = &s};
     status = 1;
     if (open_context(&c, &e)) {

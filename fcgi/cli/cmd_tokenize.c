@@ -148,11 +148,8 @@ static int run(int argc, char **argv)
     int status = cli_options(&cmd_tokenize, options, N_OPTIONS, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
-    if (!s.model) {
-        err_set(&e, ERR_INPUT, "--model is needed");
-        command_fail("tokenize", &e);
-        return 2;
-    }
+    if (!s.model)
+        return cli_misused(&cmd_tokenize, "--model is needed");
     double start = clock_ms();
     status = 1;
     if ((vocab = vocab_load(s.model, s.cache, &e)) && (tokenizer = tokenizer_create(vocab, &e))) {

@@ -16,10 +16,9 @@
 #include "engine/base/file.h"
 #define LOG_MODULE "up"
 #include "engine/base/log_ring.h"
-#include "engine/base/option.h"
 #include "engine/memory/memory_options.h"
 #include "engine/wire/status.h"
-#include "fcgi/cli/command.h"
+#include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/model_switch.h"
 #include "fcgi/cli/nginx_conf.h"
 #include "fcgi/cli/supervisor.h"
@@ -347,16 +346,9 @@ static int run_up(int argc, char **argv)
 {
     struct up u = {0};
     struct err e = {0};
-    size_t n = sizeof options / sizeof options[0];
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        printf("usage: sluice up %s\n\n%s\n\n", cmd_up.usage, cmd_up.help);
-        option_help(options, n);
-        return 0;
-    }
-    if (!option_parse(options, n, argc, argv, &u, NULL, &e)) {
-        command_fail("up", &e);
-        return 2;
-    }
+    int status = cli_options(&cmd_up, options, sizeof options / sizeof options[0], argc, argv, &u, NULL);
+    if (status >= 0)
+        return status;
     log_set_level((enum log_level)log_level_from_name(u.log_level));
     return up(&u, &e) ? 0 : command_fail("up", &e);
 }
