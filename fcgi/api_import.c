@@ -23,6 +23,7 @@
 #include "fcgi/users.h"
 #include "fcgi/worker.h"
 #include "sql/store_attachments.h"
+#include "sql/store_import.h"
 
 #define EVENT_NS ((uint64_t)100000000)
 #define PATH_BYTES 4096
@@ -79,7 +80,7 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct progress *g = context;
     int64_t id;
-    const struct attachment_source from = {.user_id = g->r->who.user_id, .name = "imported", .text = g->r->worker->text,
+    const struct attachment_source from = {.user_id = g->r->who.user_id, .name = STORE_IMPORTED_FILE, .text = g->r->worker->text,
                                            .model_id = g->r->worker->model_id,
                                            .storage_bytes = g->r->who.limits.storage_bytes};
     return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, g->r->store, &from, file, &id, e);

@@ -91,28 +91,44 @@ static bool add_message(struct store *s, const struct store_import *c, int64_t c
     return query_int(s, q, id, e) && search_add(s, *id, e);
 }
 
-/* *id 0: none. *named: it has the name already. */
-static bool find_file(struct store *s, int64_t user_id, const struct store_import_file *f, int64_t *id, bool *named, struct err *e)
+struct found_file {
+    int64_t id; /* 0: none */
+    bool named; /* it has the name already */
+    bool fresh; /* it came with the import, and no message has it */
+};
+
+static bool find_file(struct store *s, int64_t user_id, const struct store_import_file *f, struct found_file *out, struct err *e)
 {
     sqlite3_stmt *q = query(s, QUERY_IMPORT_FILE, e);
-    *id = 0;
+    *out = (struct found_file){0};
     if (!q)
         return false;
     bind_int(q, ":user_id", user_id);
     bind_text(q, ":sha256", f->sha256);
     bind_text(q, ":name", f->name);
+    bind_text(q, ":nameless", STORE_IMPORTED_FILE);
     int rc = query_step(s, q, e);
-    if (rc == 1) {
-        *id = sqlite3_column_int64(q, 0);
-        *named = sqlite3_column_int(q, 1);
-    }
+    if (rc == 1)
+        *out = (struct found_file){sqlite3_column_int64(q, 0), sqlite3_column_int(q, 1), sqlite3_column_int(q, 2)};
     query_end(q);
     return rc >= 0;
 }
 
-static bool name_file(struct store *s, int64_t user_id, const char *name, int64_t *id, struct err *e)
+static bool name_file(struct store *s, int64_t user_id, const char *name, int64_t id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_IMPORT_FILE_NAMED, e);
+    sqlite3_stmt *q = search_remove_file(s, user_id, id, e) ? query(s, QUERY_IMPORT_FILE_NAME, e) : NULL;
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":id", id);
+    bind_text(q, ":name", name);
+    return query_run(s, q, NULL, e) && search_add_file(s, id, e);
+}
+
+/* Another row of the same content. */
+static bool copy_file(struct store *s, int64_t user_id, const char *name, int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_IMPORT_FILE_COPY, e);
     if (!q)
         return false;
     bind_int(q, ":user_id", user_id);
@@ -122,19 +138,39 @@ static bool name_file(struct store *s, int64_t user_id, const char *name, int64_
     return query_int(s, q, id, e) && search_add_file(s, *id, e);
 }
 
+static bool holds(const int64_t *ids, int n, int64_t id)
+{
+    while (n && ids[n - 1] != id)
+        n--;
+    return n > 0;
+}
+
+/* A message that has the same file twice had it uploaded twice: each of its places is a row of its own. */
+static bool take_file(struct store *s, int64_t user_id, const struct store_import_file *f, int64_t *ids, int *n, struct err *e)
+{
+    struct found_file found;
+    if (!find_file(s, user_id, f, &found, e))
+        return false;
+    if (!found.id)
+        return true;
+    const bool taken = holds(ids, *n, found.id);
+    if (found.fresh && !found.named && !taken && !name_file(s, user_id, f->name, found.id, e))
+        return false;
+    if ((taken || (!found.fresh && !found.named)) && !copy_file(s, user_id, f->name, &found.id, e))
+        return false;
+    ids[(*n)++] = found.id;
+    return true;
+}
+
 static bool add_files(struct store *s, int64_t user_id, const struct store_import_message *m, int64_t message_id,
                       struct store_imported *out, struct err *e)
 {
     int64_t ids[STORE_MESSAGE_ATTACHMENTS];
     int n = 0;
     assert(m->n_files <= STORE_MESSAGE_ATTACHMENTS);
-    for (int i = 0; i < m->n_files; i++) {
-        bool named = false;
-        if (!find_file(s, user_id, &m->files[i], &ids[n], &named, e) ||
-            (ids[n] && !named && !name_file(s, user_id, m->files[i].name, &ids[n], e)))
+    for (int i = 0; i < m->n_files; i++)
+        if (!take_file(s, user_id, &m->files[i], ids, &n, e))
             return false;
-        n += ids[n] != 0;
-    }
     out->n_files += n;
     out->n_missing += m->n_files - n;
     return !n || attachments_bind(s, user_id, message_id, ids, n, e);
@@ -142,10 +178,9 @@ static bool add_files(struct store *s, int64_t user_id, const struct store_impor
 
 bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e)
 {
-    int64_t id;
-    bool named;
-    bool ok = find_file(s, user_id, &(struct store_import_file){.sha256 = sha256, .name = ""}, &id, &named, e);
-    *known = id != 0;
+    struct found_file found;
+    bool ok = find_file(s, user_id, &(struct store_import_file){.sha256 = sha256, .name = ""}, &found, e);
+    *known = found.id != 0;
     return ok;
 }
 

@@ -10,6 +10,7 @@
 struct store;
 
 #define STORE_KEY_BYTES 64
+#define STORE_IMPORTED_FILE "imported" /* the name of a file that came before the message that names it */
 
 struct store_import_file {
     const char *sha256, *name; /* an attachment of the message; the user's files with this content serve */

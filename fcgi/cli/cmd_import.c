@@ -18,6 +18,7 @@
 #include "fcgi/state.h"
 #include "sql/store.h"
 #include "sql/store_attachments.h"
+#include "sql/store_import.h"
 
 #define PROGRESS_MS 200
 
@@ -64,7 +65,7 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct importing *i = context;
     int64_t id;
-    const struct attachment_source from = {.user_id = i->user_id, .name = "imported", .text = i->counts ? &i->text : NULL,
+    const struct attachment_source from = {.user_id = i->user_id, .name = STORE_IMPORTED_FILE, .text = i->counts ? &i->text : NULL,
                                            .model_id = i->counts ? i->text.name : NULL};
     return attachment_take(NULL, i->store, &from, file, &id, e);
 }

@@ -19,13 +19,17 @@ SELECT c.id, :parent_id, :role, :status, :content, :reasoning, :tool_calls, :too
 FROM conversations c WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
 RETURNING id;
 
--- The user's file with this content, best one with this name.
+-- The user's file with this content, best one with this name, else one that came with the import and has none yet.
 -- name: import_file
-SELECT id, name = :name FROM attachments WHERE sha256 = :sha256 AND user_id = :user_id
-ORDER BY name = :name DESC, id LIMIT 1;
+SELECT id, name = :name, loose_at IS NOT NULL AND name = :nameless AS fresh
+FROM attachments WHERE sha256 = :sha256 AND user_id = :user_id
+ORDER BY name = :name DESC, fresh DESC, id LIMIT 1;
+
+-- name: import_file_name
+UPDATE attachments SET name = :name WHERE id = :id AND user_id = :user_id AND loose_at IS NOT NULL;
 
 -- The same file by another name.
--- name: import_file_named
+-- name: import_file_copy
 INSERT INTO attachments (user_id, sha256, name, type, bytes, tokens, model, note, created_at, text)
 SELECT user_id, sha256, :name, type, bytes, tokens, model, note, :now, text FROM attachments
 WHERE id = :id AND user_id = :user_id

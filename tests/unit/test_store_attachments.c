@@ -10,6 +10,7 @@
 
 #include "engine/base/file.h"
 #include "sql/store_attachments.h"
+#include "sql/store_import.h"
 #include "sql/store_limits.h"
 #include "sql/store_tree.h"
 #include "tests/unit/store_fixture.h"
@@ -335,6 +336,31 @@ static void test_files_are_found_by_name_and_text_while_a_message_has_them(void 
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachment_search_data"), 2); /* FTS5's own */
 }
 
+static void test_an_import_gives_its_files_names_and_keeps_each_once(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_imported done;
+    const int64_t had = add(f, f->user, "mine.txt", "known"), came = add(f, f->user, STORE_IMPORTED_FILE, "fresh words");
+    const char *known = get(f, f->user, had).sha256, *fresh = get(f, f->user, came).sha256;
+    const struct store_import_file files[] = {{fresh, "a.txt"}, {fresh, "a.txt"}, {fresh, "b.txt"}, {known, "mine.txt"}, {known, "other.txt"},
+                                              {"0000000000000000000000000000000000000000000000000000000000000000", "gone.txt"}};
+    const struct store_import_message m = {.parent = -1, .role = ROLE_USER, .content = "", .created_at = 1, .finished_at = 1, .files = files, .n_files = 6};
+    struct store_import c = {.user_id = f->user, .key = "k", .title = "t", .settings = "{}", .created_at = 1, .updated_at = 1, .messages = &m, .n_messages = 1};
+    ASSERT_OK(store_import_add(f->store, &c, &done, &e));
+    assert_int_equal(done.n_files, 5);
+    assert_int_equal(done.n_missing, 1);
+    assert_string_equal(get(f, f->user, came).name, "a.txt");
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"), 5); /* of a.txt two, as the message has it */
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments WHERE loose_at IS NOT NULL OR name = '" STORE_IMPORTED_FILE "'"), 0);
+    fixture_number(f->path, "INSERT INTO attachment_search (attachment_search, rank) VALUES ('integrity-check', 1)");
+    assert_int_equal(find(f, f->user, "b.txt").n, 1);
+    c.key = "k2"; /* what messages have stays as it is called */
+    ASSERT_OK(store_import_add(f->store, &c, &done, &e));
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM attachments"), 6); /* the second a.txt once more */
+    assert_string_equal(get(f, f->user, came).name, "a.txt");
+}
+
 /* Eight at once, room for two: two rows, two files, whoever they are. */
 static void test_of_many_at_once_those_who_fit_stay(void **state)
 {
@@ -384,6 +410,7 @@ int main(void)
         T(test_a_full_disk_is_told_from_a_broken_one),
         T(test_a_row_that_cannot_be_leaves_no_file),
         T(test_files_are_found_by_name_and_text_while_a_message_has_them),
+        T(test_an_import_gives_its_files_names_and_keeps_each_once),
         T(test_of_many_at_once_those_who_fit_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
