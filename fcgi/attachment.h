@@ -22,15 +22,15 @@ struct text_model;
 /* A file as the prompt shows it. */
 bool attachment_frame(struct buf *out, const char *name, const char *text);
 
-/* Reads and keeps what was uploaded (taken over, whatever happens); name is a clean one. r may be NULL: the errors then have no
- * HTTP status of their own. */
 struct attachment_source {
     int64_t user_id;
-    const char *name;
+    const char *name; /* a clean one */
     const struct text_model *text; /* NULL: its tokens stay uncounted */
     const char *model_id;
     int64_t storage_bytes; /* that the user may keep in all; 0: no limit */
 };
+/* Reads and keeps what was uploaded (taken over, whatever happens). r NULL: of an import; what is wrong with this file alone is
+ * then ERR_INPUT or ERR_UNSUPPORTED, and has no HTTP status of its own. */
 bool attachment_take(struct request *r, struct store *s, const struct attachment_source *from, struct store_upload *u,
                      int64_t *id, struct err *e);
 

@@ -55,22 +55,24 @@ static int64_t count_tokens(const struct text_model *m, const char *name, const 
     return n;
 }
 
-/* In the words of HTTP. */
+/* In the words of HTTP; of an import, as a problem of this file alone. */
 static bool refused(struct request *r, const struct file_reading *f, struct err *e)
 {
-    if (r && f->refused_type) {
-        r->hint.status = 415;
-        r->hint.code = "unsupported_file_type";
-    } else if (r && e->code == ERR_LIMIT) {
-        r->hint.status = 413;
-        r->hint.code = "file_too_large";
-    } else if (r && e->code == ERR_INPUT) {
-        r->hint.code = "unreadable_file";
-    } else {
-        return false;
-    }
     char words[sizeof e->text];
     snprintf(words, sizeof words, "%s", e->text);
+    if (!f->refused_type && e->code != ERR_LIMIT && e->code != ERR_INPUT)
+        return false;
+    if (!r)
+        return err_set(e, f->refused_type ? e->code : ERR_INPUT, "%s", words);
+    if (f->refused_type) {
+        r->hint.status = 415;
+        r->hint.code = "unsupported_file_type";
+    } else if (e->code == ERR_LIMIT) {
+        r->hint.status = 413;
+        r->hint.code = "file_too_large";
+    } else {
+        r->hint.code = "unreadable_file";
+    }
     return err_field(e, e->code, "file", "%s", words);
 }
 

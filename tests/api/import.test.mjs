@@ -322,6 +322,10 @@ test('attachments: out of the archive, under their own names, once; without it t
   assert.equal(await (await s.request('GET', `/api/attachments/${shown[1].id}/content`, undefined, theirs)).text(), 'second words');
   const forged = await take(zip([{ name: `attachments/${'0'.repeat(64)}`, data: 'x' }, { name: 'c.json', data: JSON.stringify(ownFile(own({ key: 'forged' }))) }]), as);
   assert.deepEqual([forged.imported, forged.problems[0].reason], [1, "this file's content is not what its name says"]);
+  const novel = 'word '.repeat(900000), hash = createHash('sha256').update(novel).digest('hex');
+  const long = await take(zip([{ name: `attachments/${hash}`, data: novel }, { name: 'c.json', data: JSON.stringify(ownFile(own({ key: 'long' }))) }]), as);
+  assert.deepEqual([long.imported, long.problems.map((p) => p.item)], [1, [`attachments/${hash}`]], JSON.stringify(long));
+  assert.match(long.problems[0].reason, /bytes of text/);
 });
 
 test('names out of a file are cleaned as those of uploads are', async () => {
