@@ -217,8 +217,9 @@ bool store_clear(struct store *s, bool *more, struct err *e)
         return false;
     if (*more)
         return true;
-    if (!clear_trash(s, more, e) || *more)
-        return *more;
+    const bool cleared = clear_trash(s, more, e);
+    if (!cleared || *more)
+        return cleared;
     int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
     if (rc == 1) {
         *more = true;

@@ -100,21 +100,41 @@ void fixture_finish(struct fixture *f, int64_t message, const char *content)
     assert_false(gone);
 }
 
-int64_t fixture_number(const char *path, const char *sql)
+static int step(const char *path, const char *sql, int64_t *v, char *why, size_t size)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *q = NULL;
-    int64_t v = INT64_MIN;
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     sqlite3_busy_timeout(db, 5000);
     /* Not this connection: the single checkpointer is another's business. */
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
-    if (sqlite3_step(q) == SQLITE_ROW)
-        v = sqlite3_column_int64(q, 0);
+    int rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW)
+        *v = sqlite3_column_int64(q, 0);
+    snprintf(why, size, "%s", sqlite3_errmsg(db));
     sqlite3_finalize(q);
     sqlite3_close(db);
+    return rc;
+}
+
+int64_t fixture_number(const char *path, const char *sql)
+{
+    char why[256];
+    int64_t v = INT64_MIN;
+    const int rc = step(path, sql, &v, why, sizeof why);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+        fail_msg("%s: %s", sql, why);
     return v;
+}
+
+void fixture_refused(const char *path, const char *sql)
+{
+    char why[256];
+    int64_t v;
+    const int rc = step(path, sql, &v, why, sizeof why);
+    if (rc != SQLITE_CONSTRAINT)
+        fail_msg("%s: was not refused (%s)", sql, why);
 }
 
 void fixture_check_whole(const char *path)

@@ -47,7 +47,9 @@ struct store_posted fixture_post(struct fixture *f, int64_t user, int64_t conver
                                  const char *content);
 /* Ends a running answer as the recorder does. */
 void fixture_finish(struct fixture *f, int64_t message, const char *content);
-/* One number by SQL, straight from the file. */
+/* One number by SQL, straight from the file; INT64_MIN: no row. A statement that fails fails the test. */
 int64_t fixture_number(const char *path, const char *sql);
+/* A statement that a constraint of the schema must refuse. */
+void fixture_refused(const char *path, const char *sql);
 /* quick_check, foreign keys, every tree whole. Aborts the test when not. */
 void fixture_check_whole(const char *path);

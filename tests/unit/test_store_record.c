@@ -159,6 +159,29 @@ static void test_clear_waits_for_a_running_answer(void **state)
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 0);
 }
 
+static void test_clear_that_cannot_write_says_so(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    bool more;
+    sqlite3 *writer = NULL;
+    int64_t c = fixture_conversation(f, f->user, "x");
+    ASSERT_OK(store_conversation_change(f->store, f->user, c, &(struct store_conversation_change){.trashed = WHICH_YES}, &e));
+    fixture_number(f->path, "UPDATE conversations SET trashed_at = 1");
+    struct store *s = store_open(&(struct store_params){.path = f->path, .busy_ms = 20}, &e);
+    assert_non_null(s);
+    assert_int_equal(sqlite3_open(f->path, &writer), SQLITE_OK);
+    sqlite3_db_config(writer, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert_int_equal(sqlite3_exec(writer, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    ASSERT_ERR(store_clear(s, &more, &e), ERR_BUSY);
+    sqlite3_close(writer);
+    ASSERT_OK(store_clear(s, &more, &e));
+    assert_true(more);
+    store_close(&s);
+    clear_all(f, 5);
+    assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM conversations"), 0);
+}
+
 static void test_removed_user_leaves_nothing_but_the_audit(void **state)
 {
     struct fixture *f = *state;
@@ -290,7 +313,7 @@ static void test_schema_refuses_what_the_store_never_writes(void **state)
     int64_t before = fixture_number(f->path, "SELECT count(*) FROM messages");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         snprintf(sql, sizeof sql, bad[i], (long long)c);
-        fixture_number(f->path, sql);
+        fixture_refused(f->path, sql);
     }
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), before);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM conversations WHERE settings = '{}' "
@@ -308,6 +331,7 @@ int main(void)
         T(test_tick_is_all_or_nothing),
         T(test_clear_removes_in_steps_what_was_deleted),
         T(test_clear_waits_for_a_running_answer),
+        T(test_clear_that_cannot_write_says_so),
         T(test_removed_user_leaves_nothing_but_the_audit),
         T(test_clear_drops_expired_sessions),
         T(test_deleted_text_is_gone_from_the_file),
