@@ -2,13 +2,18 @@
 #include "fcgi/shared.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 
 #define SHARED_MAGIC 0x53574b31u
-#define SHARED_VERSION 8
+#define SHARED_VERSION 9
 #define THROTTLE_PROBES 8
 #define THROTTLE_FORGET_MS ((int64_t)15 * 60 * 1000)
 #define THROTTLE_MAX_MS ((int64_t)60 * 1000)
@@ -117,9 +122,25 @@ void shared_throttle_clear(struct shared *s, uint64_t key)
         t->failures = 0;
 }
 
-static bool is_gone(pid_t pid)
+/* The 22nd field of /proc/PID/stat; the second is a name in brackets, which may hold anything. 0: there is no such process. */
+static int64_t born_of(pid_t pid)
 {
-    return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH);
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoll(at, NULL, 10) : 0;
+}
+
+bool shared_process_gone(pid_t pid, int64_t born)
+{
+    return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH) || born_of(pid) != born;
 }
 
 void shared_rows_inherit(struct shared_pool *board)
@@ -138,7 +159,7 @@ void shared_rows_settle(struct shared_pool *board)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++) {
         struct shared_child *c = &board->child[i];
-        if (c->orphan && is_gone(c->orphan))
+        if (c->orphan && shared_process_gone(c->orphan, c->born))
             c->orphan = 0;
         if (c->pid == 0) /* whatever such a process wrote into it just before it went */
             c->state = CHILD_NONE;
@@ -153,5 +174,8 @@ bool shared_row_vacant(const struct shared_child *c)
 bool shared_row_claim(struct shared_child *c, pid_t mine)
 {
     int32_t owner = 0;
-    return atomic_compare_exchange_strong(&c->pid, &owner, (int32_t)mine) || owner == (int32_t)mine;
+    if (!atomic_compare_exchange_strong(&c->pid, &owner, (int32_t)mine) && owner != (int32_t)mine)
+        return false;
+    c->born = born_of(mine);
+    return true;
 }

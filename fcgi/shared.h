@@ -37,6 +37,7 @@ enum stream_form { STREAM_CHAT, STREAM_RESPONSES, STREAM_MESSAGES, STREAM_FORM__
 
 struct shared_child {
     _Atomic int32_t pid;
+    _Atomic int64_t born;   /* when the process that writes here began, as shared_process_gone has it */
     _Atomic int32_t orphan; /* a process of a killed master that still writes here: the row is not given to another; 0: none */
     _Atomic int32_t state;      /* enum child_state; a threaded child stays IDLE */
     _Atomic int64_t since_ms;   /* Unix time of the last change */
@@ -45,7 +46,8 @@ struct shared_child {
     _Atomic int32_t form;   /* enum stream_form, set before `stream` */
     /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is counted by another. */
     _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
-    _Atomic int32_t usage_pid;       /* who wrote this */
+    _Atomic int32_t usage_pid;       /* who wrote this, */
+    _Atomic int64_t usage_born;      /* and when that process began */
     _Atomic int32_t prompt_tokens, cached_tokens, completion_tokens;
     _Atomic int32_t jobs;     /* of the key and of its user */
     _Atomic int64_t jobs_user; /* the user */
@@ -124,3 +126,6 @@ void shared_rows_settle(struct shared_pool *board);
 bool shared_row_vacant(const struct shared_child *c);
 /* A new child before it writes anything else: is the row its own? Not when its master died before it began. */
 bool shared_row_claim(struct shared_child *c, pid_t mine);
+/* born: clock ticks from the machine's start to the process's. The number alone may be another process's by now: after a
+ * restart of the machine, and in a container as a rule, the same numbers are given out again. */
+bool shared_process_gone(pid_t pid, int64_t born);

@@ -2,8 +2,6 @@
 #define LOG_MODULE "usage"
 #include "fcgi/usage.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -39,6 +37,7 @@ void usage_track(const struct inference *x)
     slot->completion_tokens = u.completion_tokens;
     slot->key_id = x->r->who.key_id;
     slot->usage_pid = getpid();
+    slot->usage_born = slot->born;
     slot->user_id = x->r->who.user_id; /* last: now it counts */
 }
 
@@ -72,18 +71,11 @@ static void sweep_slot(struct shared_child *c, struct store *store)
                  (long long)row.prompt_tokens, (long long)row.completion_tokens, e.text);
 }
 
-/* By its own number, not the slot's: a slot may have a new process while the old one, whose master was killed, still
- * ends its stream. */
-static bool is_dead(const struct shared_child *c)
-{
-    return c->usage_pid > 0 && kill(c->usage_pid, 0) != 0 && errno == ESRCH;
-}
-
 void usage_sweep(struct shared *s, struct store *store)
 {
     for (int i = 0; store && i < SHARED_CHILDREN; i++) {
         struct shared_child *c = &s->pool[POOL_STREAM].child[i];
-        if (c->user_id && is_dead(c))
+        if (c->user_id && shared_process_gone(c->usage_pid, c->usage_born)) /* not the slot's, which may have a new one */
             sweep_slot(c, store);
     }
 }
