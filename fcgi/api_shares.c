@@ -174,8 +174,7 @@ static bool put_message(void *context, const struct store_message *m)
         buf_json_string(out, m->model, strlen(m->model));
     else
         buf_puts(out, "null");
-    if (shown->files && !put_files(out, m->attachments))
-        return false;
+    out->failed |= shown->files && !put_files(out, m->attachments);
     buf_putc(out, '}');
     return !out->failed;
 }
