@@ -132,7 +132,8 @@ struct engine_job;
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e);
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
-/* The same without waiting for an answer: nothing may be asked of the job but its descriptor before engine_attached says 1.
+/* The same without waiting for an answer: before engine_attached says 1 the job is only to be waited for (engine_pending,
+ * engine_job_fd).
  * ERR_UNAVAILABLE: nobody listens, or too many wait there. */
 struct engine_job *engine_attach_soon(const char *socket_path, const char *key, struct err *e);
 /* 1: attached; 0: no answer yet; -1: *e as engine_attach. */
@@ -149,6 +150,9 @@ bool engine_cancel(struct engine_job *j, struct err *e);
 /* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). ERR_UNAVAILABLE of an engine that
  * hangs (after 2 s): it is told all the same, and hears it when it goes on. */
 bool engine_cancel_key(const char *socket_path, const char *key, struct err *e);
+/* The same without waiting for an answer: whether there is such a job stays open. ERR_UNAVAILABLE: nobody listens, or too many
+ * wait there. */
+bool engine_cancel_soon(const char *socket_path, const char *key, struct err *e);
 /* Closes; cancels when the job is not detached and not finished. Accepts NULL, nulls *j. */
 void engine_close(struct engine_job **j);
 

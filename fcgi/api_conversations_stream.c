@@ -6,6 +6,7 @@
 #include "engine/base/clock.h"
 #include "fcgi/answer.h"
 #include "fcgi/conversation.h"
+#include "fcgi/model_gate.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/sse.h"
@@ -103,16 +104,21 @@ static bool send_start(struct follow *f, bool blank)
     return sse_flush(&f->sse);
 }
 
-/* Sleeps; false when the client or this worker is going. */
-static bool nap(struct follow *f, int ms)
+/* Sleeps until the job (or NULL) has something; false when the client or this worker is going. */
+static bool nap_for(struct follow *f, struct engine_job *job, int ms)
 {
     int which, idle = sse_idle_ms(&f->sse);
     if (idle == 0)
         sse_comment(&f->sse, "waiting");
     sse_flush(&f->sse);
-    enum watch_result w = watch_jobs(f->r, NULL, 0, ms, &which);
+    enum watch_result w = watch_jobs(f->r, &job, 1, ms, &which);
     f->left = w == WATCH_GONE || w == WATCH_SHUTDOWN || f->r->client_gone;
     return !f->left;
+}
+
+static bool nap(struct follow *f, int ms)
+{
+    return nap_for(f, NULL, ms);
 }
 
 /* Has the row its end? Waits for it. A row that is gone (deleted meanwhile) counts as ended. */
@@ -239,16 +245,30 @@ static void follow_job(struct follow *f, struct engine_job *job)
     f->r->completion_tokens = f->g.n_tokens;
 }
 
+/* Asks the engine for the job, and waits for as long as the engine shows that it lives. */
+static struct engine_job *ask(struct follow *f, const char *key)
+{
+    struct err e = {0};
+    int attached = -1;
+    struct engine_job *job = engine_attach_soon(f->r->worker->engine_socket, key, &e);
+    while (job && (attached = engine_attached(job, &e)) == 0)
+        if (!model_answers(f->r, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
+            break;
+    if (attached <= 0)
+        engine_close(&job);
+    return job;
+}
+
 /* The row runs, but its job is not there (yet): the worker that posted it may be about to submit it, or the engine
- * has lost it, and the recorder will say so. Shows what the row has meanwhile. */
-static struct engine_job *attach(struct follow *f, const char *key)
+ * has lost it, and the recorder will say so. An engine that hangs is not waited for. */
+static struct engine_job *attach(struct follow *f, const char *key, struct err *hung)
 {
     double until = clock_ms() + UNREACHED_MS;
     enum store_status status = MESSAGE_RUNNING;
     for (;;) {
         struct err e = {0};
-        struct engine_job *job = engine_attach(f->r->worker->engine_socket, key, &e);
-        if (job)
+        struct engine_job *job = ask(f, key);
+        if (job || f->left || !model_answers(f->r, hung))
             return job;
         if (!store_message_status(f->r->store, f->r->who.user_id, f->message_id, &status, &e) ||
             status != MESSAGE_RUNNING || clock_ms() > until || !nap(f, ATTACH_RETRY_MS))
@@ -304,17 +324,20 @@ bool conversation_stream(struct request *r, struct err *e)
     struct follow f = {.r = r};
     struct store_message m;
     struct engine_job *job = NULL;
+    struct err hung = {0};
     if (!conversation_path_id(r, &f.message_id, e) ||
         !store_message_get(r->store, r->arena, r->who.user_id, f.message_id, &m, e))
         return false;
     bool running = m.status == MESSAGE_RUNNING;
+    if (running && !model_answers(r, e))
+        return false;
     if (sse_start(&f.sse, r) && send_start(&f, running)) {
-        if (running && (job = attach(&f, m.job_key)) && begin(&f, m.parser, e))
+        if (running && (job = attach(&f, m.job_key, &hung)) && begin(&f, m.parser, e))
             follow_job(&f, job);
         else if (running && !f.left)
             show_row(&f);
         if (!f.left)
-            end_stream(&f, record_ms(&f), NULL);
+            end_stream(&f, hung.code ? 0 : record_ms(&f), &hung);
     }
     engine_close(&job);
     fini(&f);

@@ -25,9 +25,19 @@ static bool same_model(const char *a, const char *b)
 
 /* Its process lives and gives no sign of it. Asked all the same, it would cost each caller a worker for the time of its
  * patience; the workers are needed for what works without it. */
-static bool hangs(const struct status_page *page)
+static bool hangs(const struct status_page *page, struct err *e)
 {
-    return page->state == ENGINE_DOWN && page->heartbeat > 0 && clock_wall_ms() / 1e3 - page->heartbeat > HEARTBEAT_S;
+    if (page->state != ENGINE_DOWN || page->heartbeat <= 0 || clock_wall_ms() / 1e3 - page->heartbeat <= HEARTBEAT_S)
+        return false;
+    err_set(e, ERR_UNAVAILABLE, "the engine does not answer: %s", page->error);
+    return true;
+}
+
+bool model_answers(const struct request *r, struct err *e)
+{
+    struct status_page page;
+    facts_read(r, &page);
+    return !hangs(&page, e);
 }
 
 static bool gate_open(struct request *r, struct err *e)
@@ -38,8 +48,8 @@ static bool gate_open(struct request *r, struct err *e)
     if (gate == GATE_UNLOADED)
         return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
     facts_read(r, &page);
-    if (hangs(&page))
-        return err_set(e, ERR_UNAVAILABLE, "the engine does not answer: %s", page.error);
+    if (hangs(&page, e))
+        return false;
     if (gate == GATE_SWITCHING || !same_model(page.model_path, r->worker->model_path))
         return err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
     r->hint.retry_after_s = 0;

@@ -2,6 +2,7 @@
 #include "engine/sched/connection.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -40,6 +41,12 @@ int connection_read(struct connection *c)
         return 1;
     }
     return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+bool connection_left(const struct connection *c)
+{
+    struct pollfd p = {.fd = c->fd};
+    return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
 /* Bytes sent; 0: the peer is slow; -1: gone. */

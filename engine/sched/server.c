@@ -211,6 +211,8 @@ static bool submit(struct server *s, struct connection *c, const struct frame *f
 {
     struct engine_job_params p;
     int32_t position;
+    if (connection_left(c)) /* it gave up waiting: nobody wants the answer */
+        return err_set(e, ERR_CANCELLED, "the client has left");
     struct arena *arena = arena_create((size_t)f->len * 2 + ((size_t)64 << 10));
     if (!arena)
         return err_set(e, ERR_NOMEM, "no memory for a job");
@@ -371,7 +373,9 @@ static void accept_all(struct server *s)
         s->n_connections++;
         s->n_silent++;
         count_connections(s);
-        pump(s, c);
+        /* HELLO, which fits. Who has left already gets none, but what it said on its way out is still to be read: a
+         * cancel that could not wait. */
+        connection_send(c);
     }
 }
 

@@ -250,14 +250,20 @@ struct engine_job *engine_attach(const char *socket_path, const char *key, struc
     return start_with_key(socket_path, FRAME_ATTACH, key, e);
 }
 
-struct engine_job *engine_attach_soon(const char *socket_path, const char *key, struct err *e)
+/* Asks, and reads no answer. */
+static struct engine_job *ask_soon(const char *socket_path, enum frame_type type, const char *key, struct err *e)
 {
     struct buf out = {0};
-    struct engine_job *j = put_key(&out, FRAME_ATTACH, key, e) ? connect_job(socket_path, 0, e) : NULL;
+    struct engine_job *j = put_key(&out, type, key, e) ? connect_job(socket_path, 0, e) : NULL;
     if (j && !send_all(j->fd, out.data, out.len, clock_ms(), e)) /* so little has room in any socket */
         engine_close(&j);
     buf_fini(&out);
     return j;
+}
+
+struct engine_job *engine_attach_soon(const char *socket_path, const char *key, struct err *e)
+{
+    return ask_soon(socket_path, FRAME_ATTACH, key, e);
 }
 
 int engine_attached(struct engine_job *j, struct err *e)
@@ -271,6 +277,14 @@ bool engine_cancel_key(const char *socket_path, const char *key, struct err *e)
     bool found = j != NULL;
     engine_close(&j);
     return found;
+}
+
+bool engine_cancel_soon(const char *socket_path, const char *key, struct err *e)
+{
+    struct engine_job *j = ask_soon(socket_path, FRAME_CANCEL, key, e);
+    bool told = j != NULL;
+    engine_close(&j);
+    return told;
 }
 
 int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, struct err *e)

@@ -227,13 +227,15 @@ static bool take_job(struct fake *f)
     size_t used;
     char bytes[65536];
     message_put_hello(&out, "fake-engine");
-    send_buf(f, &out);
+    /* who has left already may have asked for a cancel on the way */
+    const bool left = send(f->fd, out.data, out.len, MSG_NOSIGNAL) < 0;
+    buf_fini(&out);
     for (;;) {
         int got = frame_parse(in.data ? in.data : "", in.len, &frame, &used, &e);
         if (got < 0)
             return false;
         if (got == 1 && frame.type == FRAME_SUBMIT)
-            return message_get_submit(&frame, &f->job, f->arena, &e);
+            return !left && message_get_submit(&frame, &f->job, f->arena, &e);
         if (got == 1 && (frame.type == FRAME_ATTACH || frame.type == FRAME_CANCEL))
             serve_key(f, &frame);
         if (got == 1) {

@@ -50,12 +50,17 @@ test('the page\'s status has what docs/API-pages.md promises', async () => {
 test('a hung engine is told within seconds and holds up nothing that works without it; what it wrote goes on when it does', async () => {
   const engine = s.pid('engine');
   const text = 'one two three four five six seven eight nine ten '.repeat(4).trim();
-  const { id } = (await s.json('POST', '/api/conversations', {})).body;
-  const say = async (body, onEvent) => follow(await s.request('POST', `/api/conversations/${id}/messages`, body), onEvent);
-  let began;
-  const first = new Promise((done) => { began = done; });
-  const answer = say({ content: order({ text, token_ms: 20 })[0].content }, ({ event }) => { if (event === 'delta') began(); });
-  await first;
+  /** Asks in a new conversation and waits until the answer has begun. */
+  const begin = async () => {
+    const { id } = (await s.json('POST', '/api/conversations', {})).body;
+    let began;
+    const first = new Promise((done) => { began = done; });
+    const content = order({ text, token_ms: 20 })[0].content;
+    const answer = s.request('POST', `/api/conversations/${id}/messages`, { content })
+      .then((response) => follow(response, ({ event, out }) => { if (event === 'delta') began(out.start.message.id); }));
+    return { id, answer, message: await Promise.race([first, answer.then((a) => assert.fail(`ended before it began: ${a.names}`))]) };
+  };
+  const running = await begin(), doomed = await begin();
   const hung = [engine, ...s.childrenOf(engine)];
   for (const pid of hung) process.kill(pid, 'SIGSTOP'); // the heartbeat grows old
   const until = Date.now() + 8000 * slow;
@@ -75,6 +80,12 @@ test('a hung engine is told within seconds and holds up nothing that works witho
   assert.deepEqual([refused.status, refused.body.error.code], [503, 'engine_unavailable'], refused.text);
   assert.match(refused.body.error.message, /does not answer: no heartbeat/);
   assert.ok(Number(refused.headers.get('retry-after')) > 0);
+  const followed = await s.json('GET', `/api/messages/${running.message}/stream`);
+  assert.deepEqual([followed.status, followed.body.error?.code], [503, 'engine_unavailable'], followed.text);
+  assert.ok(Number(followed.headers.get('retry-after')) > 0);
+  const removed = Date.now();
+  assert.equal((await s.request('DELETE', `/api/conversations/${doomed.id}`)).status, 204);
+  assert.ok(Date.now() - removed < 1000 * slow, `deleted at once, not after ${Date.now() - removed} ms`);
   const other = (await s.json('POST', '/api/conversations', { title: 'while it hangs' })).body;
   const kept = await follow(await s.request('POST', `/api/conversations/${other.id}/messages`, { content: 'kept' }));
   assert.equal(kept.names.at(-1), 'error');
@@ -84,7 +95,8 @@ test('a hung engine is told within seconds and holds up nothing that works witho
   assert.ok(Date.now() - asked < 3000 * slow, `refused at once, not after ${Date.now() - asked} ms`);
   for (const pid of hung) process.kill(pid, 'SIGCONT');
   await s.ready(8000 * slow);
-  const whole = await answer;
+  const whole = await running.answer;
+  await doomed.answer;
   assert.deepEqual([whole.names.at(-1), whole.content.trim()], ['done', text]);
   const again = await follow(await s.request('POST', `/api/conversations/${other.id}/messages`, { regenerate: rows[1].id }));
   assert.equal(again.names.at(-1), 'done', JSON.stringify(again.last));

@@ -12,9 +12,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/wire/message.h"
 #include "tests/unit/engine_process.h"
 
 static struct engine_process engine;
@@ -280,6 +282,38 @@ static int raw_connection(void)
     return fd;
 }
 
+/* Of those who gave up waiting for an engine that hung: a cancel is heard when it goes on, a job is not begun. */
+static void test_who_left_is_heard_and_not_served(void **state)
+{
+    struct err e = {0};
+    struct answer_text a;
+    struct status_page before, after;
+    struct buf out = {0};
+    assert_true(engine_process_wait_idle(&engine, &before));
+    struct engine_job_params p = long_params();
+    p.detached = true;
+    strcpy(p.key, "left-cancel");
+    struct engine_job *j = submit(&p);
+    kill(engine.pid, SIGSTOP);
+    assert_int_equal(waitpid(engine.pid, NULL, WUNTRACED), engine.pid);
+    assert_true(engine_cancel_soon(engine.socket, p.key, &e));
+    strcpy(p.key, "left-job");
+    message_put_hello(&out, "test");
+    assert_true(message_put_submit(&out, &p, &e));
+    int fd = raw_connection();
+    assert_int_equal(send(fd, out.data, out.len, MSG_NOSIGNAL), out.len);
+    close(fd);
+    buf_fini(&out);
+    kill(engine.pid, SIGCONT);
+    assert_true(answer_read(j, &a));
+    assert_int_equal(a.last.finish, ENGINE_CANCELLED);
+    engine_close(&j);
+    assert_true(engine_process_wait_idle(&engine, &after));
+    assert_int_equal(after.jobs_accepted, before.jobs_accepted + 1);
+    assert_null(engine_attach(engine.socket, "left-job", &e));
+    assert_int_equal(e.code, ERR_NOTFOUND);
+}
+
 static void test_garbage_ends_its_own_connection_only(void **state)
 {
     struct answer_text a;
@@ -472,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_jobs_are_cancelled_by_key_and_by_id),
         cmocka_unit_test(test_wrong_jobs_are_refused_with_the_reason),
         cmocka_unit_test(test_full_queue_refuses_and_recovers),
+        cmocka_unit_test(test_who_left_is_heard_and_not_served),
         cmocka_unit_test(test_garbage_ends_its_own_connection_only),
         cmocka_unit_test(test_reader_that_sleeps_does_not_stop_others),
         cmocka_unit_test(test_random_disconnects_leave_nothing_behind),

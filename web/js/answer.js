@@ -102,12 +102,13 @@ async function run(context, method, path, body) {
     } catch (error) {
       if (error.name === "AbortError") return;
       const lost = error instanceof ApiError && (error.status === 0 || error.status === 503 || error.status === 502);
-      if (!context.message || !lost || attempt >= RETRY_MS.length) {
+      // 503: the server says to come back; what an engine that hangs was writing goes on when it does.
+      if (!context.message || !lost || (attempt >= RETRY_MS.length && error.status !== 503)) {
         if (!context.message) throw error;
         handle("error", { error: { message: error.message }, message: { ...context.message } }, context);
         return;
       }
-      await new Promise((wake) => setTimeout(wake, RETRY_MS[attempt++]));
+      await new Promise((wake) => setTimeout(wake, RETRY_MS[Math.min(attempt++, RETRY_MS.length - 1)]));
       method = "GET";
       path = `/api/messages/${context.message.id}/stream`;
       body = undefined;
