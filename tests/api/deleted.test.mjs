@@ -1,11 +1,10 @@
 // Deleting is deleting: once the recorder has cleared away, the text stands nowhere in the state folder: not in the rows, not
 // in their free pages (secure_delete), the WAL, the search index, the files of attachments.
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync, statSync } from 'node:fs';
-import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { sleep, slow, start } from './harness.mjs';
+import { start } from './harness.mjs';
+import { cleared, holding } from './state_folder.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
@@ -13,31 +12,6 @@ after(() => s?.stop());
 
 const mark = (name) => `zq${name}${Math.random().toString(36).slice(2)}qz`;
 const marks = Object.fromEntries(['system', 'title', 'tag', 'question', 'answer', 'file', 'filename', 'stored', 'kept'].map((n) => [n, mark(n)]));
-
-/** Names of the files below the state folder that hold the text. */
-function holding(text) {
-  const found = [];
-  const look = (dir) => {
-    for (const name of readdirSync(dir)) {
-      const at = path.join(dir, name);
-      const st = statSync(at, { throwIfNoEntry: false });
-      if (st?.isDirectory()) look(at);
-      else if (st?.isFile() && readFileSync(at).includes(text)) found.push(path.relative(s.dir, at));
-    }
-  };
-  look(path.join(s.dir, 'state'));
-  return found;
-}
-
-async function gone(names, ms = 20000) {
-  const until = Date.now() + ms * slow;
-  for (;;) {
-    const left = names.flatMap((n) => holding(marks[n]).map((f) => `${n} in ${f}`));
-    if (!left.length) return;
-    assert.ok(Date.now() < until, left.join(', '));
-    await sleep(100);
-  }
-}
 
 test('a conversation, its attachment and a stored response leave nothing behind', async () => {
   const c = (await s.json('POST', '/api/conversations', { title: marks.title, settings: { system: marks.system } })).body;
@@ -50,8 +24,9 @@ test('a conversation, its attachment and a stored response leave nothing behind'
   const kept = (await s.json('POST', '/api/conversations', { title: marks.kept })).body;
   const response = await s.json('POST', '/v1/responses', { model: 'demo-model', input: `${marks.stored} fake:{"text":"yes"}` });
   assert.equal(response.status, 200, response.text);
-  const names = ['system', 'title', 'tag', 'question', 'answer', 'file', 'filename', 'stored'];
-  for (const n of names) assert.ok(holding(marks[n]).length, `${n} was written down`);
+  const { kept: stays, ...gone } = marks;
+  const written = holding(s, Object.values(gone)).join();
+  for (const [n, text] of Object.entries(gone)) assert.ok(written.includes(text), `${n} was written down`);
   const found = async (text) => (await s.json('GET', `/api/conversations?q=${text}`)).body.items;
   assert.equal((await found(marks.question)).length, 1);
   for (const [text, before] of [[marks.file, 'a line with '], [marks.filename, '']]) {
@@ -62,7 +37,7 @@ test('a conversation, its attachment and a stored response leave nothing behind'
   assert.equal((await s.request('DELETE', `/api/conversations/${c.id}`)).status, 204);
   assert.equal((await s.json('DELETE', `/v1/responses/${response.body.id}`)).status, 200);
   for (const n of ['question', 'file', 'filename']) assert.deepEqual(await found(marks[n]), []);
-  await gone(names);
-  assert.ok(holding(marks.kept).length, 'what was not deleted is there');
+  await cleared(s, Object.values(gone));
+  assert.ok(holding(s, [stays]).length, 'what was not deleted is there');
   assert.equal((await s.json('GET', `/api/conversations/${kept.id}`)).body.title, marks.kept);
 });

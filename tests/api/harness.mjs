@@ -11,7 +11,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 export const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const prefix = process.env.SLUICE_PREFIX ?? path.join(top, 'build/root');
 const bin = process.env.SLUICE_BIN; // a build folder that holds the programs side by side
-export const slow = process.env.SLUICE_TEST_SANITIZED ? 4 : 1; // sanitized programs take longer
+// What deadlines are multiplied by: sanitized programs take longer, and so does all on a machine that has much else to do.
+export const slow = (process.env.SLUICE_TEST_SANITIZED ? 4 : 1) * Math.max(1, os.loadavg()[0] / os.cpus().length / 4);
 // The build folder beside it: build/release of build/root, build/asan of build/asan-root.
 const built = path.join(prefix, '..', /^(\w+)-root$/.exec(path.basename(prefix))?.[1] ?? 'release');
 export const demo = path.join(top, 'engine/demo-model');
@@ -94,14 +95,14 @@ class Server {
 
   async ready(ms = 30000 * slow) {
     const until = Date.now() + ms;
-    for (;;) {
+    for (let last = 'nothing listens'; ;) {
       if (this.ended) throw new Error(`sluice up ended: ${JSON.stringify(this.ended)}\n${this.log}`);
       try {
         const r = await fetch(`${this.url}/health`);
-        await r.text();
+        last = `${r.status} ${await r.text()}`;
         if (r.status === 200) break;
       } catch { /* not listening yet */ }
-      if (Date.now() > until) throw new Error(`not healthy after ${ms} ms\n${this.log}`);
+      if (Date.now() > until) throw new Error(`not healthy after ${ms} ms: ${last}\n${this.log}`);
       await sleep(30);
     }
     const env = Object.fromEntries(readFileSync(path.join(this.dir, 'env'), 'utf8').split('\n')

@@ -47,7 +47,7 @@ test('files are seen by strangers where the owner says so', opts, async () => {
   await page.check('#share-files');
   await page.click('#share-form .primary');
   const href = await page.getAttribute('#share-link a', 'href');
-  assert.match(await page.textContent('#share-list'), /with files/);
+  await page.locator('#share-list li', { hasText: 'with files' }).waitFor(); // drawn anew after the link is shown
   await page.click('#share-link .icon-button');
   await page.waitForSelector('#share-dialog .toast'); // what lies behind a modal dialog is read to nobody
   await page.keyboard.press('Escape');
