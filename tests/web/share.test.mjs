@@ -26,6 +26,7 @@ test('a stranger sees the chat, and no way to write in it', opts, async () => {
   assert.equal((await stranger.innerText('.message.assistant .answer')).trim(), 'The answer & <img src=x onerror=alert(1)>');
   assert.equal(await stranger.locator('textarea, input, .act-again, .act-edit').count(), 0);
   await stranger.click('.reasoning summary');
+  await stranger.waitForSelector('.reasoning .prose p'); // drawn when the box has opened
   assert.equal((await stranger.innerText('.reasoning .prose')).trim(), 'A thought.');
   assert.deepEqual(await stranger.context().cookies(), []);
   if (process.env.SHOT) await stranger.screenshot({ path: `${process.env.SHOT}/share.png` });
