@@ -48,7 +48,8 @@ static pid_t start_recorder(struct fixture *f, rlim_t file_limit)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         log_set_level(LOG_ERROR);
         if (file_limit) {
-            freopen("/dev/null", "w", stderr); /* it complains, as it should */
+            if (!freopen("/dev/null", "w", stderr)) /* it complains, as it should */
+                _exit(1);
             usleep(200 * 1000);                /* the parent has made the -shm file again: it would not fit */
             signal(SIGXFSZ, SIG_IGN);
             setrlimit(RLIMIT_FSIZE, &(struct rlimit){file_limit, RLIM_INFINITY});

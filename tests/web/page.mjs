@@ -1,19 +1,22 @@
 // A browser on the page of a running server: shared by the page's tests.
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { load, sleep, start } from '../api/harness.mjs';
 
-const places = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const places = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
+/** A small script that only leads to a snap is none: a snap sees neither the tests' files nor their sockets. */
+const isSnap = (file) => statSync(file).size < 20000 && readFileSync(file, 'latin1').includes('/snap/');
+const executablePath = places.find((file) => existsSync(file) && !isSnap(file));
 const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
 
 /** Why the page's tests cannot run here, or false. */
-export const noBrowser = places.some(existsSync) ? false : 'no Chromium on this machine';
+export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this machine (a snap cannot be driven)';
 
 /** Server and browser together; `problems` gathers script errors and refused resources of every page. */
 export async function openHouse(options) {
   const server = await start(options);
   const { default: playwright } = await load('playwright-core');
-  const browser = await playwright.chromium.launch({ executablePath: places.find(existsSync), args: quiet });
+  const browser = await playwright.chromium.launch({ executablePath, args: quiet });
   const problems = [];
   return {
     server, browser, problems,
