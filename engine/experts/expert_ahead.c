@@ -85,16 +85,25 @@ void ahead_settle(struct expert_store *s, int32_t layer)
     s->ahead.n = kept;
 }
 
-bool expert_store_prefetching(const struct expert_store *s)
+bool ahead_is_on(const struct expert_store *s)
 {
     return !s->set.no_prefetch && !s->ahead.rest && !s->ahead.trial.off;
+}
+
+bool expert_store_prefetching(const struct expert_store *s)
+{
+    struct expert_store *open = (struct expert_store *)s; /* for the lock alone */
+    pthread_mutex_lock(&open->lock);
+    bool on = ahead_is_on(s);
+    pthread_mutex_unlock(&open->lock);
+    return on;
 }
 
 void expert_store_prefetch(struct expert_store *s, int32_t layer, const int32_t *ids, int32_t n)
 {
     pthread_mutex_lock(&s->lock);
     int32_t next = s->layer_of[layer] + 1;
-    bool there = next < s->set.layout->n_layers && expert_store_prefetching(s);
+    bool there = next < s->set.layout->n_layers && ahead_is_on(s);
     for (int32_t i = 0; there && i < n && s->ahead.n < AHEAD_SLOTS; i++) {
         if (*store_slot_of(s, next, ids[i]) >= 0)
             continue;

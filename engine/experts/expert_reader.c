@@ -16,6 +16,7 @@
 #define EXPECTED_DEPTH 9 /* of what nobody waits for: what is urgent comes behind what is under way */
 #define MAX_DEPTH 1024
 #define MAX_TRIES 3 /* of one chunk that brought less than it should */
+#define MAX_REPEATS 1000 /* of one that was interrupted or put off */
 
 static void push(struct job_queue *q, struct expert_job *job)
 {
@@ -136,7 +137,7 @@ static void end_chunk(struct expert_reader *r, struct chunk *c)
 
 bool reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_t result)
 {
-    if (result == -EINTR || result == -EAGAIN)
+    if ((result == -EINTR || result == -EAGAIN) && ++c->repeats < MAX_REPEATS)
         return true;
     note_latency(r, clock_ns() - c->began_ns);
     r->counters.reads++;
@@ -184,6 +185,14 @@ static void check_files(const struct expert_reader *r, struct expert_job *job)
 
 /* --- door --- */
 
+static void begin_more(struct expert_reader *r)
+{
+    if (r->uring)
+        uring_reader_pump(r->uring);
+    else
+        thread_reader_wake(r->threads);
+}
+
 void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urgent)
 {
     pthread_mutex_lock(&r->lock);
@@ -194,10 +203,7 @@ void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urg
     job->urgent = urgent;
     push(urgent ? &r->urgent : &r->expected, job);
     pthread_mutex_unlock(&r->lock);
-    if (r->uring)
-        uring_reader_pump(r->uring);
-    else
-        thread_reader_wake(r->threads);
+    begin_more(r);
 }
 
 void expert_reader_hurry(struct expert_reader *r, struct expert_job *job)
@@ -211,6 +217,7 @@ void expert_reader_hurry(struct expert_reader *r, struct expert_job *job)
     }
     job->urgent = true;
     pthread_mutex_unlock(&r->lock);
+    begin_more(r); /* more of them may be under way than of what is expected */
 }
 
 bool expert_reader_drop(struct expert_reader *r, struct expert_job *job)

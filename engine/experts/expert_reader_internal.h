@@ -13,7 +13,7 @@ struct chunk { /* one read */
     uint64_t offset;
     uint32_t ask, want; /* bytes asked for (aligned), and how many of them the file has */
     int32_t file;
-    int32_t tries;
+    int32_t tries, repeats;
     uint64_t began_ns;
 };
 

@@ -1,8 +1,13 @@
 /* See expert_slots.h. */
 #include "engine/experts/expert_slots.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define WIDENED (32 * HUGE_PAGE) /* in a class that is smaller a huge page more would be a lot */
 
 int32_t expert_slots_count(const struct expert_layout *l)
 {
@@ -31,21 +36,32 @@ static void make_classes(struct expert_slots *s, const struct expert_layout *l)
     }
 }
 
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
 void *expert_memory_map(size_t bytes, struct err *e)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    size_t own = whole_pages(bytes), mapped = own + HUGE_PAGE;
+    uint8_t *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) {
         err_set(e, ERR_NOMEM, "no address space for %zu bytes of experts", bytes);
         return NULL;
     }
-    madvise(memory, bytes, MADV_HUGEPAGE);
-    return memory;
+    size_t before = -(uintptr_t)map & (HUGE_PAGE - 1);
+    if (before)
+        munmap(map, before);
+    munmap(map + before + own, mapped - before - own);
+    madvise(map + before, own, MADV_HUGEPAGE);
+    return map + before;
 }
 
 void expert_memory_unmap(void *memory, size_t bytes)
 {
     if (memory)
-        munmap(memory, bytes);
+        munmap(memory, whole_pages(bytes));
 }
 
 static bool place(struct expert_slots *s, struct slot_class *c, int32_t first, struct err *e)
@@ -103,16 +119,48 @@ void expert_slots_fini(struct expert_slots *s)
     *s = (struct expert_slots){0};
 }
 
-static void hold(struct expert_slots *s, struct expert_slot *slot)
+/* Were all slots of this range taken, or none that has been used before? Then its memory is theirs or nobody's. */
+static bool is_ours(const struct expert_slots *s, const struct slot_class *c, size_t from, size_t to)
 {
-    /* Before it is locked, which cuts huge pages at the record's ends. */
-    madvise(slot->memory, slot->bytes, MADV_POPULATE_WRITE);
+    for (size_t i = from / c->bytes; i < (size_t)c->n_used && i * c->bytes < to; i++)
+        if (s->slots[(size_t)c->first + i].state == SLOT_FREE)
+            return false;
+    return true;
+}
+
+/* A slot's range within its class, with all of the huge pages at its ends where nobody else's free memory lies there:
+ * what is locked in part is cut into small pages. */
+static void widen(const struct expert_slots *s, const struct slot_class *c, size_t *from, size_t *to)
+{
+    const size_t all = (size_t)c->bytes * (size_t)c->n, down = *from & ~(HUGE_PAGE - 1),
+                 up = (*to + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+    if (all < WIDENED)
+        return;
+    if (is_ours(s, c, down, *from))
+        *from = down;
+    if (is_ours(s, c, *to, up < all ? up : all))
+        *to = up < all ? up : all;
+}
+
+/* False: the system has no memory for it. */
+static bool hold(struct expert_slots *s, struct expert_slot *slot)
+{
+    struct slot_class *c = &s->classes[slot->size_class];
+    const int32_t index = (int32_t)(slot - s->slots) - c->first;
+    size_t from = (size_t)index * c->bytes, to = from + c->bytes;
+    c->n_used = index < c->n_used ? c->n_used : index + 1;
+    widen(s, c, &from, &to);
+    if (madvise(c->memory + from, to - from, MADV_POPULATE_WRITE) && errno == ENOMEM) { /* older kernels do not know it: EINVAL */
+        madvise(slot->memory, slot->bytes, MADV_DONTNEED);
+        return false;
+    }
     if (!s->no_lock) {
-        slot->locked = mlock(slot->memory, slot->bytes) == 0;
+        slot->locked = mlock(c->memory + from, to - from) == 0;
         s->no_lock = !slot->locked;
     }
     if (slot->locked)
         s->locked_bytes += slot->bytes;
+    return true;
 }
 
 struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer)
@@ -120,11 +168,13 @@ struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer)
     struct slot_class *c = &s->classes[s->class_of[layer]];
     if (!c->n_unused)
         return NULL;
-    struct expert_slot *slot = &s->slots[c->unused[--c->n_unused]];
+    struct expert_slot *slot = &s->slots[c->unused[c->n_unused - 1]];
+    if (!hold(s, slot))
+        return NULL;
+    c->n_unused--;
     slot->at = s->n_taken;
     s->taken[s->n_taken++] = (int32_t)(slot - s->slots);
     s->bytes += slot->bytes;
-    hold(s, slot);
     return slot;
 }
 

@@ -31,6 +31,7 @@ struct expert_slot {
 struct slot_class {
     uint32_t bytes;
     int32_t n, first;      /* slots, and the first one's index */
+    int32_t n_used;        /* slots from the first that were ever taken */
     uint8_t *memory;
     int32_t *unused;       /* [n_unused] a stack, lowest index on top at first */
     int32_t n_unused;
@@ -48,8 +49,9 @@ struct expert_slots {
     bool no_lock;           /* the limit of locked memory was reached once */
 };
 
-/* Address space that records are read into. In huge pages where the system has them: a disk that takes a limited number of
- * pieces in one request gives records twice as fast into memory that is not in pieces of 4 KiB. NULL: *e. */
+/* Address space that records are read into. In huge pages where the system has them, and beginning with one: a disk that
+ * takes a limited number of pieces in one request gives records twice as fast into memory that is not in pieces of 4 KiB.
+ * NULL: *e. */
 void *expert_memory_map(size_t bytes, struct err *e);
 void expert_memory_unmap(void *memory, size_t bytes); /* NULL: nothing */
 /* Slots that a layout needs at most: one per expert. */

@@ -94,6 +94,14 @@ struct expert_slot *store_acquire(struct expert_store *s, int32_t layer, int32_t
     }
     if (!slot)
         slot = expert_slots_take(&s->slots, layer);
+    for (struct expert_slot *old; !slot && (old = victim(s));) { /* the system has less memory than the budget says */
+        if (old->size_class == s->slots.class_of[layer]) {
+            forget(s, slot = old);
+        } else {
+            store_evict(s, old);
+            slot = expert_slots_take(&s->slots, layer);
+        }
+    }
     if (!slot)
         return NULL;
     slot->layer = layer;
@@ -372,7 +380,7 @@ void expert_store_counters(const struct expert_store *s, struct expert_counters 
     c->locked_bytes = s->slots.locked_bytes;
     c->resident_experts = s->held.experts + (uint64_t)s->slots.n_taken;
     c->evictions = s->set.outside ? s->held.evictions : c->evictions; /* what passes through is no eviction */
-    c->prefetching = expert_store_prefetching(s);
+    c->prefetching = ahead_is_on(s);
     expert_reader_counters(s->reader, &c->disk);
     pthread_mutex_unlock(&open->lock);
 }

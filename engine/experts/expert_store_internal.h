@@ -90,3 +90,4 @@ int32_t store_hottest(struct expert_store *s, struct hot_expert *list);
 /* The layer has come: what was read ahead for it and is not wanted counts as wasted. wants are entered already. */
 void ahead_settle(struct expert_store *s, int32_t layer);
 void ahead_count(struct expert_store *s, const struct expert_slot *slot, bool useful);
+bool ahead_is_on(const struct expert_store *s);

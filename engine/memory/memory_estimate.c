@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define SLOT_COPIES 0.6 /* experts copied into slots for each one that is read over the bus: 0.4 to 0.8 on an H200, one stream */
+
 /* LRU over all layers, over the calibrated routing traces of models with 128, 256 and 512 experts (fcgi/cli/cli_routing.h). */
 #define CURVES 3
 static const double curve_experts[CURVES] = {128, 256, 512};
@@ -48,7 +50,7 @@ static double seconds(uint64_t bytes, double rate)
 }
 
 /* Seconds for a token's experts, all of them in memory. With a device that holds some in slots: those at its own pace, the
- * others as it reads the host's memory. */
+ * others as it reads the host's memory; those that come back also cross the bus into a slot. */
 static double expert_seconds(const struct memory_model *m, const struct memory_plan *p, const struct backend_speed *s,
                              double in_slots)
 {
@@ -56,7 +58,8 @@ static double expert_seconds(const struct memory_model *m, const struct memory_p
     double own = seconds(m->active_experts, s->experts);
     if (!split)
         return own;
-    return in_slots * own + (1 - in_slots) * seconds(m->active_experts, s->link < s->experts ? s->link : s->experts);
+    const double crossing = p->strategy == STRATEGY_HYBRID ? 1 + SLOT_COPIES : 1;
+    return in_slots * own + (1 - in_slots) * crossing * seconds(m->active_experts, s->link < s->experts ? s->link : s->experts);
 }
 
 static double share_of(uint64_t part, uint64_t whole)

@@ -5,6 +5,9 @@
 
 #include "engine/base/err.h"
 
+/* What a probe of the host's memory reads, at most: several times what the caches of devices hold of it. */
+#define BANDWIDTH_BUS_BYTES ((uint64_t)256 << 20)
+
 struct backend;
 struct gpu_buffer;
 

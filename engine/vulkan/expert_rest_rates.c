@@ -7,7 +7,6 @@
 #include "engine/vulkan/backend_state.h"
 #include "engine/vulkan/bandwidth.h"
 
-#define BUS_BYTES (64ull << 20)
 #define BUS_NS 60000000ull
 #define CPU_NS 20000000ull
 #define CPU_ROWS 8
@@ -20,7 +19,7 @@ double expert_rest_bus(struct backend *b, enum gpu_memory kind)
     struct err ignored = {0};
     double rate = 0;
     uint64_t bytes = heap_planned_bytes(&b->model.host) / 16 * 16;
-    bytes = bytes < BUS_BYTES ? bytes : BUS_BYTES;
+    bytes = bytes < BANDWIDTH_BUS_BYTES ? bytes : BANDWIDTH_BUS_BYTES;
     if (gpu_buffer_create(&b->gpu, kind, bytes, "bus probe", &buffer, &ignored)) {
         memset(buffer.map, 0, bytes); /* pages that are there; and the shader writes no sum of zeros */
         rate = bandwidth_read(b, &buffer, BUS_NS, &ignored);

@@ -15,7 +15,7 @@
 #include "engine/vulkan/workers.h"
 
 #define LAYER_BYTES ((uint64_t)96 << 20) /* past the caches of most devices, where the model is */
-#define LINK_BYTES ((uint64_t)32 << 20)
+#define LINK_NS 60000000u
 #define TIME_NS 15000000u /* of one figure */
 #define LEAST_RUNS 5
 #define MOST_RUNS 64
@@ -132,15 +132,46 @@ static struct times time_token(struct probe *p)
     return sum;
 }
 
-/* Shaders reading memory of the host, bytes per second. */
-static double time_link(struct probe *p)
+/* Bytes of a layer's experts: of those that a token uses, or of all. */
+static uint64_t expert_bytes(const struct layer_plan *l, bool all)
+{
+    const struct moe_plan *m = &l->moe;
+    if (l->ffn != FFN_MOE) {
+        return 0;
+    }
+    return (uint64_t)(all ? m->n_expert : m->n_used) * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
+}
+
+static uint64_t all_experts(const struct model_plan *plan)
+{
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        sum += expert_bytes(&plan->layers[i], true);
+    }
+    return sum;
+}
+
+static uint64_t active_experts(const struct model_plan *plan, int32_t *n_moe)
+{
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < plan->n_layer; i++) {
+        sum += expert_bytes(&plan->layers[i], false);
+        *n_moe += plan->layers[i].ffn == FFN_MOE;
+    }
+    return sum;
+}
+
+/* Shaders reading memory of the host, bytes per second; no more of it than the model's experts will take there. */
+static double time_link(struct probe *p, const struct model_plan *plan)
 {
     struct gpu_buffer host = {0};
-    p->ok = p->ok && gpu_buffer_create(&p->b->gpu, GPU_UPLOAD, LINK_BYTES, "probe of the host's memory", &host, p->e);
+    uint64_t bytes = all_experts(plan);
+    bytes = bytes < BANDWIDTH_BUS_BYTES ? bytes : BANDWIDTH_BUS_BYTES;
+    p->ok = p->ok && gpu_buffer_create(&p->b->gpu, GPU_UPLOAD, bytes, "probe of the host's memory", &host, p->e);
     if (p->ok) {
-        memset(host.map, 0, LINK_BYTES); /* pages that are there */
+        memset(host.map, 0, bytes); /* pages that are there */
     }
-    double rate = p->ok ? bandwidth_read(p->b, &host, TIME_NS, p->e) : 0;
+    double rate = p->ok ? bandwidth_read(p->b, &host, LINK_NS, p->e) : 0;
     gpu_buffer_destroy(&p->b->gpu, &host);
     return rate;
 }
@@ -216,19 +247,6 @@ static double time_unpacking(struct probe *p)
     return best;
 }
 
-static uint64_t active_experts(const struct model_plan *plan, int32_t *n_moe)
-{
-    uint64_t sum = 0;
-    for (int32_t i = 0; i < plan->n_layer; i++) {
-        const struct moe_plan *m = &plan->layers[i].moe;
-        if (plan->layers[i].ffn == FFN_MOE) {
-            sum += (uint64_t)m->n_used * (weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down));
-            ++*n_moe;
-        }
-    }
-    return sum;
-}
-
 static void measure(struct probe *p, const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s)
 {
     struct model_facts facts = {0};
@@ -243,7 +261,7 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
     s->experts = t.experts > 0 ? (double)experts / t.experts : 0;
     s->memory = t.kv > 0 ? (double)facts.kv_bytes_per_token * DEPTH / t.kv : s->dense;
     if (params->device_experts) {
-        s->link = time_link(p);
+        s->link = time_link(p, plan);
     }
     if (params->host_experts) {
         s->waits = true;
