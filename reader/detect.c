@@ -118,5 +118,8 @@ bool content_detect(const unsigned char *data, size_t len, struct content *c)
               ask(m, flags | MAGIC_MIME_ENCODING, data, len, c->charset, sizeof c->charset);
     if (m)
         magic_close(m);
+    /* libmagic 5.46 knows no more than some archives by what is in them; what else begins so is looked into all the same. */
+    if (ok && len > 4 && !memcmp(data, "PK\3\4", 4) && !strcmp(c->own_type, "application/octet-stream"))
+        snprintf(c->own_type, sizeof c->own_type, "application/zip");
     return ok ? decide(data, len, c) : content_refuse(c, "damaged", "can't be recognised");
 }

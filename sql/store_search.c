@@ -2,8 +2,9 @@
  *
  * FTS5 keeps removed entries in older parts of its index until the parts are merged (its own secure-delete came with
  * SQLite 3.42). So every removal leaves a note, and the recorder merges that index whole in small steps; the pages that
- * this frees are zeroed by secure_delete. Merging writes the index anew, some 1.5 bytes for each byte of text: in a large
- * database the removals of some hours are merged together. */
+ * this frees are zeroed by secure_delete. A small index it empties and fills again, since merging leaves entries there with
+ * SQLite 3.45. Merging writes the index anew, some 1.5 bytes for each byte of text: in a large database the removals of some
+ * hours are merged together. */
 #include "sql/search_row.h"
 
 #include <stdio.h>
@@ -23,13 +24,15 @@
 #define LARGE_BYTES ((int64_t)64 << 20) /* of the database: from here on ... */
 #define MERGE_EVERY_MS ((int64_t)6 * 3600 * 1000) /* ... so long after the last time */
 #define MERGE_PAGES 200 /* of 4 KB, in one transaction: some milliseconds */
+#define SMALL_PAGES 250 /* of 4 KB at most, some 700 KB of text: written anew in less than 100 ms */
 
 static const struct index {
-    enum query merge;
+    enum query merge, small, empty, fill;
     const char *state; /* name of a setting. 2: something was removed; 1: being merged; 0: nothing to do */
     const char *merged_at; /* Unix ms: when that was last done */
-} of_messages = {QUERY_SEARCH_MERGE, "search_merge", "search_merged_at"},
-  of_files = {QUERY_SEARCH_MERGE_FILES, "search_merge_files", "search_merged_files_at"};
+} of_messages = {QUERY_SEARCH_MERGE, QUERY_SEARCH_SMALL, QUERY_SEARCH_EMPTY, QUERY_SEARCH_FILL, "search_merge", "search_merged_at"},
+  of_files = {QUERY_SEARCH_MERGE_FILES, QUERY_SEARCH_SMALL_FILES, QUERY_SEARCH_EMPTY_FILES, QUERY_SEARCH_FILL_FILES,
+              "search_merge_files", "search_merged_files_at"};
 
 bool search_add(struct store *s, int64_t message_id, struct err *e)
 {
@@ -99,9 +102,38 @@ static bool note_merged(struct store *s, const struct index *x, struct err *e)
     return set_setting(s, x->merged_at, json, e);
 }
 
+static bool is_small(struct store *s, const struct index *x, bool *small, struct err *e)
+{
+    sqlite3_stmt *q = query(s, x->small, e);
+    if (!q)
+        return false;
+    bind_int(q, ":limit", SMALL_PAGES + 1);
+    const int rc = query_step(s, q, e);
+    *small = rc == 1 && sqlite3_column_int64(q, 0) <= SMALL_PAGES;
+    query_end(q);
+    return rc == 1;
+}
+
+/* Empties the index and takes in again what there is. */
+static bool write_anew(struct store *s, const struct index *x, struct err *e)
+{
+    const enum query steps[] = {x->empty, x->fill};
+    for (int i = 0; i < 2; i++) {
+        sqlite3_stmt *q = query(s, steps[i], e);
+        if (!q || !query_run(s, q, NULL, e))
+            return false;
+    }
+    return set_setting(s, x->state, "0", e) && note_merged(s, x, e);
+}
+
 /* FTS5 tells that nothing was left to do by changing fewer than two rows. */
 static bool merge(struct store *s, const struct index *x, int state, struct err *e)
 {
+    bool small;
+    if (!is_small(s, x, &small, e))
+        return false;
+    if (small)
+        return write_anew(s, x, e);
     sqlite3_stmt *q = query(s, x->merge, e);
     if (!q)
         return false;

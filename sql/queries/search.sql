@@ -29,3 +29,23 @@ INSERT INTO message_search (message_search, rank) VALUES ('merge', :pages);
 
 -- name: search_merge_files
 INSERT INTO attachment_search (attachment_search, rank) VALUES ('merge', :pages);
+
+-- A small index is written anew instead. Merging keeps the notes on what was removed where all parts were on one level (FTS5 of
+-- SQLite 3.45 and later brings them there), and nothing takes them away then.
+-- name: search_small
+SELECT count(*) FROM (SELECT 1 FROM message_search_data LIMIT :limit);
+
+-- name: search_empty
+INSERT INTO message_search (message_search) VALUES ('delete-all');
+
+-- name: search_fill
+INSERT INTO message_search (rowid, content) SELECT id, content FROM messages WHERE status <> 'running';
+
+-- name: search_small_files
+SELECT count(*) FROM (SELECT 1 FROM attachment_search_data LIMIT :limit);
+
+-- name: search_empty_files
+INSERT INTO attachment_search (attachment_search) VALUES ('delete-all');
+
+-- name: search_fill_files
+INSERT INTO attachment_search (rowid, name, text) SELECT id, name, text FROM attachments;

@@ -108,7 +108,7 @@ static void test_what_would_be_too_much_stays_text(void **state)
         buf_puts(&in, "\nb");
     html_markdown(&out, in.data, in.len);
     assert_null(strstr(out.data, "<table"));
-    assert_non_null(strstr(out.data, "<div class=\"text\">|a|a"));
+    assert_non_null(strstr(out.data, "|a|a")); /* md4c 0.5 has a limit of its own, and makes a paragraph of it */
     buf_clear(&out);
     buf_clear(&in);
     while (in.len <= HTML_MARKDOWN_BYTES)

@@ -121,6 +121,8 @@ static bool serves_everyone(int q)
     case QUERY_SEARCH_REMOVE_ONE: /* before MESSAGE_DELETE, of ids from SUBTREE_IDS */
     case QUERY_SEARCH_ADD: /* a row just written in the same transaction, by a statement that compared */
     case QUERY_SEARCH_ADD_FILE:
+    case QUERY_SEARCH_FILL: /* the recorder: what the index of all users held, no more */
+    case QUERY_SEARCH_FILL_FILES:
     case QUERY_CLEAR_NEXT_USER:
     case QUERY_ATTACHMENT_NEXT_LOOSE: /* the recorder */
     case QUERY_ATTACHMENT_CLEAR:
@@ -188,6 +190,10 @@ static bool may_scan(int q)
     case QUERY_BRANCH_IDS:
     case QUERY_SUBTREE_IDS:
     case QUERY_LEAF_REFRESH:
+    case QUERY_SEARCH_SMALL: /* as far as its limit */
+    case QUERY_SEARCH_SMALL_FILES:
+    case QUERY_SEARCH_FILL: /* of a small index, after a removal */
+    case QUERY_SEARCH_FILL_FILES:
         return true;
     default:
         return false;

@@ -224,6 +224,31 @@ static void test_what_is_deleted_leaves_the_index(void **state)
     fixture_check_whole(f->path);
 }
 
+/* One that is too large to be written anew at once is merged in steps. */
+static void test_what_is_deleted_leaves_a_large_index(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    static char text[100001];
+    const int64_t kept = fixture_conversation(f, f->user, "kept"), id = fixture_conversation(f, f->user, "gone");
+    fixture_finish(f, fixture_post(f, f->user, kept, 0, "stays here").message_id, "as before");
+    uint64_t x = 1;
+    for (int i = 0; i < 6; i++) {
+        for (size_t k = 0; k < sizeof text - 1; k++) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            text[k] = (char)('!' + (x >> 33) % 94);
+        }
+        fixture_finish(f, fixture_post(f, f->user, id, 0, text).message_id, "done");
+    }
+    assert_true(fixture_number(f->path, INDEX_ROWS) > 300);
+    ASSERT_OK(store_conversation_remove(f->store, f->user, id, &e));
+    clear_all(f);
+    assert_int_equal(fixture_number(f->path, "SELECT value FROM settings WHERE name = 'search_merge'"), 0);
+    assert_in_range(fixture_number(f->path, INDEX_ROWS), EMPTY_INDEX + 1, EMPTY_INDEX + 2);
+    assert_int_equal(count(f, "stays here"), 1);
+    fixture_check_whole(f->path);
+}
+
 /* Merging writes the index anew: in a large database not after each removal. */
 static void test_removals_from_a_large_index_are_merged_together(void **state)
 {
@@ -369,6 +394,7 @@ int main(void)
         T(test_what_was_found_is_told_as_it_is_written),
         T(test_a_short_text_is_looked_for_so_far_and_no_further),
         T(test_what_is_deleted_leaves_the_index),
+        T(test_what_is_deleted_leaves_a_large_index),
         T(test_removals_from_a_large_index_are_merged_together),
         T(test_lists_are_sorted_by_pin_archive_tag_and_date),
         T(test_tags_are_the_same_in_any_letter_case_and_several_must_all_be_there),
