@@ -1,7 +1,10 @@
 /* Reading ahead for the next layer: see expert_store_prefetch(). It can pay only when most of it is wanted; where it is
- * not, it rests for a while and is tried again. Whether it does pay is a matter of time: where the disk is what bounds, the
- * part that is read in vain costs more than waiting less gains. So some tokens are computed with it and some without, by
- * turns, and what took less time for an expert goes on for a while. */
+ * not, it rests for a while and is tried again. Whether it does pay, and how much of it, is a matter of time: where the disk
+ * is what bounds, the part that is read in vain costs more than waiting less gains. So some tokens are computed with all of
+ * it, some with the first record only and some without, by turns, and what took least time for an expert goes on for a while. */
+#include <math.h>
+#include <string.h>
+
 #include "engine/base/clock.h"
 #include "engine/experts/expert_store_internal.h"
 
@@ -29,17 +32,30 @@ void ahead_count(struct expert_store *s, const struct expert_slot *slot, bool us
     a->useful = a->wasted = 0;
 }
 
+static double time_each(const struct ahead_trial *t, enum ahead_way way)
+{
+    return t->asked[way] ? (double)t->ns[way] / (double)t->asked[way] : INFINITY;
+}
+
+static enum ahead_way quickest(const struct ahead_trial *t)
+{
+    enum ahead_way best = AHEAD_ALL;
+    for (enum ahead_way way = 0; way < AHEAD__N; way++)
+        if (time_each(t, way) < time_each(t, best))
+            best = way;
+    return best;
+}
+
 static void next_phase(struct expert_store *s)
 {
     struct ahead_trial *t = &s->ahead.trial;
     t->phase = t->phase > AHEAD_PHASES ? 1 : t->phase + 1;
-    if (t->phase == 1)
-        t->ns[0] = t->ns[1] = t->asked[0] = t->asked[1] = 0;
+    if (t->phase == 1) {
+        memset(t->ns, 0, sizeof t->ns);
+        memset(t->asked, 0, sizeof t->asked);
+    }
     const bool chosen = t->phase > AHEAD_PHASES;
-    if (!chosen)
-        t->off = t->phase % 2 == 0;
-    else if (t->asked[0] && t->asked[1])
-        t->off = (double)t->ns[1] / (double)t->asked[1] < (double)t->ns[0] / (double)t->asked[0];
+    t->way = chosen ? quickest(t) : (enum ahead_way)((t->phase - 1) % AHEAD__N);
     t->layers = (chosen ? CHOSEN_TOKENS : TRIAL_TOKENS) * s->set.layout->n_layers;
 }
 
@@ -50,8 +66,8 @@ static void try_both(struct expert_store *s)
     const uint64_t now = clock_ns();
     const bool counts = t->last_ns && t->last_asked && now - t->last_ns < PAUSE_NS;
     if (counts && t->phase >= 1 && t->phase <= AHEAD_PHASES) {
-        t->ns[t->off] += now - t->last_ns;
-        t->asked[t->off] += (uint64_t)t->last_asked;
+        t->ns[t->way] += now - t->last_ns;
+        t->asked[t->way] += (uint64_t)t->last_asked;
     }
     t->last_ns = now;
     t->last_asked = s->session.n;
@@ -78,7 +94,7 @@ void ahead_settle(struct expert_store *s, int32_t layer)
         }
         slot->ahead = false;
         if (slot->state == SLOT_READING && expert_reader_drop(s->reader, &slot->job))
-            store_evict(s, slot); /* nothing was read of it */
+            store_spare(s, slot); /* nothing was read of it */
         else
             ahead_count(s, slot, false);
     }
@@ -87,7 +103,7 @@ void ahead_settle(struct expert_store *s, int32_t layer)
 
 bool ahead_is_on(const struct expert_store *s)
 {
-    return !s->set.no_prefetch && !s->ahead.rest && !s->ahead.trial.off;
+    return !s->set.no_prefetch && !s->ahead.rest && s->ahead.trial.way != AHEAD_NONE;
 }
 
 bool expert_store_prefetching(const struct expert_store *s)
@@ -103,13 +119,16 @@ void expert_store_prefetch(struct expert_store *s, int32_t layer, const int32_t 
 {
     pthread_mutex_lock(&s->lock);
     int32_t next = s->layer_of[layer] + 1;
-    bool there = next < s->set.layout->n_layers && ahead_is_on(s);
-    for (int32_t i = 0; there && i < n && s->ahead.n < AHEAD_SLOTS; i++) {
+    int32_t room = next < s->set.layout->n_layers && ahead_is_on(s) ? AHEAD_SLOTS - s->ahead.n : 0;
+    if (s->ahead.trial.way == AHEAD_FIRST && !s->session.in_order && s->session.rows < room)
+        room = s->session.rows;
+    for (int32_t i = 0; i < n && room; i++) {
         if (*store_slot_of(s, next, ids[i]) >= 0)
             continue;
         struct expert_slot *slot = store_acquire(s, next, ids[i]);
         if (!slot)
             break;
+        room--;
         slot->ahead = true;
         s->ahead.slots[s->ahead.n++] = (int32_t)(slot - s->slots.slots);
         store_read(s, slot, false);

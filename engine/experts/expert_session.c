@@ -144,6 +144,7 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
         finish(s, job);
     q->layer = s->layer_of[layer];
     q->in_order = in_order;
+    q->rows = rows;
     q->failed = !reserve(q, n);
     q->n = q->failed ? 0 : n;
     q->next = q->n_out = 0;

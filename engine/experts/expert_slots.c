@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define WIDENED (32 * HUGE_PAGE) /* in a class that is smaller a huge page more would be a lot */
 
 int32_t expert_slots_count(const struct expert_layout *l)
 {
@@ -119,43 +118,16 @@ void expert_slots_fini(struct expert_slots *s)
     *s = (struct expert_slots){0};
 }
 
-/* Were all slots of this range taken, or none that has been used before? Then its memory is theirs or nobody's. */
-static bool is_ours(const struct expert_slots *s, const struct slot_class *c, size_t from, size_t to)
-{
-    for (size_t i = from / c->bytes; i < (size_t)c->n_used && i * c->bytes < to; i++)
-        if (s->slots[(size_t)c->first + i].state == SLOT_FREE)
-            return false;
-    return true;
-}
-
-/* A slot's range within its class, with all of the huge pages at its ends where nobody else's free memory lies there:
- * what is locked in part is cut into small pages. */
-static void widen(const struct expert_slots *s, const struct slot_class *c, size_t *from, size_t *to)
-{
-    const size_t all = (size_t)c->bytes * (size_t)c->n, down = *from & ~(HUGE_PAGE - 1),
-                 up = (*to + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    if (all < WIDENED)
-        return;
-    if (is_ours(s, c, down, *from))
-        *from = down;
-    if (is_ours(s, c, *to, up < all ? up : all))
-        *to = up < all ? up : all;
-}
-
 /* False: the system has no memory for it. */
 static bool hold(struct expert_slots *s, struct expert_slot *slot)
 {
-    struct slot_class *c = &s->classes[slot->size_class];
-    const int32_t index = (int32_t)(slot - s->slots) - c->first;
-    size_t from = (size_t)index * c->bytes, to = from + c->bytes;
-    c->n_used = index < c->n_used ? c->n_used : index + 1;
-    widen(s, c, &from, &to);
-    if (madvise(c->memory + from, to - from, MADV_POPULATE_WRITE) && errno == ENOMEM) { /* older kernels do not know it: EINVAL */
+    /* Before it is locked, which cuts huge pages at the record's ends. */
+    if (madvise(slot->memory, slot->bytes, MADV_POPULATE_WRITE) && errno == ENOMEM) { /* older kernels do not know it: EINVAL */
         madvise(slot->memory, slot->bytes, MADV_DONTNEED);
         return false;
     }
     if (!s->no_lock) {
-        slot->locked = mlock(c->memory + from, to - from) == 0;
+        slot->locked = mlock(slot->memory, slot->bytes) == 0;
         s->no_lock = !slot->locked;
     }
     if (slot->locked)
@@ -176,6 +148,36 @@ struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer)
     s->taken[s->n_taken++] = (int32_t)(slot - s->slots);
     s->bytes += slot->bytes;
     return slot;
+}
+
+void expert_slots_spare(struct expert_slots *s, struct expert_slot *slot)
+{
+    slot->state = SLOT_SPARE;
+    s->n_spare++;
+}
+
+void expert_slots_unspare(struct expert_slots *s, struct expert_slot *slot)
+{
+    slot->state = SLOT_READING;
+    s->n_spare--;
+}
+
+struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer)
+{
+    for (int32_t i = s->n_taken; s->n_spare && i-- > 0;) {
+        struct expert_slot *slot = &s->slots[s->taken[i]];
+        if (slot->state == SLOT_SPARE && slot->size_class == s->class_of[layer]) {
+            expert_slots_unspare(s, slot);
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+bool expert_slots_has_share(const struct expert_slots *s, int32_t size_class)
+{
+    const struct slot_class *c = &s->classes[size_class];
+    return (int64_t)(c->n - c->n_unused) * s->n >= (int64_t)c->n * s->n_taken;
 }
 
 void expert_slots_release(struct expert_slots *s, struct expert_slot *slot)

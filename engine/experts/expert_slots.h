@@ -11,7 +11,7 @@
 #include "engine/experts/expert_layout.h"
 #include "engine/experts/expert_reader.h"
 
-enum slot_state { SLOT_FREE, SLOT_READING, SLOT_READY };
+enum slot_state { SLOT_FREE, SLOT_READING, SLOT_READY, SLOT_SPARE }; /* spare: memory that holds nothing */
 
 struct expert_slot {
     uint8_t *memory;
@@ -31,7 +31,6 @@ struct expert_slot {
 struct slot_class {
     uint32_t bytes;
     int32_t n, first;      /* slots, and the first one's index */
-    int32_t n_used;        /* slots from the first that were ever taken */
     uint8_t *memory;
     int32_t *unused;       /* [n_unused] a stack, lowest index on top at first */
     int32_t n_unused;
@@ -44,7 +43,7 @@ struct expert_slots {
     int32_t n_classes;
     int32_t *class_of;      /* [n_layers] */
     int32_t *taken;         /* [n_taken] slots that are not free */
-    int32_t n_taken;
+    int32_t n_taken, n_spare;
     uint64_t bytes, locked_bytes; /* of taken slots */
     bool no_lock;           /* the limit of locked memory was reached once */
 };
@@ -60,5 +59,11 @@ bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, st
 void expert_slots_fini(struct expert_slots *s); /* after the reader is closed; accepts a zeroed struct */
 /* A slot for a record of this layer, or NULL when memory can't be had. */
 struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer);
+/* Keeps a taken slot's memory for another record, until it is taken up again; a kept one of this layer's size, or NULL. */
+void expert_slots_spare(struct expert_slots *s, struct expert_slot *slot);
+void expert_slots_unspare(struct expert_slots *s, struct expert_slot *slot);
+struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer);
+/* Do records of this size have as much of the taken slots as of all? */
+bool expert_slots_has_share(const struct expert_slots *s, int32_t size_class);
 /* Gives the memory back to the system. */
 void expert_slots_release(struct expert_slots *s, struct expert_slot *slot);

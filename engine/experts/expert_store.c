@@ -34,6 +34,10 @@ static struct weight_planes *table_entry(struct expert_store *s, int32_t layer, 
 
 static void forget(struct expert_store *s, struct expert_slot *slot)
 {
+    if (slot->state == SLOT_SPARE) {
+        expert_slots_unspare(&s->slots, slot);
+        return;
+    }
     if (slot->state == SLOT_READY)
         s->counters.evictions++;
     if (slot->ahead)
@@ -50,13 +54,26 @@ void store_evict(struct expert_store *s, struct expert_slot *slot)
     expert_slots_release(&s->slots, slot);
 }
 
-/* The record that is worth least among those that nobody holds; what was read ahead goes only when nothing else can. */
-static struct expert_slot *victim(struct expert_store *s)
+#define ANY_SIZE (-1)
+
+void store_spare(struct expert_store *s, struct expert_slot *slot)
+{
+    forget(s, slot);
+    expert_slots_spare(&s->slots, slot);
+}
+
+/* The record that is worth least among those that nobody holds, of all or of one size; what was read ahead goes only when
+ * nothing else can. */
+static struct expert_slot *victim(struct expert_store *s, int32_t size_class)
 {
     struct expert_slot *worst = NULL;
     double least = 0;
     for (int32_t i = 0; i < s->slots.n_taken; i++) {
         struct expert_slot *slot = &s->slots.slots[s->slots.taken[i]];
+        if (size_class != ANY_SIZE && slot->size_class != size_class)
+            continue;
+        if (slot->state == SLOT_SPARE)
+            return slot;
         if (slot->state != SLOT_READY || slot->pins)
             continue;
         double rank = expert_history_rank(&s->history, slot->layer, slot->expert);
@@ -68,10 +85,19 @@ static struct expert_slot *victim(struct expert_store *s)
     return worst;
 }
 
+/* What makes room for a record of this layer: one of its size, whose memory is handed on, where records of that size have
+ * their share of the cache; memory that goes back to the system and is taken again costs as much as reading does. */
+static struct expert_slot *victim_for(struct expert_store *s, int32_t layer)
+{
+    const int32_t size_class = s->slots.class_of[layer];
+    struct expert_slot *same = expert_slots_has_share(&s->slots, size_class) ? victim(s, size_class) : NULL;
+    return same && !same->ahead ? same : victim(s, ANY_SIZE);
+}
+
 void store_shrink(struct expert_store *s)
 {
     while (s->slots.bytes > s->budget) {
-        struct expert_slot *slot = victim(s);
+        struct expert_slot *slot = victim(s, ANY_SIZE);
         if (!slot)
             return;
         store_evict(s, slot);
@@ -80,10 +106,10 @@ void store_shrink(struct expert_store *s)
 
 struct expert_slot *store_acquire(struct expert_store *s, int32_t layer, int32_t expert)
 {
-    struct expert_slot *slot = NULL;
+    struct expert_slot *slot = s->slots.bytes <= s->budget ? expert_slots_reuse(&s->slots, layer) : NULL;
     uint32_t bytes = s->set.layout->layers[layer].record_bytes;
     while (!slot && s->slots.bytes + bytes > s->budget) {
-        struct expert_slot *old = victim(s);
+        struct expert_slot *old = victim_for(s, layer);
         if (!old)
             return NULL;
         /* One of the same size hands its memory on: neither zeroed nor registered again. */
@@ -94,7 +120,7 @@ struct expert_slot *store_acquire(struct expert_store *s, int32_t layer, int32_t
     }
     if (!slot)
         slot = expert_slots_take(&s->slots, layer);
-    for (struct expert_slot *old; !slot && (old = victim(s));) { /* the system has less memory than the budget says */
+    for (struct expert_slot *old; !slot && (old = victim_for(s, layer));) { /* the system has less memory than the budget says */
         if (old->size_class == s->slots.class_of[layer]) {
             forget(s, slot = old);
         } else {
@@ -378,7 +404,7 @@ void expert_store_counters(const struct expert_store *s, struct expert_counters 
     c->budget_bytes = s->budget + s->outside;
     c->resident_bytes = s->slots.bytes + s->held.bytes;
     c->locked_bytes = s->slots.locked_bytes;
-    c->resident_experts = s->held.experts + (uint64_t)s->slots.n_taken;
+    c->resident_experts = s->held.experts + (uint64_t)(s->slots.n_taken - s->slots.n_spare);
     c->evictions = s->set.outside ? s->held.evictions : c->evictions; /* what passes through is no eviction */
     c->prefetching = ahead_is_on(s);
     expert_reader_counters(s->reader, &c->disk);

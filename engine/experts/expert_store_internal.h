@@ -17,6 +17,7 @@ struct want {
 
 struct session { /* the running layer */
     int32_t layer;       /* index in the layout; -1: none runs */
+    int32_t rows;        /* of the step */
     bool in_order, failed;
     struct want *wants;  /* [n] */
     int32_t n, cap;
@@ -27,19 +28,20 @@ struct session { /* the running layer */
 };
 
 #define AHEAD_SLOTS 256
-#define AHEAD_PHASES 4
+#define AHEAD_PHASES (2 * AHEAD__N)
+enum ahead_way { AHEAD_ALL, AHEAD_FIRST, AHEAD_NONE, AHEAD__N }; /* what is foreseen; of it, a record for each row; nothing */
 struct ahead { /* what is read ahead, and does it pay? */
     int32_t slots[AHEAD_SLOTS], n; /* with slot.ahead set; those that lost it since are passed over */
     int32_t useful, wasted;  /* records of this window */
     int32_t pause;           /* layers that the next pause takes */
     int32_t rest;            /* layers until it is tried again; 0: it is on */
     struct ahead_trial {
-        int32_t phase;       /* 1 .. AHEAD_PHASES: with and without by turns; then the better of both; 0: not begun */
+        int32_t phase;       /* 1 .. AHEAD_PHASES: each way by turns; then the best; 0: not begun */
         int32_t layers;      /* left of this phase */
-        bool off;            /* this phase is without */
+        enum ahead_way way;  /* of this phase */
         uint64_t last_ns;    /* when the layer before began, or 0 */
         int32_t last_asked;  /* experts that it wanted */
-        uint64_t ns[2], asked[2]; /* [without] of the phases so far */
+        uint64_t ns[AHEAD__N], asked[AHEAD__N]; /* of the phases so far */
     } trial;
 };
 
@@ -71,6 +73,8 @@ int32_t *store_slot_of(struct expert_store *s, int32_t layer, int32_t expert);
 struct expert_slot *store_acquire(struct expert_store *s, int32_t layer, int32_t expert);
 /* Forgets what the slot holds and gives its memory back. */
 void store_evict(struct expert_store *s, struct expert_slot *slot);
+/* The same, but the memory is kept for the next record. */
+void store_spare(struct expert_store *s, struct expert_slot *slot);
 /* Evicts what is over the budget and held by nobody. */
 void store_shrink(struct expert_store *s);
 /* A finished job: verified and entered, or its slot released and *e set. */

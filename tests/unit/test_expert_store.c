@@ -446,6 +446,27 @@ static void test_ranks_follow_recency_and_frequency(void **state)
     close_rig(&r);
 }
 
+/* A size that has its share of the cache makes room among its own, so that memory is handed on. */
+static void test_each_size_of_record_has_its_share(void **state)
+{
+    struct expert_layer layers[] = {{.n_expert = 2, .record_bytes = 4096}, {.n_expert = 6, .record_bytes = 8192}};
+    const struct expert_layout layout = {.layers = layers, .n_layers = 2};
+    struct expert_slots s;
+    assert_true(expert_slots_init(&s, &layout, &e));
+    assert_int_equal(s.n_classes, 2);
+    struct expert_slot *small = expert_slots_take(&s, 0), *large = expert_slots_take(&s, 1);
+    assert_true(expert_slots_has_share(&s, s.class_of[0]));
+    assert_false(expert_slots_has_share(&s, s.class_of[1])); /* one of two, and it has six of eight */
+    assert_non_null(expert_slots_take(&s, 1));
+    assert_non_null(expert_slots_take(&s, 1));
+    assert_true(expert_slots_has_share(&s, s.class_of[0]));
+    assert_true(expert_slots_has_share(&s, s.class_of[1]));
+    expert_slots_release(&s, small);
+    assert_false(expert_slots_has_share(&s, s.class_of[0]));
+    expert_slots_release(&s, large);
+    expert_slots_fini(&s);
+}
+
 int main(void)
 {
     log_set_level(LOG_ERROR);
@@ -460,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_our_bytes_are_the_kernels),
         cmocka_unit_test(test_reading_ahead_is_counted_and_rests_when_it_does_not_pay),
         cmocka_unit_test(test_reading_ahead_is_tried_against_time),
+        cmocka_unit_test(test_each_size_of_record_has_its_share),
         cmocka_unit_test(test_ranks_follow_recency_and_frequency),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
