@@ -7,6 +7,7 @@
 #include "engine/memory/memory_text.h"
 
 #define PASSING_BYTES ((uint64_t)256 << 20) /* for experts on their way to a device's cache: enough for the disk's queue */
+#define ROUNDINGS 8 /* tries at a cache whose slots, of several sizes, are rounded up past the limit */
 #define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming: each expert is read once a chunk */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -171,6 +172,21 @@ static uint64_t cache_least(const struct memory_input *in, const struct memory_p
     return has_slots(in, p) ? in->model.layer_most + in->model.layer_most / 8 + p->passing : in->model.cache_least;
 }
 
+/* A cache of so many bytes in RAM beside the device's, or somewhat less: each size of record gets whole slots. */
+static bool fit_host_experts(const struct memory_input *in, struct memory_plan *p, uint64_t bytes, uint64_t limit, struct memory_fit *fit)
+{
+    const uint64_t minimum = cache_least(in, p) - p->passing;
+    p->host_experts = bytes;
+    for (int i = 0; i < ROUNDINGS; i++) {
+        if (!memory_fit_parts(in, p, &fit->refused))
+            return false;
+        if (p->host <= limit || p->host - limit > minus(p->host_experts, minimum))
+            break;
+        p->host_experts -= p->host - limit;
+    }
+    return p->host <= limit || too_much(fit, false, p->host, limit, p);
+}
+
 /* The cache in RAM gets what is left, or what was wished. */
 static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct memory_fit *fit)
 {
@@ -186,10 +202,8 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
     }
     uint64_t cache = wish ? wish : minus(limit, beside);
     cache = least(cache < minimum ? minimum : cache, in->model.cache_most > minimum ? in->model.cache_most : minimum);
-    if (device) {
-        p->host_experts = cache - p->passing;
-        return memory_fit_parts(in, p, &fit->refused) && (p->host <= limit || too_much(fit, false, p->host, limit, p));
-    }
+    if (device)
+        return fit_host_experts(in, p, cache - p->passing, limit, fit);
     p->expert_cache = cache;
     p->host = beside + p->expert_cache;
     return p->host <= limit || too_much(fit, false, p->host, limit, p);

@@ -14,6 +14,7 @@
 
 #define MB ((uint64_t)1000000)
 #define GB ((uint64_t)1000000000)
+#define HOST_SLOT (70 * MB) /* of a device's experts in RAM */
 #define BLOCK (2 * (uint64_t)1000000) /* bytes of a KV block in RAM; on the device twice as many */
 
 struct fake { /* a backend that takes what this says */
@@ -33,8 +34,11 @@ static bool fake_estimate(void *context, const struct backend_params *p, struct 
     bool apart = f->gpu && p->device_experts && p->device_experts < f->experts;
     if (apart) /* slots of 50 MB */
         m->weights += p->device_experts / (50 * MB) * 50 * MB;
+    uint64_t in_ram = p->host_experts ? (p->host_experts + HOST_SLOT - 1) / HOST_SLOT * HOST_SLOT : apart ? f->experts : 0;
+    if (p->host_experts)
+        m->weights += in_ram - f->experts;
     uint64_t all = m->weights + m->kv + m->state + m->work;
-    m->host = f->gpu ? 10 * MB + (apart ? f->experts : 0) : all;
+    m->host = f->gpu ? 10 * MB + in_ram : all;
     m->device = f->gpu ? all - m->host : 0;
     return true;
 }
@@ -182,6 +186,23 @@ static void test_a_gpu_budget_moves_the_model(void **state)
     assert_int_equal(p.strategy, STRATEGY_CPU_ONLY);
     assert_string_equal(p.backend, "cpu");
     assert_non_null(strstr(p.reason, "vulkan: needs"));
+}
+
+static void test_a_streaming_gpus_cache_is_rounded_within_the_budget(void **state)
+{
+    struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
+    add_gpu(&in, 24 * GB, 24 * GB);
+    in.places[0].streams = true;
+    in.model.layer_most = in.model.experts / 60;
+    in.wish.gpu_budget = (int64_t)(5 * GB);
+    in.wish.strategy = STRATEGY_SSD_STREAMING;
+    for (uint64_t budget = 4 * GB; budget < 4 * GB + 2 * HOST_SLOT; budget += HOST_SLOT / 5) {
+        in.wish.ram_budget = (int64_t)budget;
+        struct memory_plan p = planned(&in);
+        assert_string_equal(p.backend, "vulkan");
+        check(&in, &p);
+        assert_true(p.host + HOST_SLOT > p.ram_limit); /* it uses what it may */
+    }
 }
 
 static void test_a_gpu_that_lives_in_ram_counts_there(void **state)
@@ -483,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_a_group_limit_is_what_counts),
         cmocka_unit_test(test_budgets_bound_the_plan),
         cmocka_unit_test(test_a_gpu_budget_moves_the_model),
+        cmocka_unit_test(test_a_streaming_gpus_cache_is_rounded_within_the_budget),
         cmocka_unit_test(test_a_gpu_that_lives_in_ram_counts_there),
         cmocka_unit_test(test_forced_strategies),
         cmocka_unit_test(test_hybrid_waits_for_a_backend_that_can),
