@@ -11,6 +11,8 @@
 struct backend;
 struct gpu_buffer;
 
+/* The same over the largest buffer of weights, for ns nanoseconds, and not remembered. 0: failed. */
+double bandwidth_of_weights(struct backend *b, uint64_t ns, struct err *e);
 /* Bytes per second, best of some passes over the largest buffer of weights (a small model fits a cache, and says so by
  * its figure); 0 when the probe failed. Measured once, then remembered. */
 double bandwidth_of(struct backend *b);

@@ -6,7 +6,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/device.c %D%/device_block.c %D%/device_block.h %D%/device_layout.c \
 	%D%/device_layout.h %D%/device_model.c %D%/device_model.h %D%/device_restore.c %D%/device_restore.h %D%/dispatch.h %D%/expert_pool.c %D%/expert_pool.h %D%/expert_rest.c %D%/expert_rest.h %D%/expert_rest_rates.c %D%/expert_slots.c %D%/expert_slots.h %D%/expert_views.c %D%/expert_views.h %D%/forward.c \
 	%D%/forward.h %D%/forward_dump.c %D%/gpu.h %D%/heap.c %D%/heap.h %D%/instance.c %D%/meet.c %D%/meet.h %D%/memory.c %D%/miniature.c %D%/miniature.h %D%/pipeline.c %D%/profile.c %D%/profile.h %D%/record.c \
-	%D%/record.h %D%/shader.c %D%/shader.h %D%/slot_policy.c %D%/slot_policy.h %D%/speed.c %D%/speed.h %D%/step.c %D%/step.h %D%/wide.c %D%/wide.h %D%/work.c %D%/workers.c %D%/workers.h
+	%D%/record.h %D%/shader.c %D%/shader.h %D%/slot_policy.c %D%/slot_policy.h %D%/speed.c %D%/speed.h %D%/step.c %D%/step.h %D%/unpack_speed.c %D%/unpack_speed.h %D%/wide.c %D%/wide.h %D%/work.c %D%/workers.c %D%/workers.h
 nodist_libsluice_vulkan_a_SOURCES = %D%/shaders.spv.h
 BUILT_SOURCES += %D%/shaders.spv.h
 CLEANFILES += %D%/shaders.spv.h

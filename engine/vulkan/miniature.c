@@ -96,6 +96,7 @@ static int32_t count_layers(struct miniature *m, uint64_t bytes)
         uint64_t fit = bytes / (uint64_t)m->n_kinds / (kind->bytes ? kind->bytes : 1);
         int32_t most = kind->count < MINIATURE_MOST ? kind->count : MINIATURE_MOST;
         kind->n = fit < 1 ? 1 : fit < (uint64_t)most ? (int32_t)fit : most;
+        kind->n = kind->n < MINIATURE_LEAST && most >= MINIATURE_LEAST ? MINIATURE_LEAST : kind->n;
         kind->first = n;
         n += kind->n;
     }

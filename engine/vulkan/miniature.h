@@ -7,7 +7,8 @@
 #include "engine/model/plan.h"
 
 #define MINIATURE_KINDS 4
-#define MINIATURE_MOST 16 /* layers of a kind */
+#define MINIATURE_LEAST 2 /* layers of a kind, where the other model has them: a difference tells what one costs */
+#define MINIATURE_MOST 16
 
 struct miniature_kind { /* layers of the same shapes and formats */
     int32_t like;       /* the first such layer of the other model */

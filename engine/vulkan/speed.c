@@ -12,15 +12,15 @@
 #include "engine/vulkan/bandwidth.h"
 #include "engine/vulkan/miniature.h"
 #include "engine/vulkan/step.h"
-#include "engine/vulkan/workers.h"
+#include "engine/vulkan/unpack_speed.h"
 
 #define LAYER_BYTES ((uint64_t)96 << 20) /* past the caches of most devices, where the model is */
 #define LINK_NS 60000000u
+#define WARM_NS 300000000u /* an idle device's clocks are low and want this long to rise */
 #define TIME_NS 15000000u /* of one figure */
 #define LEAST_RUNS 5
 #define MOST_RUNS 64
 #define DEPTH 1024 /* tokens in KV where attention's share is taken */
-#define UNPACK_SLICES 8
 #define N_BLOCKS (DEPTH / BACKEND_BLOCK_TOKENS)
 
 struct probe {
@@ -28,12 +28,14 @@ struct probe {
     struct layer_plan *layers;    /* the miniature's, and the same on the device: all of them */
     struct device_layer *on_device;
     struct backend *b;
+    double bandwidth;             /* of the device's memory, bytes per second */
     struct err *e;
     bool ok;
 };
 
 struct wanted { /* a step */
     int32_t kind;      /* its layers; -1: none at all */
+    int32_t n_layers;  /* so many of them; 0: all that the miniature has */
     int32_t n_experts; /* as step_sequence.n_experts */
     int32_t position;
     bool head;
@@ -45,12 +47,12 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The backend runs the layers of one kind: they take the first places. */
-static void choose(struct probe *p, int32_t kind)
+/* The backend runs layers of one kind: they take the first places. */
+static void choose(struct probe *p, int32_t kind, int32_t n_layers)
 {
     struct backend *b = p->b;
     const struct miniature_kind *k = kind < 0 ? NULL : &p->mini.kinds[kind];
-    p->mini.plan.n_layer = k ? k->n : 0;
+    p->mini.plan.n_layer = !k ? 0 : n_layers ? n_layers : k->n;
     for (int32_t i = 0; i < p->mini.plan.n_layer; i++) {
         p->mini.plan.layers[i] = p->layers[k->first + i];
         b->model.layers[i] = p->on_device[k->first + i];
@@ -74,7 +76,7 @@ static double time_step(struct probe *p, const struct wanted *w)
                               .state = p->mini.plan.n_recurrent ? 0 : -1, .n_out = w->head, .n_experts = w->n_experts};
     struct step step = {.sequences = &q, .n_sequences = 1, .n_top = 1};
     struct step_row row;
-    choose(p, w->kind);
+    choose(p, w->kind, w->n_layers);
     for (int i = 0; p->ok && i < 2; i++) { /* recorded, compiled, warm */
         p->ok = vulkan_step_run(p->b, &step, &row, p->e);
     }
@@ -89,18 +91,27 @@ static double time_step(struct probe *p, const struct wanted *w)
 }
 
 struct times { /* seconds of a token */
+    double begin;  /* before its first layer: what a step costs that has layers at all */
     double dense, experts;
-    double kv; /* of DEPTH tokens in KV */
+    double kv;     /* of DEPTH tokens in KV */
 };
 
-/* One layer of a kind, of which `base` is what a step without layers takes. */
+/* One layer of a kind: what a step with more of them takes longer. `base` is what a step without layers takes. */
 static struct times time_kind(struct probe *p, int32_t kind, double base)
 {
     const struct miniature_kind *k = &p->mini.kinds[kind];
     const struct layer_plan *l = &p->layers[k->first];
     const int32_t n_used = l->ffn == FFN_MOE ? l->moe.n_used : 0;
-    double all = time_step(p, &(struct wanted){.kind = kind}), each = all > base ? (all - base) / k->n : 0;
-    struct times t = {.dense = each};
+    double all = time_step(p, &(struct wanted){.kind = kind}), first = base, each = 0;
+    if (k->n > 1) {
+        first = time_step(p, &(struct wanted){.kind = kind, .n_layers = 1});
+        each = (all - first) / (k->n - 1);
+    }
+    if (!(each > 0)) { /* the only one, or a disturbed clock */
+        first = base;
+        each = all > base ? (all - base) / k->n : 0;
+    }
+    struct times t = {.begin = all - each * k->n, .dense = each};
     if (n_used > 1) { /* what is left with one expert, less that expert */
         double one = time_step(p, &(struct wanted){.kind = kind, .n_experts = 1});
         t.experts = (all - one) / k->n / (n_used - 1) * n_used;
@@ -116,19 +127,32 @@ static struct times time_kind(struct probe *p, int32_t kind, double base)
     return t;
 }
 
-static struct times time_token(struct probe *p)
+/* The vocabulary's matrix behind layers, which take the caches as they do in a model. The miniature's is a part of it: a
+ * processor takes as much longer for the whole as it is larger, a GPU only reads the rest. */
+static double time_head(struct probe *p, const struct model_plan *plan)
 {
+    double with = time_step(p, &(struct wanted){.kind = 0, .head = true}), without = time_step(p, &(struct wanted){.kind = 0});
+    double part = with > without ? with - without : 0;
+    if (p->b->gpu.caps.software || !(p->bandwidth > 0)) {
+        return part / p->mini.head_share;
+    }
+    return part + (1 - p->mini.head_share) * (double)weight_matrix_bytes(&plan->head) / p->bandwidth;
+}
+
+static struct times time_token(struct probe *p, const struct model_plan *plan)
+{
+    struct times sum = {0};
+    struct err ignored = {0};
+    p->bandwidth = bandwidth_of_weights(p->b, p->b->gpu.caps.software ? TIME_NS : WARM_NS, &ignored);
     double base = time_step(p, &(struct wanted){.kind = -1});
-    struct times sum = {.dense = base};
     for (int32_t i = 0; p->ok && i < p->mini.n_kinds; i++) {
         struct times t = time_kind(p, i, base);
+        sum.begin = t.begin > sum.begin ? t.begin : sum.begin;
         sum.dense += p->mini.kinds[i].count * t.dense;
         sum.experts += p->mini.kinds[i].count * t.experts;
         sum.kv += p->mini.kinds[i].count * t.kv;
     }
-    /* behind layers, which take the caches as they do in a model */
-    double with = time_step(p, &(struct wanted){.kind = 0, .head = true}), without = time_step(p, &(struct wanted){.kind = 0});
-    sum.dense += with > without ? (with - without) / p->mini.head_share : 0;
+    sum.dense += sum.begin + time_head(p, plan);
     return sum;
 }
 
@@ -183,7 +207,7 @@ static double time_stop(struct probe *p)
     struct gpu *g = &b->gpu;
     const struct shape shape = {.n_rows = 1, .alone = true, .singles = true, .n_sequences = b->plan->n_recurrent && !b->delta_steps};
     double runs[MOST_RUNS];
-    choose(p, 0);
+    choose(p, 0, 0);
     for (int i = 0; p->ok && i < MOST_RUNS; i++) {
         uint64_t began = clock_ns();
         VkCommandBuffer c = forward_record(b, &shape, p->e);
@@ -202,49 +226,15 @@ static double time_stop(struct probe *p)
     return runs[MOST_RUNS / 2];
 }
 
-/* Experts of a token as they come from the disk into the kernels' layout, bytes per second, by the threads that do it. */
-struct unpacking {
-    const struct weight *w;
-    struct device_layout layout;
-    uint8_t *out;
-};
-
-static void unpack(void *context, int share)
+static const struct moe_plan *some_experts(const struct probe *p)
 {
-    struct unpacking *u = context;
-    const int64_t rows = u->w->rows, from = rows * share / UNPACK_SLICES, to = rows * (share + 1) / UNPACK_SLICES;
-    for (int plane = 0; plane < DEVICE_PLANES; plane++) {
-        if (u->layout.row_bytes[plane]) {
-            device_layout_rows(u->w, &u->layout, plane, from, to - from, u->out + (size_t)from * u->layout.row_bytes[plane]);
+    for (int32_t i = 0; i < p->mini.n_kinds; i++) {
+        const struct layer_plan *l = &p->layers[p->mini.kinds[i].first];
+        if (l->ffn == FFN_MOE) {
+            return &l->moe;
         }
     }
-}
-
-static double time_unpacking(struct probe *p)
-{
-    struct unpacking u = {0};
-    struct workers *workers = p->ok ? workers_open(p->e) : NULL;
-    size_t bytes = 0;
-    double best = 0;
-    for (int32_t i = 0; i < p->mini.n_kinds && !u.w; i++) {
-        const struct layer_plan *l = &p->layers[p->mini.kinds[i].first];
-        u.w = l->ffn == FFN_MOE ? &l->moe.gate : NULL;
-    }
-    p->ok = workers && u.w && device_layout_of(u.w, &u.layout, p->e);
-    for (int plane = 0; p->ok && plane < DEVICE_PLANES; plane++) {
-        bytes += (size_t)u.layout.row_bytes[plane];
-    }
-    u.out = p->ok ? malloc(bytes * (size_t)u.w->rows) : NULL;
-    p->ok = p->ok && (u.out || err_set(p->e, ERR_NOMEM, "no memory for a probe of %zu bytes", bytes * (size_t)u.w->rows));
-    for (int i = 0; u.out && i < MOST_RUNS; i++) {
-        uint64_t began = clock_ns();
-        workers_run(workers, unpack, &u, UNPACK_SLICES);
-        double rate = (double)weight_matrix_bytes(u.w) / ((double)(clock_ns() - began) * 1e-9);
-        best = rate > best ? rate : best;
-    }
-    free(u.out);
-    workers_close(&workers);
-    return best;
+    return NULL;
 }
 
 static void measure(struct probe *p, const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s)
@@ -253,7 +243,7 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
     int32_t n_moe = 0;
     uint64_t experts = active_experts(plan, &n_moe);
     facts_from_plan(&facts, plan);
-    struct times t = time_token(p);
+    struct times t = time_token(p, plan);
     if (!p->ok) {
         return;
     }
@@ -266,7 +256,8 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
     if (params->host_experts) {
         s->waits = true;
         s->layer_s = time_stop(p) * n_moe / plan->n_layer;
-        s->unpack = time_unpacking(p);
+        s->unpack = p->ok ? unpack_speed(&p->b->gpu, some_experts(p), p->e) : 0;
+        p->ok = s->unpack > 0;
     }
 }
 
