@@ -183,7 +183,7 @@ const struct route api_changes_routes[] = {
     {HTTP_GET, "/api/changes", ROUTE_USER, POOL_SHORT, 0, changes, SCOPE_HISTORY,
      {.summary = "What happened since: 204 when nothing did", .query = "ChangesQuery", .reply = "Changes", .statuses = "200 204 404"}},
     {HTTP_POST, "/api/count", ROUTE_USER, POOL_SHORT, ROUTE_CHAT_BODY, count, SCOPE_HISTORY | SCOPE_INFERENCE,
-     {.summary = "Tokens of the prompt that a message would make", .body = "CountRequest", .reply = "Count", .statuses = "200"}},
+     {.summary = "Tokens of the prompt that a message would make", .body = "CountRequest", .reply = "Count", .statuses = "200 404"}},
     {HTTP_GET, "/api/defaults/base", ROUTE_USER, POOL_SHORT, 0, base, SCOPE_HISTORY,
      {.summary = "Values that hold where no setting says otherwise", .reply = "BaseSettings", .statuses = "200"}},
     {0},
