@@ -67,6 +67,27 @@ static double share_of(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Seconds of all layers where experts that are in memory are computed while the missing ones are read. A layer's reads begin
+ * when its router has chosen: a layer that misses many waits, and while one that misses none runs the disk rests. So it is the
+ * mean over how many are missing, each independently of the others. `computed`: all experts; `read`: the missing ones. */
+static double overlapped_seconds(const struct memory_model *m, double computed, double read, double missing)
+{
+    if (m->n_moe < 1 || m->n_used < 1 || missing <= 0 || missing >= 1)
+        return larger(computed * (1 - missing), read);
+    const double layer_computed = computed / m->n_moe, one_read = read / (m->n_moe * m->n_used * missing);
+    double mean = 0, p = pow(1 - missing, m->n_used); /* that k are missing */
+    for (int32_t k = 0; k <= m->n_used; k++) {
+        mean += p * larger(layer_computed * (m->n_used - k) / m->n_used, one_read * k);
+        p *= (double)(m->n_used - k) / (k + 1) * missing / (1 - missing);
+    }
+    return mean * m->n_moe;
+}
+
 struct memory_estimate memory_estimate_make(const struct memory_model *m, const struct memory_plan *p,
                                             const struct memory_rates *r, int32_t depth, double hit_rate)
 {
@@ -87,10 +108,8 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
     uint64_t missed = streams ? (uint64_t)((double)m->active_experts * (1 - out.hit_rate)) : 0;
     out.compute_s = dense + experts;
     out.disk_s = seconds(missed, r->disk.bytes_per_s) + seconds(missed, s->unpack);
-    /* A layer's missing experts are read while its other experts are computed, where the backend does that; what is dense
-     * waits for the router. */
-    double missing = streams ? 1 - out.hit_rate : 0, overlapped = s->waits ? 0 : experts * (1 - missing);
-    double total = dense + (experts - overlapped) + (overlapped > out.disk_s ? overlapped : out.disk_s);
+    double missing = streams ? 1 - out.hit_rate : 0;
+    double total = dense + experts * missing + (s->waits ? experts * (1 - missing) + out.disk_s : overlapped_seconds(m, experts, out.disk_s, missing));
     out.tokens_per_s = total > 0 ? 1 / total : 0;
     return out;
 }

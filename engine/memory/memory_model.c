@@ -37,8 +37,9 @@ void memory_model_of(const struct model *m, struct memory_model *out)
     for (int32_t i = 0; i < plan->n_layer; i++)
         if (plan->layers[i].ffn == FFN_MOE) {
             out->n_moe++;
-            out->n_expert = plan->layers[i].moe.n_expert > out->n_expert ? plan->layers[i].moe.n_expert : out->n_expert;
             const struct moe_plan *moe = &plan->layers[i].moe;
+            out->n_expert = moe->n_expert > out->n_expert ? moe->n_expert : out->n_expert;
+            out->n_used = moe->n_used > out->n_used ? moe->n_used : out->n_used;
             out->active_experts += active_experts(moe);
             /* one expert a layer at the least, twice that for what the device's layout adds */
             out->slots_least += active_experts(moe) / (uint64_t)moe->n_used * 2 + SLOT_ROUNDING;

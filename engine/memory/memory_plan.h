@@ -42,7 +42,7 @@ struct memory_wish { /* 0: to be chosen */
 
 struct memory_model { /* what of a model matters here; bytes as packed */
     int32_t n_ctx, n_layer, n_moe; /* n_moe: layers with routed experts */
-    int32_t n_expert;              /* of the layer that has the most; 0: none */
+    int32_t n_expert, n_used;      /* of the layer that has the most, that a token uses; 0: none */
     bool recurrent;
     uint64_t weights, dense, experts; /* weights = dense + experts */
     uint64_t active_dense, active_experts; /* read for one token at batch 1 */
