@@ -102,13 +102,11 @@ static struct times time_kind(struct probe *p, int32_t kind, double base)
     const struct miniature_kind *k = &p->mini.kinds[kind];
     const struct layer_plan *l = &p->layers[k->first];
     const int32_t n_used = l->ffn == FFN_MOE ? l->moe.n_used : 0;
-    double all = time_step(p, &(struct wanted){.kind = kind}), first = base, each = 0;
+    double all = time_step(p, &(struct wanted){.kind = kind}), each = 0;
     if (k->n > 1) {
-        first = time_step(p, &(struct wanted){.kind = kind, .n_layers = 1});
-        each = (all - first) / (k->n - 1);
+        each = (all - time_step(p, &(struct wanted){.kind = kind, .n_layers = 1})) / (k->n - 1);
     }
     if (!(each > 0)) { /* the only one, or a disturbed clock */
-        first = base;
         each = all > base ? (all - base) / k->n : 0;
     }
     struct times t = {.begin = all - each * k->n, .dense = each};

@@ -446,7 +446,7 @@ static void test_ranks_follow_recency_and_frequency(void **state)
     close_rig(&r);
 }
 
-/* A size that has its share of the cache makes room among its own, so that memory is handed on. */
+/* A size that has its share of the cache makes room among its own, so that memory is handed on; so is a spare slot's. */
 static void test_each_size_of_record_has_its_share(void **state)
 {
     struct expert_layer layers[] = {{.n_expert = 2, .record_bytes = 4096}, {.n_expert = 6, .record_bytes = 8192}};
@@ -461,6 +461,12 @@ static void test_each_size_of_record_has_its_share(void **state)
     assert_non_null(expert_slots_take(&s, 1));
     assert_true(expert_slots_has_share(&s, s.class_of[0]));
     assert_true(expert_slots_has_share(&s, s.class_of[1]));
+    const uint64_t bytes = s.bytes;
+    expert_slots_spare(&s, small);
+    assert_null(expert_slots_reuse(&s, 1)); /* of another size */
+    assert_ptr_equal(expert_slots_reuse(&s, 0), small);
+    assert_null(expert_slots_reuse(&s, 0));
+    assert_int_equal(s.bytes, bytes); /* it was never given back */
     expert_slots_release(&s, small);
     assert_false(expert_slots_has_share(&s, s.class_of[0]));
     expert_slots_release(&s, large);
