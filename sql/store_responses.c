@@ -56,6 +56,31 @@ bool store_response_get(struct store *s, struct arena *a, int64_t user_id, const
     return ok;
 }
 
+bool store_response_each(struct store *s, int64_t user_id, store_response_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_RESPONSE_EACH, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":now", clock_wall_ms());
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_response row = {
+            .id = column_text(q, 0),
+            .user_id = user_id,
+            .previous_id = column_optional(q, 1),
+            .created_at = sqlite3_column_int64(q, 2),
+            .expires_at = sqlite3_column_int64(q, 3),
+            .input = column_text(q, 4),
+            .response = column_text(q, 5),
+        };
+        if (!fn(context, &row))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
 static bool remove_row(struct store *s, int64_t user_id, const char *id, struct err *e)
 {
     int changed = 0;

@@ -24,6 +24,9 @@ struct store_response {
 bool store_response_add(struct store *s, const struct store_response *row, struct err *e);
 bool store_response_get(struct store *s, struct arena *a, int64_t user_id, const char *id, struct store_response *out,
                         struct err *e);
+/* All of a user's that have not expired, oldest first; the row's texts live for the call. fn false: enough. */
+typedef bool (*store_response_fn)(void *context, const struct store_response *row);
+bool store_response_each(struct store *s, int64_t user_id, store_response_fn fn, void *context, struct err *e);
 bool store_response_remove(struct store *s, int64_t user_id, const char *id, struct err *e);
 /* One short step; *any: there was something. For store_clear. */
 bool store_response_clear(struct store *s, bool *any, struct err *e);

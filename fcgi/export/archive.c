@@ -8,6 +8,7 @@
 #include "fcgi/export/run.h"
 #include "sql/digest.h"
 #include "sql/store_attachments.h"
+#include "sql/store_responses.h"
 
 #define MAX_SLUG 48
 
@@ -96,6 +97,33 @@ static bool put_account(struct export *x)
                      zip_write(x->zip, text->data, text->len, &x->e));
 }
 
+static bool put_response(void *context, const struct store_response *row)
+{
+    struct export *x = context;
+    struct buf *out = &x->w.out;
+    buf_puts(out, "{\"id\":");
+    buf_json_string(out, row->id, strlen(row->id));
+    buf_puts(out, ",\"previous_id\":");
+    if (row->previous_id)
+        buf_json_string(out, row->previous_id, strlen(row->previous_id));
+    else
+        buf_puts(out, "null");
+    buf_printf(out, ",\"created_at\":%lld,\"expires_at\":%lld,\"input\":", (long long)row->created_at, (long long)row->expires_at);
+    buf_puts(out, row->input);
+    buf_puts(out, ",\"response\":");
+    buf_puts(out, row->response);
+    buf_puts(out, "}\n");
+    return export_send(x, false);
+}
+
+/* What /v1/responses keeps for the account: an object a line. */
+static bool put_responses(struct export *x)
+{
+    return !x->p->account || (zip_entry(x->zip, "responses.jsonl", x->p->exported_at, false, &x->e) &&
+                              store_response_each(x->p->store, x->p->which.user_id, put_response, x, &x->e) &&
+                              x->e.code == ERR_NONE && export_send(x, true));
+}
+
 static bool put_index_row(void *context, const struct store_export_conversation *c)
 {
     struct export *x = context;
@@ -133,5 +161,5 @@ bool export_archive(struct export *x)
     x->zip = zip_create(x->p->sink, &x->e);
     return x->zip && store_export_each(x->p->store, &x->p->which, put_file, x, &x->e) && x->e.code == ERR_NONE &&
            store_export_files(x->p->store, &x->p->which, put_attachment, x, &x->e) && x->e.code == ERR_NONE &&
-           put_account(x) && put_index(x) && zip_finish(x->zip, &x->e);
+           put_account(x) && put_responses(x) && put_index(x) && zip_finish(x->zip, &x->e);
 }

@@ -6,6 +6,10 @@ VALUES (:id, :user_id, :previous_id, :created_at, :expires_at, :input, :response
 SELECT previous_id, created_at, expires_at, input, response FROM responses
 WHERE id = :id AND user_id = :user_id AND expires_at > :now;
 
+-- name: response_each
+SELECT id, previous_id, created_at, expires_at, input, response FROM responses
+WHERE user_id = :user_id AND expires_at > :now ORDER BY created_at, id;
+
 -- name: response_remove
 DELETE FROM responses WHERE id = :id AND user_id = :user_id AND expires_at > :now;
 

@@ -183,7 +183,9 @@ test('attachments: named in their message, their bytes once in the archive', asy
   await s.json('DELETE', `/api/conversations/${c.id}`);
 });
 
-test('an account goes out whole: conversations with the trash, defaults, presets, prompts, keys without their secret, usage', async () => {
+test('an account goes out whole: conversations with the trash, defaults, presets, prompts, keys without their secret, usage, kept responses', async () => {
+  const kept = (await s.json('POST', '/v1/responses', { input: 'line\nbreak', max_output_tokens: 3, store: true })).body;
+  await s.json('POST', '/v1/responses', { input: 'not kept', max_output_tokens: 3, store: false });
   await s.json('PATCH', '/api/defaults', { temperature: 0.25 });
   await s.json('POST', '/api/prompts', { name: 'sum', text: 'Sum up {{text}}' });
   const r = await fetch(`${s.url}/api/account/export`, { headers: { authorization: `Bearer ${s.key}` } });
@@ -197,4 +199,7 @@ test('an account goes out whole: conversations with the trash, defaults, presets
   const used = (await s.json('GET', '/api/usage')).body.total;
   assert.equal(account.usage.reduce((n, u) => n + u.completion_tokens, 0), used.completion_tokens);
   assert.ok(used.completion_tokens > 0);
+  const responses = files['responses.jsonl'].toString().trimEnd().split('\n').map((l) => JSON.parse(l));
+  assert.deepEqual(responses.map((x) => [x.id, x.previous_id, x.response.output]), [[kept.id, null, kept.output]]);
+  assert.ok(JSON.stringify(responses[0].input).includes('line\\nbreak') && responses[0].expires_at > responses[0].created_at);
 });
