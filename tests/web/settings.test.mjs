@@ -135,6 +135,10 @@ test('the meter says what the engine then counts', opts, async () => {
   await page.fill('#composer-text', 'word '.repeat(8000));
   await page.waitForSelector('#meter[data-full]');
   await page.fill('#composer-text', '');
+  await page.waitForSelector('#meter:not([data-full])');
+  await page.evaluate(() => { location.hash = '#/'; });
+  await page.waitForSelector('#welcome:not([hidden])');
+  assert.ok(await page.isHidden('#meter'), 'the figure of the chat before does not stay');
 });
 
 test('nothing failed in the page meanwhile', opts, () => { assert.deepEqual(house.problems, []); });

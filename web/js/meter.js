@@ -15,6 +15,7 @@ const meter = el("span", { id: "meter", class: "meter", hidden: true }, el("span
 $("stop").before(meter);
 let timer = 0;
 let asked = 0;
+let counted; // the chat whose figure stands there
 
 function draw(used, limit, cached, draft) {
   meter.hidden = !(limit > 0) || !used;
@@ -57,6 +58,10 @@ async function countDraft() {
 }
 
 function later() {
+  if (counted !== state.current?.id) { // another chat's figure does not stay while this one is counted
+    counted = state.current?.id;
+    drawUsed();
+  }
   clearTimeout(timer);
   timer = setTimeout(countDraft, PAUSE_MS);
 }
