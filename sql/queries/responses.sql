@@ -8,7 +8,7 @@ WHERE id = :id AND user_id = :user_id AND expires_at > :now;
 
 -- name: response_each
 SELECT id, previous_id, created_at, expires_at, input, response FROM responses
-WHERE user_id = :user_id AND expires_at > :now ORDER BY created_at, id;
+WHERE user_id = :user_id AND expires_at > :now ORDER BY rowid;
 
 -- name: response_remove
 DELETE FROM responses WHERE id = :id AND user_id = :user_id AND expires_at > :now;
