@@ -38,21 +38,21 @@ double bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t
     return ok ? best : 0;
 }
 
-double bandwidth_of_weights(struct backend *b, uint64_t ns, struct err *e)
+double bandwidth_of_weights(struct backend *b, uint64_t ns)
 {
+    struct err ignored = {0};
     const struct heap *h = &b->model.heap;
     const struct gpu_buffer *largest = &h->buffers[0];
     for (int i = 1; i < h->n_buffers; i++) {
         largest = h->buffers[i].size > largest->size ? &h->buffers[i] : largest;
     }
-    return bandwidth_read(b, largest, ns, e);
+    return bandwidth_read(b, largest, ns, &ignored);
 }
 
 double bandwidth_of(struct backend *b)
 {
-    struct err ignored = {0};
     if (b->bandwidth == 0) {
-        b->bandwidth = bandwidth_of_weights(b, MEASURE_NS, &ignored);
+        b->bandwidth = bandwidth_of_weights(b, MEASURE_NS);
     }
     return b->bandwidth;
 }

@@ -11,10 +11,9 @@
 struct backend;
 struct gpu_buffer;
 
-/* The same over the largest buffer of weights, for ns nanoseconds, and not remembered. 0: failed. */
-double bandwidth_of_weights(struct backend *b, uint64_t ns, struct err *e);
-/* Bytes per second, best of some passes over the largest buffer of weights (a small model fits a cache, and says so by
- * its figure); 0 when the probe failed. Measured once, then remembered. */
-double bandwidth_of(struct backend *b);
-/* The best of the passes over this buffer that `ns` nanoseconds have room for. 0: failed. */
+/* All three: bytes per second, the best of the passes over one buffer that `ns` nanoseconds have room for; 0: failed. */
 double bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t ns, struct err *e);
+/* Of the largest buffer of weights (a small model fits a cache, and says so by its figure). */
+double bandwidth_of_weights(struct backend *b, uint64_t ns);
+/* The same, measured once and then remembered. */
+double bandwidth_of(struct backend *b);

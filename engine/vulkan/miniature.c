@@ -94,9 +94,8 @@ static int32_t count_layers(struct miniature *m, uint64_t bytes)
     for (int32_t k = 0; k < m->n_kinds; k++) {
         struct miniature_kind *kind = &m->kinds[k];
         uint64_t fit = bytes / (uint64_t)m->n_kinds / (kind->bytes ? kind->bytes : 1);
-        int32_t most = kind->count < MINIATURE_MOST ? kind->count : MINIATURE_MOST;
-        kind->n = fit < 1 ? 1 : fit < (uint64_t)most ? (int32_t)fit : most;
-        kind->n = kind->n < MINIATURE_LEAST && most >= MINIATURE_LEAST ? MINIATURE_LEAST : kind->n;
+        int32_t most = kind->count < MINIATURE_MOST ? kind->count : MINIATURE_MOST, least = most < MINIATURE_LEAST ? most : MINIATURE_LEAST;
+        kind->n = fit < (uint64_t)least ? least : fit < (uint64_t)most ? (int32_t)fit : most;
         kind->first = n;
         n += kind->n;
     }

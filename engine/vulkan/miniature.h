@@ -26,6 +26,6 @@ struct miniature {
     void *memory;      /* what weights and vectors point into */
 };
 
-/* bytes: of layers at most, beyond one of each kind. ERR_NOMEM: nothing is kept. */
+/* bytes: of layers at most, beyond MINIATURE_LEAST of each kind. ERR_NOMEM: nothing is kept. */
 bool miniature_make(struct miniature *m, const struct model_plan *plan, uint64_t bytes, struct err *e);
 void miniature_fini(struct miniature *m); /* accepts a zeroed struct */

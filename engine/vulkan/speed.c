@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/median.h"
 #include "engine/model/facts.h"
 #include "engine/vulkan/backend_state.h"
 #include "engine/vulkan/bandwidth.h"
@@ -40,12 +41,6 @@ struct wanted { /* a step */
     int32_t position;
     bool head;
 };
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 /* The backend runs layers of one kind: they take the first places. */
 static void choose(struct probe *p, int32_t kind, int32_t n_layers)
@@ -86,8 +81,7 @@ static double time_step(struct probe *p, const struct wanted *w)
         runs[n++] = (double)(now - at) * 1e-9;
         at = now;
     }
-    qsort(runs, (size_t)n, sizeof *runs, ascending);
-    return n ? runs[n / 2] : 0;
+    return n ? median_of(runs, (size_t)n) : 0;
 }
 
 struct times { /* seconds of a token */
@@ -140,8 +134,7 @@ static double time_head(struct probe *p, const struct model_plan *plan)
 static struct times time_token(struct probe *p, const struct model_plan *plan)
 {
     struct times sum = {0};
-    struct err ignored = {0};
-    p->bandwidth = bandwidth_of_weights(p->b, p->b->gpu.caps.software ? TIME_NS : WARM_NS, &ignored);
+    p->bandwidth = bandwidth_of_weights(p->b, p->b->gpu.caps.software ? TIME_NS : WARM_NS);
     double base = time_step(p, &(struct wanted){.kind = -1});
     for (int32_t i = 0; p->ok && i < p->mini.n_kinds; i++) {
         struct times t = time_kind(p, i, base);
@@ -217,11 +210,7 @@ static double time_stop(struct probe *p)
         gpu_command_free(g, &c);
         runs[i] = recorded + (double)(clock_ns() - began) * 1e-9;
     }
-    if (!p->ok) {
-        return 0;
-    }
-    qsort(runs, MOST_RUNS, sizeof *runs, ascending);
-    return runs[MOST_RUNS / 2];
+    return p->ok ? median_of(runs, MOST_RUNS) : 0;
 }
 
 static const struct moe_plan *some_experts(const struct probe *p)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/median.h"
 #include "engine/vulkan/device_layout.h"
 #include "engine/vulkan/workers.h"
 
@@ -33,12 +34,6 @@ static void unpack(void *context, int share)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Each matrix from its own memory to its own. Median seconds. */
 static double time_matrices(struct workers *workers, struct unpacking *u, uint8_t *from, size_t from_bytes, uint8_t *to, size_t to_bytes, size_t n)
 {
@@ -52,8 +47,7 @@ static double time_matrices(struct workers *workers, struct unpacking *u, uint8_
         workers_run(workers, unpack, u, SLICES);
         runs[i] = (double)(clock_ns() - began) * 1e-9;
     }
-    qsort(runs, n, sizeof *runs, ascending);
-    return runs[n / 2];
+    return median_of(runs, n);
 }
 
 /* Scales and biases that lie apart are few bytes: they stay where they are. Seconds for a matrix; 0: *e. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/median.h"
 #include "engine/experts/disk_probe.h"
 #include "engine/experts/expert_store.h"
 
@@ -163,18 +164,12 @@ static bool run_case(struct bench *b, struct bench_case *c, bool counted, struct
     return true;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(const double *ms, int32_t n)
+/* The runs keep their order. */
+static double median_ms(const struct bench_case *c)
 {
     double sorted[BENCH_MAX_REPEATS];
-    memcpy(sorted, ms, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    memcpy(sorted, c->ms, (size_t)c->n_ms * sizeof *sorted);
+    return median_of(sorted, (size_t)c->n_ms);
 }
 
 /* The case once more with every token going where one does, so that all experts are there from the second step on:
@@ -193,7 +188,7 @@ static bool time_resident(struct bench *b, struct bench_case *c, struct err *e)
     look(b, &after);
     routing_hold(b->routing, -1);
     if (ok && after.misses == before.misses && after.late == before.late)
-        c->disk.compute_ms = median(times, b->n_repeats);
+        c->disk.compute_ms = median_of(times, (size_t)b->n_repeats);
     return ok;
 }
 
@@ -242,7 +237,7 @@ struct bench_rate bench_rate(const struct bench_case *c)
         low = fmin(low, n / c->ms[i]);
         high = fmax(high, n / c->ms[i]);
     }
-    return (struct bench_rate){n / median(c->ms, c->n_ms), low, high};
+    return (struct bench_rate){n / median_ms(c), low, high};
 }
 
 double bench_planned_weights(const struct run *r, int32_t batch)
@@ -265,14 +260,13 @@ double bench_planned_weights(const struct run *r, int32_t batch)
 
 double bench_estimate(const struct bench *b, const struct bench_case *c, double hit_rate)
 {
-    double sorted[BENCH_MAX_REPEATS];
+    double rates[BENCH_MAX_REPEATS];
     const struct memory_load *l = &b->run.memory;
     if (c->kind != BENCH_DECODE || c->batch != 1 || !b->n_rates)
         return 0;
     for (int32_t i = 0; i < b->n_rates; i++)
-        sorted[i] = memory_estimate_make(&l->input.model, &l->plan, &b->rates[i], c->depth, hit_rate).tokens_per_s;
-    qsort(sorted, (size_t)b->n_rates, sizeof *sorted, ascending);
-    return sorted[b->n_rates / 2];
+        rates[i] = memory_estimate_make(&l->input.model, &l->plan, &b->rates[i], c->depth, hit_rate).tokens_per_s;
+    return median_of(rates, (size_t)b->n_rates);
 }
 
 double bench_hit_rate(const struct bench_case *c)
@@ -287,7 +281,7 @@ double bench_share(const struct bench *b, const struct bench_case *c)
 {
     if (b->bandwidth <= 0)
         return 0;
-    return (double)(c->weight_bytes + c->kv_bytes) / b->bandwidth * 1000 / median(c->ms, c->n_ms);
+    return (double)(c->weight_bytes + c->kv_bytes) / b->bandwidth * 1000 / median_ms(c);
 }
 
 double bench_disk_share(const struct bench *b, const struct bench_case *c)
