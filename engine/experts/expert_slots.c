@@ -177,7 +177,7 @@ struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer)
 bool expert_slots_has_share(const struct expert_slots *s, int32_t size_class)
 {
     const struct slot_class *c = &s->classes[size_class];
-    return (int64_t)(c->n - c->n_unused) * s->n >= (int64_t)c->n * s->n_taken;
+    return (int64_t)(c->n - c->n_unused + 1) * s->n > (int64_t)c->n * s->n_taken;
 }
 
 void expert_slots_release(struct expert_slots *s, struct expert_slot *slot)

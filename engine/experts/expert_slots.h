@@ -63,7 +63,8 @@ struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer);
 void expert_slots_spare(struct expert_slots *s, struct expert_slot *slot);
 void expert_slots_unspare(struct expert_slots *s, struct expert_slot *slot);
 struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer);
-/* Do records of this size have as much of the taken slots as of all? */
+/* Do records of this size have as much of the taken slots as of all? Less than one slot below it counts: no two sizes could
+ * both have their share of an odd number, and would take it from each other by turns. */
 bool expert_slots_has_share(const struct expert_slots *s, int32_t size_class);
 /* Gives the memory back to the system. */
 void expert_slots_release(struct expert_slots *s, struct expert_slot *slot);
