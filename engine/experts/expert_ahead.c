@@ -1,15 +1,17 @@
 /* Reading ahead for the next layer: see expert_store_prefetch(). It can pay only when most of it is wanted; where it is
  * not, it rests for a while and is tried again. Whether it does pay, and how much of it, is a matter of time: where the disk
  * is what bounds, the part that is read in vain costs more than waiting less gains. So some tokens are computed with all of
- * it, some with the first record only and some without, by turns, and what took least time for an expert goes on for a while. */
+ * it, some with the first record only and some without, by turns, and what took least time for an expert goes on for a while,
+ * longer each time that it wins again. A cache that still fills is not judged: its memory is taken for the first time, which
+ * costs more than any way gains. */
 #include <math.h>
-#include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/experts/expert_store_internal.h"
 
-#define TRIAL_TOKENS 8    /* of each phase */
-#define CHOSEN_TOKENS 512 /* after the last one */
+#define TRIAL_TOKENS 2    /* of each phase: short ones, since a machine that others share is faster now and slower then */
+#define CHOSEN_FIRST 64   /* tokens after the last one; twice as many where the same way wins as the time before */
+#define CHOSEN_MOST 512
 #define PAUSE_NS 500000000u /* so long between two layers: no step was running */
 
 #define WINDOW 64        /* records by which it is judged */
@@ -46,21 +48,41 @@ static enum ahead_way quickest(const struct ahead_trial *t)
     return best;
 }
 
+/* Tokens for which the quickest way goes on. */
+static int32_t choose(struct ahead_trial *t)
+{
+    const enum ahead_way best = quickest(t);
+    if (!t->chosen_tokens || best != t->chosen)
+        t->chosen_tokens = CHOSEN_FIRST;
+    else if (t->chosen_tokens < CHOSEN_MOST)
+        t->chosen_tokens *= 2;
+    t->way = t->chosen = best;
+    return t->chosen_tokens;
+}
+
 static void next_phase(struct expert_store *s)
 {
     struct ahead_trial *t = &s->ahead.trial;
+    int32_t tokens = TRIAL_TOKENS;
     t->phase = t->phase > AHEAD_PHASES ? 1 : t->phase + 1;
-    if (t->phase == 1) {
-        memset(t->ns, 0, sizeof t->ns);
-        memset(t->asked, 0, sizeof t->asked);
+    for (int way = 0; t->phase == 1 && way < AHEAD__N; way++) { /* what was seen before counts for half */
+        t->ns[way] /= 2;
+        t->asked[way] /= 2;
     }
-    const bool chosen = t->phase > AHEAD_PHASES;
-    t->way = chosen ? quickest(t) : (enum ahead_way)((t->phase - 1) % AHEAD__N);
-    t->layers = (chosen ? CHOSEN_TOKENS : TRIAL_TOKENS) * s->set.layout->n_layers;
+    if (t->phase > AHEAD_PHASES)
+        tokens = choose(t);
+    else
+        t->way = (enum ahead_way)((t->phase - 1) % AHEAD__N);
+    t->layers = tokens * s->set.layout->n_layers;
+}
+
+static bool is_full(const struct expert_store *s)
+{
+    return s->slots.bytes + s->set.layout->record_bytes_max > s->budget;
 }
 
 /* A layer of few rows begins. */
-static void try_both(struct expert_store *s)
+static void try_ways(struct expert_store *s)
 {
     struct ahead_trial *t = &s->ahead.trial;
     const uint64_t now = clock_ns();
@@ -71,14 +93,14 @@ static void try_both(struct expert_store *s)
     }
     t->last_ns = now;
     t->last_asked = s->session.n;
-    if (t->layers-- <= 0)
+    if ((t->phase || is_full(s)) && t->layers-- <= 0)
         next_phase(s);
 }
 
 void ahead_settle(struct expert_store *s, int32_t layer)
 {
     if (!s->set.no_prefetch && !s->set.no_trial && !s->ahead.rest && !s->session.in_order)
-        try_both(s);
+        try_ways(s);
     else
         s->ahead.trial.last_ns = 0;
     if (s->ahead.rest)

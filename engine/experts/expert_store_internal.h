@@ -28,7 +28,7 @@ struct session { /* the running layer */
 };
 
 #define AHEAD_SLOTS 256
-#define AHEAD_PHASES (2 * AHEAD__N)
+#define AHEAD_PHASES (8 * AHEAD__N)
 enum ahead_way { AHEAD_ALL, AHEAD_FIRST, AHEAD_NONE, AHEAD__N }; /* what is foreseen; of it, a record for each row; nothing */
 struct ahead { /* what is read ahead, and does it pay? */
     int32_t slots[AHEAD_SLOTS], n; /* with slot.ahead set; those that lost it since are passed over */
@@ -41,7 +41,9 @@ struct ahead { /* what is read ahead, and does it pay? */
         enum ahead_way way;  /* of this phase */
         uint64_t last_ns;    /* when the layer before began, or 0 */
         int32_t last_asked;  /* experts that it wanted */
-        uint64_t ns[AHEAD__N], asked[AHEAD__N]; /* of the phases so far */
+        uint64_t ns[AHEAD__N], asked[AHEAD__N]; /* of the phases so far; earlier trials count for half, each */
+        enum ahead_way chosen;                  /* by the last trial */
+        int32_t chosen_tokens;                  /* so long; 0: none yet */
     } trial;
 };
 

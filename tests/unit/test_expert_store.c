@@ -411,7 +411,7 @@ static void test_reading_ahead_is_tried_against_time(void **state)
 {
     struct rig r;
     int changes = 0;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 3000000});
+    open_rig(&r, demo(), (struct expert_store_params){.budget = 400000});
     bool was = true;
     for (int i = 0; i < 120; i++) {
         foretold(&r, 1, true);
@@ -419,7 +419,7 @@ static void test_reading_ahead_is_tried_against_time(void **state)
         changes += is != was;
         was = is;
     }
-    assert_in_range(changes, 3, 4); /* off, on, off, and perhaps on */
+    assert_in_range(changes, 16, 18); /* off and on eight times; then one way, and at last the next trial */
     close_rig(&r);
 }
 
