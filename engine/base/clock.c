@@ -29,3 +29,9 @@ int64_t clock_wall_s(void)
 {
     return (int64_t)(read_ns(CLOCK_REALTIME) / 1000000000u);
 }
+
+void clock_sleep_us(uint32_t us)
+{
+    const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
+    nanosleep(&t, NULL);
+}

@@ -11,6 +11,8 @@
 #define LEAD_MS 30.0 /* at first, not counted: queues fill */
 #define PROBE_BYTES ((uint64_t)64 << 20) /* under way at once, at most */
 #define PROBE_JOBS 64
+#define ALONE_READS 48
+#define ALONE_PAUSE_US 2000
 
 struct probe {
     const struct expert_layout *layout;
@@ -68,12 +70,31 @@ static double read_for_a_while(struct probe *p, struct err *e)
     return now > from && read > before ? (double)(read - before) / (now - from) * 1000 : 0;
 }
 
-static double probe_at(const struct expert_layout *l, int32_t depth, uint64_t seed, struct err *e)
+/* One record after another, each after a pause, as a layer asks for one in the midst of computing: a machine that rested takes
+ * a while to wake. */
+static double read_alone(struct probe *p, struct err *e)
+{
+    uint64_t ns = 0;
+    for (int i = 0; i < ALONE_READS; i++) {
+        clock_sleep_us(ALONE_PAUSE_US);
+        const uint64_t began = clock_ns();
+        ask(p, p->jobs);
+        struct expert_job *job = expert_reader_take(p->reader, true);
+        if (!job || job->failed) {
+            *e = job ? job->err : *e;
+            return 0;
+        }
+        ns += clock_ns() - began;
+    }
+    return (double)bytes_read(p) / (double)ns * 1e9;
+}
+
+static double probe_at(const struct expert_layout *l, int32_t depth, bool alone, uint64_t seed, struct err *e)
 {
     struct probe p = {.layout = l, .random = seed * 2 + 1, .record_bytes = l->record_bytes_max};
-    const uint64_t n = PROBE_BYTES / p.record_bytes;
+    const uint64_t fit = PROBE_BYTES / p.record_bytes;
     double rate = 0;
-    p.n_jobs = n < 1 ? 1 : n > PROBE_JOBS ? PROBE_JOBS : (int32_t)n;
+    p.n_jobs = alone || fit < 1 ? 1 : fit > PROBE_JOBS ? PROBE_JOBS : (int32_t)fit;
     const size_t bytes = (size_t)p.n_jobs * p.record_bytes;
     p.memory = expert_memory_map(bytes, e);
     if (!p.memory)
@@ -81,7 +102,7 @@ static double probe_at(const struct expert_layout *l, int32_t depth, uint64_t se
     memset(p.memory, 0, bytes); /* its pages are there before the clock starts */
     p.reader = expert_reader_open(&(struct expert_reader_params){.files = l->files, .n_files = l->n_files, .depth = depth}, e);
     if (p.reader)
-        rate = read_for_a_while(&p, e);
+        rate = alone ? read_alone(&p, e) : read_for_a_while(&p, e);
     expert_reader_close(&p.reader);
     expert_memory_unmap(p.memory, bytes);
     return rate;
@@ -92,11 +113,13 @@ struct disk_speed disk_probe(const struct expert_layout *l, uint64_t seed, struc
     static const int32_t depths[] = {8, 16, 32, 64};
     struct disk_speed best = {0};
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
-        const double rate = probe_at(l, depths[i], seed + i, e);
+        const double rate = probe_at(l, depths[i], false, seed + i, e);
         if (!(rate > 0))
             return (struct disk_speed){0};
         if (rate > best.bytes_per_s * 1.05)
-            best = (struct disk_speed){rate, depths[i]};
+            best = (struct disk_speed){.bytes_per_s = rate, .depth = depths[i]};
     }
+    const double alone = probe_at(l, best.depth, true, seed, e), record = (double)l->expert_bytes / expert_slots_count(l);
+    best.lead_s = alone > 0 && alone < best.bytes_per_s ? record / alone - record / best.bytes_per_s : 0;
     return best;
 }

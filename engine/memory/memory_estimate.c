@@ -3,7 +3,11 @@
 
 #include <math.h>
 
-#define SLOT_COPIES 0.6 /* experts copied into slots for each one that is read over the bus: 0.4 to 0.8 on an H200, one stream */
+/* Experts copied into slots for each one that is read over the bus, one stream, by the share that slots hold: of many slots
+ * the weakest has long faded and every newcomer takes it (0.53 at 0.73, 1.0 from 0.866 on; calibrated traces, two models). */
+#define COPIES_AT 0.73
+#define COPIES 0.53
+#define COPIES_RISE ((1 - COPIES) / (0.866 - COPIES_AT))
 
 /* LRU over all layers, over the calibrated routing traces of models with 128, 256 and 512 experts (fcgi/cli/cli_routing.h). */
 #define CURVES 3
@@ -49,6 +53,12 @@ static double seconds(uint64_t bytes, double rate)
     return rate > 0 ? (double)bytes / rate : 0;
 }
 
+static double slot_copies(double in_slots)
+{
+    double share = COPIES + (in_slots - COPIES_AT) * COPIES_RISE;
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
 /* Seconds for a token's experts, all of them in memory. With a device that holds some in slots: those at its own pace, the
  * others as it reads the host's memory; those that come back also cross the bus into a slot. */
 static double expert_seconds(const struct memory_model *m, const struct memory_plan *p, const struct backend_speed *s,
@@ -58,8 +68,7 @@ static double expert_seconds(const struct memory_model *m, const struct memory_p
     double own = seconds(m->active_experts, s->experts);
     if (!split)
         return own;
-    const double crossing = p->strategy == STRATEGY_HYBRID ? 1 + SLOT_COPIES : 1;
-    return in_slots * own + (1 - in_slots) * crossing * seconds(m->active_experts, s->link < s->experts ? s->link : s->experts);
+    return in_slots * own + (1 - in_slots) * (1 + slot_copies(in_slots)) * seconds(m->active_experts, s->link < s->experts ? s->link : s->experts);
 }
 
 static double share_of(uint64_t part, uint64_t whole)
@@ -72,17 +81,24 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* How many layers of a token miss any expert. */
+static double layers_missing(const struct memory_model *m, double missing)
+{
+    return m->n_moe * (1 - pow(1 - missing, m->n_used));
+}
+
 /* Seconds of all layers where experts that are in memory are computed while the missing ones are read. A layer's reads begin
  * when its router has chosen: a layer that misses many waits, and while one that misses none runs the disk rests. So it is the
- * mean over how many are missing, each independently of the others. `computed`: all experts; `read`: the missing ones. */
-static double overlapped_seconds(const struct memory_model *m, double computed, double read, double missing)
+ * mean over how many are missing, each independently of the others. `computed`: all experts; `read`: the missing ones, and
+ * `lead` before the first of a layer's. */
+static double overlapped_seconds(const struct memory_model *m, double computed, double read, double lead, double missing)
 {
     if (m->n_moe < 1 || m->n_used < 1 || missing <= 0 || missing >= 1)
         return larger(computed * (1 - missing), read);
     const double layer_computed = computed / m->n_moe, one_read = read / (m->n_moe * m->n_used * missing);
     double mean = 0, p = pow(1 - missing, m->n_used); /* that k are missing */
     for (int32_t k = 0; k <= m->n_used; k++) {
-        mean += p * larger(layer_computed * (m->n_used - k) / m->n_used, one_read * k);
+        mean += p * larger(layer_computed * (m->n_used - k) / m->n_used, k ? lead + one_read * k : 0);
         p *= (double)(m->n_used - k) / (k + 1) * missing / (1 - missing);
     }
     return mean * m->n_moe;
@@ -107,9 +123,10 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
     double experts = expert_seconds(m, p, s, in_slots < out.hit_rate && streams ? in_slots : out.hit_rate);
     uint64_t missed = streams ? (uint64_t)((double)m->active_experts * (1 - out.hit_rate)) : 0;
     out.compute_s = dense + experts;
-    out.disk_s = seconds(missed, r->disk.bytes_per_s) + seconds(missed, s->unpack);
-    double missing = streams ? 1 - out.hit_rate : 0;
-    double total = dense + experts * missing + (s->waits ? experts * (1 - missing) + out.disk_s : overlapped_seconds(m, experts, out.disk_s, missing));
+    double missing = streams ? 1 - out.hit_rate : 0, read = seconds(missed, r->disk.bytes_per_s) + seconds(missed, s->unpack);
+    out.disk_s = read + layers_missing(m, missing) * r->disk.lead_s;
+    double total = s->waits ? out.compute_s + out.disk_s
+                            : dense + experts * missing + overlapped_seconds(m, experts, read, r->disk.lead_s, missing);
     out.tokens_per_s = total > 0 ? 1 / total : 0;
     return out;
 }

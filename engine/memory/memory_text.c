@@ -108,8 +108,8 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
                        estimate->compute_s * 1e3, estimate->disk_s * 1e3);
         buf_putc(b, '\n');
         if (estimate->disk.bytes_per_s > 0)
-            buf_printf(b, "  disk, measured          %.2f GB/s by up to %d reads at once\n", estimate->disk.bytes_per_s * 1e-9,
-                       estimate->disk.depth);
+            buf_printf(b, "  disk, measured          %.2f GB/s by up to %d reads at once; an expert alone waits %.1f ms more\n",
+                       estimate->disk.bytes_per_s * 1e-9, estimate->disk.depth, estimate->disk.lead_s * 1e3);
     } else {
         buf_puts(b, "  decode, estimated       not known before it is measured\n");
     }

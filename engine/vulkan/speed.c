@@ -21,7 +21,8 @@
 #define TIME_NS 15000000u /* of one figure */
 #define LEAST_RUNS 5
 #define MOST_RUNS 64
-#define DEPTH 1024 /* tokens in KV where attention's share is taken */
+#define DEPTH 4096 /* tokens in KV where attention's share is taken: a GPU reads few of them at a fraction of its rate */
+#define SOFTWARE_DEPTH 1024
 #define N_BLOCKS (DEPTH / BACKEND_BLOCK_TOKENS)
 
 struct probe {
@@ -30,6 +31,7 @@ struct probe {
     struct device_layer *on_device;
     struct backend *b;
     double bandwidth;             /* of the device's memory, bytes per second */
+    int32_t depth;
     struct err *e;
     bool ok;
 };
@@ -87,7 +89,7 @@ static double time_step(struct probe *p, const struct wanted *w)
 struct times { /* seconds of a token */
     double begin;  /* before its first layer: what a step costs that has layers at all */
     double dense, experts;
-    double kv;     /* of DEPTH tokens in KV */
+    double kv;     /* of probe.depth tokens in KV */
 };
 
 /* One layer of a kind: what a step with more of them takes longer. `base` is what a step without layers takes. */
@@ -113,7 +115,7 @@ static struct times time_kind(struct probe *p, int32_t kind, double base)
     }
     t.dense -= t.experts;
     if (l->mixer == MIXER_ATTENTION) {
-        double deep = time_step(p, &(struct wanted){.kind = kind, .position = DEPTH - 1});
+        double deep = time_step(p, &(struct wanted){.kind = kind, .position = p->depth - 1});
         t.kv = deep > all ? (deep - all) / k->n : 0;
     }
     return t;
@@ -236,7 +238,7 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
     }
     *s = (struct backend_speed){.dense = (double)(facts.active_bytes - experts) / t.dense};
     s->experts = t.experts > 0 ? (double)experts / t.experts : 0;
-    s->memory = t.kv > 0 ? (double)facts.kv_bytes_per_token * DEPTH / t.kv : s->dense;
+    s->memory = t.kv > 0 ? (double)facts.kv_bytes_per_token * p->depth / t.kv : s->dense;
     if (params->device_experts) {
         s->link = time_link(p, plan);
     }
@@ -262,6 +264,7 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
     p.on_device = malloc(n * sizeof *p.on_device);
     p.ok = p.b && (p.layers && p.on_device ? true : err_set(e, ERR_NOMEM, "no memory for a probe of %zu layers", n));
     if (p.ok) {
+        p.depth = p.b->gpu.caps.software ? SOFTWARE_DEPTH : DEPTH;
         memcpy(p.layers, p.mini.plan.layers, n * sizeof *p.layers);
         memcpy(p.on_device, p.b->model.layers, n * sizeof *p.on_device);
         struct backend_speed found = {0};

@@ -425,6 +425,12 @@ static void test_estimates_follow_the_rates(void **state)
     in.model.n_used = 2; /* none, one or both of a layer's are missing: 0.62, 0.33, 0.04 of 60 layers, 3.3, 8.3, 16.7 ms */
     e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.21 * 0.2 + 60 * (0.6241 * 0.2 / 60 + 0.3318 * 0.5 / 60 + 0.0441 / 60), 0.001);
+    const double without = 1 / e.tokens_per_s;
+    r.disk.lead_s = 0.01; /* in 0.38 of 60 layers; one that misses one now reads longer than it computes, too */
+    e = memory_estimate_make(&in.model, &p, &r, 0, -1);
+    assert_float_equal(e.disk_s, 0.21 + 60 * 0.3759 * 0.01, 0.001);
+    assert_float_equal(1 / e.tokens_per_s, without + 60 * 0.3759 * 0.01, 0.001);
+    r.disk.lead_s = 0;
     e = memory_estimate_make(&in.model, &p, &r, 0, 0); /* all read: 1 GB at 1 GB/s, then computed */
     assert_float_equal(e.tokens_per_s, 1 / 1.3, 0.01);
 }
@@ -438,7 +444,7 @@ static void test_experts_in_the_hosts_memory_cost_the_bus(void **state)
     r.speed.link = (double)GB / 2;
     struct memory_estimate e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(e.hit_rate, 0.79, 0.001);
-    assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.79 * 0.2 + 0.21 * 2 * 1.6, 0.002); /* and copies of those that come back */
+    assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.79 * 0.2 + 0.21 * 2 * 1.737, 0.002); /* and copies of those that come back: 0.737 of them here */
     assert_float_equal(1 / memory_estimate_make(&in.model, &p, &r, 0, 1).tokens_per_s, 0.3, 0.001);
     /* streamed, nothing of it in memory: read, unpacked, then read by the device, one after the other */
     p.strategy = STRATEGY_SSD_STREAMING;
@@ -449,6 +455,10 @@ static void test_experts_in_the_hosts_memory_cost_the_bus(void **state)
     e = memory_estimate_make(&in.model, &p, &r, 0, 0);
     assert_float_equal(e.disk_s, 1.25, 0.001);
     assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.001 * in.model.n_layer + 2 + 1.25, 0.002);
+    in.model.n_used = 2;
+    r.disk.lead_s = 0.002; /* in every layer that waits: here all */
+    e = memory_estimate_make(&in.model, &p, &r, 0, 0);
+    assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.001 * in.model.n_layer + 2 + 1.25 + 0.002 * in.model.n_moe, 0.002);
 }
 
 static void test_hit_rates_rise_with_the_share(void **state)
