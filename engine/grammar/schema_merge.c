@@ -218,6 +218,13 @@ static const cJSON *prepare(struct json_schema *s, const cJSON *schema)
     return own(s, made);
 }
 
+/* Names are looked for among what "properties" has: in a list nothing has one. */
+static bool has_names(struct json_schema *s, const cJSON *schema)
+{
+    const cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+    return !properties || cJSON_IsObject(properties) || schema_fail(s, ERR_INPUT, "'properties' must be an object") >= 0;
+}
+
 const cJSON *schema_merge(struct json_schema *s, const cJSON *a, const cJSON *b)
 {
     const cJSON *v;
@@ -231,7 +238,7 @@ const cJSON *schema_merge(struct json_schema *s, const cJSON *a, const cJSON *b)
         schema_fail(s, ERR_INPUT, "a schema must be an object");
         return NULL;
     }
-    cJSON *out = copy_of(s, a);
+    cJSON *out = has_names(s, a) && has_names(s, b) ? copy_of(s, a) : NULL;
     if (!out || !own(s, out))
         return NULL;
     /* properties first: they look at what both sides say of the rest */
@@ -307,6 +314,8 @@ static bool objects_exclude(struct json_schema *s, const cJSON *a, const cJSON *
     const cJSON *in_b = cJSON_GetObjectItemCaseSensitive(b, "properties"), *v;
     const cJSON *more_a = cJSON_GetObjectItemCaseSensitive(a, "additionalProperties");
     bool shut_a = in_a && (!more_a || cJSON_IsFalse(more_a));
+    if (in_a && !cJSON_IsObject(in_a))
+        return false; /* it is refused when it is read */
     cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(b, "required")) /* b wants what a never writes */
         if (cJSON_IsString(v) && shut_a && !cJSON_GetObjectItemCaseSensitive(in_a, v->valuestring) &&
             !is_required(a, v->valuestring)) return true;

@@ -214,6 +214,32 @@ static void test_broken_programs_are_refused(void **state)
     q = p; q.nodes[0].b = 0; assert_refused(f, &q, sizeof q, "nothing may follow");
 }
 
+/* Merged (allOf, $ref) or compared (oneOf) with another before it is read itself. */
+static void test_properties_that_are_no_object_are_refused(void **state)
+{
+    static const char *const schemas[] = {
+        "{\"type\":\"object\",\"properties\":[\"p\"]}",
+        "{\"allOf\":[{\"type\":\"object\",\"properties\":[\"p\"]},{\"additionalProperties\":false}]}",
+        "{\"allOf\":[{\"type\":\"object\",\"properties\":[\"p\"]},{\"properties\":{\"q\":{}}},{\"properties\":{\"q\":{}}}]}",
+        "{\"allOf\":[{\"type\":\"object\",\"properties\":{\"q\":{}}},{\"properties\":[{}],\"additionalProperties\":false}]}",
+        "{\"$defs\":{\"d\":{\"properties\":\"p\"}},\"$ref\":\"#/$defs/d\",\"properties\":{\"q\":{}}}",
+        "{\"oneOf\":[{\"type\":\"object\",\"properties\":[1],\"required\":[\"a\"]},{\"type\":\"object\",\"properties\":[1],\"required\":[\"b\"]}]}",
+    };
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
+        struct err e = {0}, none = {0};
+        struct builder *b = builder_create(0, &none);
+        struct json_schema *s = json_schema_create(b, &none);
+        cJSON *tree = json_parse(schemas[i], strlen(schemas[i]), NULL, &none);
+        assert_true(tree && json_schema_read(s, tree, false, &e) < 0);
+        assert_int_equal(e.code, ERR_INPUT);
+        if (!strstr(e.text, "'properties' must be an object"))
+            fail_msg("%s: %s", schemas[i], e.text);
+        json_schema_destroy(&s);
+        builder_destroy(&b);
+        cJSON_Delete(tree);
+    }
+}
+
 static void test_left_recursion_in_a_program_is_refused(void **state)
 {
     /* 0: split to 1, 3; 1: call 0 then 2; 2: 'a' then 3; 3: return */
@@ -315,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_masks_are_what_stepping_says),
         cmocka_unit_test(test_a_special_token_is_one_step),
         cmocka_unit_test(test_broken_programs_are_refused),
+        cmocka_unit_test(test_properties_that_are_no_object_are_refused),
         cmocka_unit_test(test_left_recursion_in_a_program_is_refused),
         cmocka_unit_test(test_the_cache_keeps_its_bound_and_runs_survive),
         cmocka_unit_test(test_hostile_ambiguity_ends_in_an_error),
