@@ -75,7 +75,7 @@ static double read_for_a_while(struct probe *p, struct err *e)
 static double read_alone(struct probe *p, struct err *e)
 {
     uint64_t ns = 0;
-    for (int i = 0; i < ALONE_READS; i++) {
+    for (int i = 0; i < ALONE_READS && (double)ns < PROBE_MS * 1e6; i++) {
         clock_sleep_us(ALONE_PAUSE_US);
         const uint64_t began = clock_ns();
         ask(p, p->jobs);

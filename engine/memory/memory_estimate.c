@@ -94,7 +94,7 @@ static double layers_missing(const struct memory_model *m, double missing)
 static double overlapped_seconds(const struct memory_model *m, double computed, double read, double lead, double missing)
 {
     if (m->n_moe < 1 || m->n_used < 1 || missing <= 0 || missing >= 1)
-        return larger(computed * (1 - missing), read);
+        return larger(computed * (1 - missing), read + layers_missing(m, missing) * lead);
     const double layer_computed = computed / m->n_moe, one_read = read / (m->n_moe * m->n_used * missing);
     double mean = 0, p = pow(1 - missing, m->n_used); /* that k are missing */
     for (int32_t k = 0; k <= m->n_used; k++) {

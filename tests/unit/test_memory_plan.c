@@ -430,6 +430,8 @@ static void test_estimates_follow_the_rates(void **state)
     e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(e.disk_s, 0.21 + 60 * 0.3759 * 0.01, 0.001);
     assert_float_equal(1 / e.tokens_per_s, without + 60 * 0.3759 * 0.01, 0.001);
+    e = memory_estimate_make(&in.model, &p, &r, 0, 0);
+    assert_float_equal(1 / e.tokens_per_s, 1.3 + 60 * 0.01, 0.001);
     r.disk.lead_s = 0;
     e = memory_estimate_make(&in.model, &p, &r, 0, 0); /* all read: 1 GB at 1 GB/s, then computed */
     assert_float_equal(e.tokens_per_s, 1 / 1.3, 0.01);
