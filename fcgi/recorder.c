@@ -31,6 +31,8 @@
 #define LOOK_IDLE_MS 1000.0
 #define SLACK_MS 100.0  /* answers due this soon go with the others, so that their ticks fall together */
 #define RETRY_MS 1000.0 /* after a write that failed */
+#define CATCH_UP_MS 500.0 /* at the end, for answers whose engine does not answer */
+#define CATCH_UP_POLL_MS 10
 #define READ_EVENTS 256 /* of one answer before the others have their turn */
 #define SAMPLE_MS 1000.0
 
@@ -225,6 +227,34 @@ static void read_answers(struct recorder *r, double now)
     }
 }
 
+/* All that the engine has sent is read, of every answer that goes on. */
+static bool caught_up(const struct recorder *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        const struct recorded *a = r->answers[i];
+        if (!recorded_final(a) && (!a->job || a->asked))
+            return false;
+    }
+    return !r->more_to_read;
+}
+
+/* What clients have seen until now is kept, even where the engine is told to stop as well: answers that are not followed yet
+ * are taken up, and what lies in the sockets is read. */
+static void catch_up(struct recorder *r)
+{
+    static struct pollfd fds[MAX_ANSWERS];
+    const double until = clock_ms() + CATCH_UP_MS;
+    look(r, clock_ms());
+    for (;;) {
+        read_answers(r, clock_ms());
+        if (caught_up(r) || clock_ms() >= until)
+            return;
+        for (int i = 0; i < r->n; i++)
+            fds[i] = (struct pollfd){.fd = r->answers[i]->job ? engine_job_fd(r->answers[i]->job) : -1, .events = POLLIN};
+        poll(fds, (nfds_t)r->n, r->more_to_read ? 0 : CATCH_UP_POLL_MS);
+    }
+}
+
 static void loop(struct recorder *r)
 {
     house_init(&r->house, r->store, clock_ms());
@@ -238,6 +268,7 @@ static void loop(struct recorder *r)
         note_history(r, clock_ms());
         wait_for_work(r);
     }
+    catch_up(r);
     /* What was read is not to be read again; answers that go on are taken up by the next recorder. */
     for (int i = 0; i < r->n; i++)
         r->answers[i]->next_write = 0;

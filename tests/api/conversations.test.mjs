@@ -387,6 +387,35 @@ test('many answers at once are each kept as they were streamed', async () => {
   }
 });
 
+test('what a client saw before everything stopped is kept, however far behind the recorder was', async () => {
+  const c = await make({ title: 'behind' });
+  const recorders = s.childrenOf(s.pid('recorder'));
+  let seen, from = 0;
+  const left = new AbortController();
+  const r = await fetch(`${s.url}/api/conversations/${c.id}/messages`, {
+    method: 'POST', signal: left.signal, body: JSON.stringify({ content: endless, settings: long }),
+    headers: { authorization: `Bearer ${s.key}`, 'content-type': 'application/json' },
+  });
+  await follow(r, async ({ out }) => {
+    seen = out;
+    if (!from && out.n >= 5 && (await message(c.id, out.start.message.id)).content) { // it follows the answer
+      for (const pid of recorders) process.kill(pid, 'SIGSTOP');
+      from = out.n;
+    }
+    return from && out.n >= from + 60;
+  });
+  left.abort();
+  s.child.kill('SIGTERM');
+  await sleep(50);
+  for (const pid of recorders) process.kill(pid, 'SIGCONT');
+  await s.exited;
+  s.ended = undefined;
+  s.spawn();
+  await s.ready();
+  const m = await ended(c.id, seen.start.message.id, 4000);
+  assert.ok((m.reasoning + m.content).startsWith(seen.reasoning + seen.content), `${m.content.length} of ${seen.content.length} characters`);
+});
+
 test('after a restart of everything an answer that was cut off is there with what it had', async () => {
   const c = await make({ title: 'restart' });
   const { id, text } = await begin(c.id);
