@@ -202,14 +202,19 @@ static void drain_notifications(struct recorder *r)
     }
 }
 
+/* [r->n], in the order of the answers. */
+static void poll_answers(const struct recorder *r, struct pollfd *fds)
+{
+    for (int i = 0; i < r->n; i++)
+        fds[i] = (struct pollfd){.fd = r->answers[i]->job ? engine_job_fd(r->answers[i]->job) : -1, .events = POLLIN};
+}
+
 static void wait_for_work(struct recorder *r)
 {
     static struct pollfd fds[MAX_ANSWERS + 2];
     fds[0] = (struct pollfd){.fd = r->signal_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = r->notify_fd, .events = POLLIN};
-    for (int i = 0; i < r->n; i++)
-        fds[i + 2] = (struct pollfd){.fd = r->answers[i]->job ? engine_job_fd(r->answers[i]->job) : -1,
-                                     .events = POLLIN};
+    poll_answers(r, fds + 2);
     if (poll(fds, (nfds_t)r->n + 2, wait_ms(r, clock_ms())) <= 0)
         return;
     if (fds[0].revents)
@@ -249,8 +254,7 @@ static void catch_up(struct recorder *r)
         read_answers(r, clock_ms());
         if (caught_up(r) || clock_ms() >= until)
             return;
-        for (int i = 0; i < r->n; i++)
-            fds[i] = (struct pollfd){.fd = r->answers[i]->job ? engine_job_fd(r->answers[i]->job) : -1, .events = POLLIN};
+        poll_answers(r, fds);
         poll(fds, (nfds_t)r->n, r->more_to_read ? 0 : CATCH_UP_POLL_MS);
     }
 }

@@ -46,6 +46,9 @@ expr schema_read_at(struct json_schema *s, const cJSON *schema, const char *name
 /* Puts the place in front. Always -1. */
 expr schema_fail(struct json_schema *s, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* Is what stands under "properties" an object, or nothing? Names are looked for among its items: in a list nothing has one. */
+bool schema_has_names(struct json_schema *s, const cJSON *schema);
+
 size_t schema_enter(struct json_schema *s, const char *name, const char *key); /* returns what schema_leave wants */
 void schema_leave(struct json_schema *s, size_t mark);
 

@@ -218,13 +218,6 @@ static const cJSON *prepare(struct json_schema *s, const cJSON *schema)
     return own(s, made);
 }
 
-/* Names are looked for among what "properties" has: in a list nothing has one. */
-static bool has_names(struct json_schema *s, const cJSON *schema)
-{
-    const cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
-    return !properties || cJSON_IsObject(properties) || schema_fail(s, ERR_INPUT, "'properties' must be an object") >= 0;
-}
-
 const cJSON *schema_merge(struct json_schema *s, const cJSON *a, const cJSON *b)
 {
     const cJSON *v;
@@ -238,7 +231,7 @@ const cJSON *schema_merge(struct json_schema *s, const cJSON *a, const cJSON *b)
         schema_fail(s, ERR_INPUT, "a schema must be an object");
         return NULL;
     }
-    cJSON *out = has_names(s, a) && has_names(s, b) ? copy_of(s, a) : NULL;
+    cJSON *out = schema_has_names(s, a) && schema_has_names(s, b) ? copy_of(s, a) : NULL;
     if (!out || !own(s, out))
         return NULL;
     /* properties first: they look at what both sides say of the rest */

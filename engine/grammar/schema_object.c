@@ -24,12 +24,18 @@ static bool is_required(const cJSON *required, const char *name)
     return false;
 }
 
+bool schema_has_names(struct json_schema *s, const cJSON *schema)
+{
+    const cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+    return !properties || cJSON_IsObject(properties) || schema_fail(s, ERR_INPUT, "'properties' must be an object") >= 0;
+}
+
 static bool check_object(struct json_schema *s, const cJSON *schema, const cJSON *required)
 {
     const cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties"), *v;
     const cJSON *additional = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
-    if (properties && !cJSON_IsObject(properties))
-        return schema_fail(s, ERR_INPUT, "'properties' must be an object") >= 0;
+    if (!schema_has_names(s, schema))
+        return false;
     if (required && !cJSON_IsArray(required))
         return schema_fail(s, ERR_INPUT, "'required' must be a list of names") >= 0;
     cJSON_ArrayForEach(v, required) if (!cJSON_IsString(v)) return

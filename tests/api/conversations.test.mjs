@@ -34,16 +34,24 @@ async function ended(conversation, id, ms = 10000) {
 }
 
 /** Posts and leaves the stream once some text came; gives the answer's id and the text so far. */
-async function begin(id, settings = long) {
+async function begin(id, settings = long, enough = ({ out }) => out.n >= 20) {
   let seen;
   const left = new AbortController();
   const r = await fetch(`${s.url}/api/conversations/${id}/messages`, {
     method: 'POST', signal: left.signal, body: JSON.stringify({ content: endless, settings }),
     headers: { authorization: `Bearer ${s.key}`, 'content-type': 'application/json' },
   });
-  await follow(r, ({ out }) => { seen = out; return out.n >= 20; });
+  await follow(r, (event) => { seen = event.out; return enough(event); });
   left.abort();
   return { id: seen.start.message.id, text: seen.reasoning + seen.content };
+}
+
+/** After everything was told to stop. */
+async function startAgain() {
+  await s.exited;
+  s.ended = undefined;
+  s.spawn();
+  await s.ready();
 }
 
 test('a message is answered, and what was streamed is what is kept', async () => {
@@ -390,40 +398,27 @@ test('many answers at once are each kept as they were streamed', async () => {
 test('what a client saw before everything stopped is kept, however far behind the recorder was', async () => {
   const c = await make({ title: 'behind' });
   const recorders = s.childrenOf(s.pid('recorder'));
-  let seen, from = 0;
-  const left = new AbortController();
-  const r = await fetch(`${s.url}/api/conversations/${c.id}/messages`, {
-    method: 'POST', signal: left.signal, body: JSON.stringify({ content: endless, settings: long }),
-    headers: { authorization: `Bearer ${s.key}`, 'content-type': 'application/json' },
-  });
-  await follow(r, async ({ out }) => {
-    seen = out;
+  let from = 0;
+  const { id, text } = await begin(c.id, long, async ({ out }) => {
     if (!from && out.n >= 5 && (await message(c.id, out.start.message.id)).content) { // it follows the answer
       for (const pid of recorders) process.kill(pid, 'SIGSTOP');
       from = out.n;
     }
     return from && out.n >= from + 60;
   });
-  left.abort();
   s.child.kill('SIGTERM');
   await sleep(50);
   for (const pid of recorders) process.kill(pid, 'SIGCONT');
-  await s.exited;
-  s.ended = undefined;
-  s.spawn();
-  await s.ready();
-  const m = await ended(c.id, seen.start.message.id, 4000);
-  assert.ok((m.reasoning + m.content).startsWith(seen.reasoning + seen.content), `${m.content.length} of ${seen.content.length} characters`);
+  await startAgain();
+  const m = await ended(c.id, id, 4000);
+  assert.ok((m.reasoning + m.content).startsWith(text), `${m.reasoning.length + m.content.length} of ${text.length} characters`);
 });
 
 test('after a restart of everything an answer that was cut off is there with what it had', async () => {
   const c = await make({ title: 'restart' });
   const { id, text } = await begin(c.id);
   s.child.kill('SIGTERM');
-  await s.exited;
-  s.ended = undefined;
-  s.spawn();
-  await s.ready();
+  await startAgain();
   const m = await ended(c.id, id, 4000);
   assert.ok(['error', 'stopped', 'length'].includes(m.status), m.status);
   assert.ok((m.reasoning + m.content).startsWith(text));
