@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/hash.h"
 #include "engine/base/mapped_file.h"
 
-
+/* A line is whole when its hash says so: a writer that the others overtook by a whole ring while it copied its line here
+ * can still spoil a newer one. */
 struct slot {
-    _Atomic uint64_t sequence; /* of the line that is whole here; 0 while one is written */
+    _Atomic uint64_t state; /* twice the sequence of the line here, one more while it is being copied; 0: none yet */
+    uint64_t hash;          /* of `line` */
     struct log_ring_line line;
 };
 
@@ -22,27 +25,35 @@ struct ring_file {
     struct slot slots[LOG_RING_LINES];
 };
 
-static const struct mapped_head layout = {.magic = 0x474f4c53u, .version = 1, .size = sizeof(struct ring_file)};
+static const struct mapped_head layout = {.magic = 0x474f4c53u, .version = 2, .size = sizeof(struct ring_file)};
 static struct ring_file *joined; /* of this process; NULL: none */
 static char joined_as[16];
 
-static void put(enum log_level level, const char *module, const char *text, size_t len)
+static void compose(struct log_ring_line *line, enum log_level level, const char *module, const char *text, size_t len)
 {
-    const uint64_t sequence = atomic_fetch_add(&joined->newest, 1) + 1;
-    struct slot *s = &joined->slots[sequence % LOG_RING_LINES];
-    atomic_store(&s->sequence, 0);
-    s->line.sequence = sequence;
-    s->line.at_ms = clock_wall_ms();
-    s->line.pid = getpid();
-    s->line.level = (int32_t)level;
-    memcpy(s->line.program, joined_as, sizeof s->line.program);
-    snprintf(s->line.module, sizeof s->line.module, "%s", module);
-    size_t n = len < sizeof s->line.text - 1 ? len : sizeof s->line.text - 1;
+    *line = (struct log_ring_line){.at_ms = clock_wall_ms(), .pid = getpid(), .level = (int32_t)level};
+    memcpy(line->program, joined_as, sizeof line->program);
+    snprintf(line->module, sizeof line->module, "%s", module);
+    size_t n = len < sizeof line->text - 1 ? len : sizeof line->text - 1;
     while (n < len && n && ((unsigned char)text[n] & 0xc0) == 0x80) /* no half of a character */
         n--;
-    memcpy(s->line.text, text, n);
-    s->line.text[n] = '\0';
-    atomic_store(&s->sequence, sequence);
+    memcpy(line->text, text, n);
+}
+
+static void put(enum log_level level, const char *module, const char *text, size_t len)
+{
+    struct log_ring_line line;
+    compose(&line, level, module, text, len);
+    line.sequence = atomic_fetch_add(&joined->newest, 1) + 1;
+    struct slot *s = &joined->slots[line.sequence % LOG_RING_LINES];
+    uint64_t copying = 2 * line.sequence + 1, found = atomic_load(&s->state);
+    do
+        if (found > copying) /* overtaken: this line is among those that make room */
+            return;
+    while (!atomic_compare_exchange_weak(&s->state, &found, copying));
+    s->hash = hash64(&line, sizeof line, 0);
+    s->line = line;
+    atomic_compare_exchange_strong(&s->state, &copying, 2 * line.sequence);
 }
 
 bool log_ring_join(const char *path, const char *program, struct err *e)
@@ -58,12 +69,11 @@ bool log_ring_join(const char *path, const char *program, struct err *e)
 
 static bool copy_line(const struct slot *s, uint64_t sequence, struct log_ring_line *out)
 {
-    if (atomic_load(&s->sequence) != sequence)
+    if (atomic_load(&s->state) != 2 * sequence)
         return false;
+    const uint64_t hash = s->hash;
     memcpy(out, &s->line, sizeof *out);
-    atomic_thread_fence(memory_order_acquire);
-    out->program[sizeof out->program - 1] = out->module[sizeof out->module - 1] = out->text[LOG_RING_TEXT - 1] = '\0';
-    return atomic_load(&s->sequence) == sequence && out->sequence == sequence;
+    return out->sequence == sequence && hash64(out, sizeof *out, 0) == hash;
 }
 
 int log_ring_read(const char *path, uint64_t after, enum log_level level, struct log_ring_line *out, int max, uint64_t *next)
