@@ -1,6 +1,7 @@
 /* See ffn_groups.h. */
 #include "engine/cpu/ffn_groups.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 struct group {
@@ -141,6 +142,16 @@ void groups_gate_up(struct worker *w, const struct groups *g)
             gate_up_tile(w, g, &group, (int32_t)t);
         at += cost * tiles;
     }
+}
+
+void groups_gate_up_one(struct worker *w, const struct groups *g, int32_t group, _Atomic int32_t *next)
+{
+    enum { AT_ONCE = 4 };
+    const struct group one = group_of(w, g, group);
+    const int32_t tiles = matmul_tiles(w, one.gate->rows);
+    for (int32_t first; (first = atomic_fetch_add(next, AT_ONCE)) < tiles;)
+        for (int32_t t = first; t < first + AT_ONCE && t < tiles; t++)
+            gate_up_tile(w, g, &one, t);
 }
 
 /* Rows of one panel that belong to this round's groups. */

@@ -26,6 +26,8 @@ int32_t groups_count(const struct groups *g);
 /* The number of the shared or dense network; -1: there is none. */
 int32_t groups_mlp(const struct groups *g);
 void groups_gate_up(struct worker *w, const struct groups *g);
+/* gate_up of one group by whoever is free: each thread takes its next tiles until none is left. *next is 0 at first. */
+void groups_gate_up_one(struct worker *w, const struct groups *g, int32_t group, _Atomic int32_t *next);
 /* After a barrier. Ends with one when the step has many rows. */
 void groups_pack_hidden(struct worker *w, struct groups *g);
 /* y = 0, y += down of each group (or into parts), y += parts in the order of groups, x += y: each thread in its own

@@ -1,8 +1,9 @@
 /* See ffn_stream.h.
  *
  * The layer goes in rounds: member 0 takes from the store what is ready, all compute it, member 0 gives it back. A step
- * of few rows computes experts as they come and leaves each one's rows aside, to be summed at the end; a step of many
- * goes through the experts in order and adds at once, and so needs memory for neither all experts nor all their rows. */
+ * of few rows computes experts as they come, gate and up while down is still read, and leaves each one's rows aside, to be
+ * summed at the end; while member 0 asks the disk, the others compute the shared expert. A step of many rows goes through
+ * the experts in order and adds at once, and so needs memory for neither all experts nor all their rows. */
 #include "engine/cpu/ffn_stream.h"
 
 #include <string.h>
@@ -25,32 +26,37 @@ static void guess(struct worker *w, int32_t index)
     struct backend *b = w->backend;
     struct stream *s = &b->stream;
     const struct moe_plan *next = &b->plan->layers[index + 1].moe;
+    const int32_t most = next->n_used;
     int32_t n = 0;
     memset(s->seen, 0, (size_t)next->n_expert * sizeof *s->seen);
     for (int32_t t = 0; t < b->rows.n; t++) {
-        int32_t *ids = s->next_ids + n, kept = 0, wanted = worker_experts(b, t, next);
+        int32_t *ids = s->next_ids + t * most, wanted = worker_experts(b, t, next);
         router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert, ids, w->choice.weights, w->row);
         if (b->params.guess)
             b->params.guess(b->params.route_context, index + 1, b->rows.sequence[t], b->rows.position[t], ids);
-        for (int32_t i = 0; i < wanted; i++)
-            if (!s->seen[ids[i]]) {
-                s->seen[ids[i]] = true;
-                ids[kept++] = ids[i];
-            }
-        n += kept;
+        for (int32_t i = wanted; i < most; i++)
+            ids[i] = -1;
     }
-    expert_store_prefetch(b->params.experts, index, s->next_ids, n);
+    for (int32_t rank = 0; rank < most; rank++) /* the surest of every row first */
+        for (int32_t t = 0; t < b->rows.n; t++) {
+            const int32_t id = s->next_ids[t * most + rank];
+            if (id < 0 || s->seen[id])
+                continue;
+            s->seen[id] = true;
+            s->guesses[n++] = (struct expert_guess){.expert = id, .rank = rank};
+        }
+    expert_store_prefetch(b->params.experts, index, s->guesses, n);
 }
 
 /* With so many rows the next layer wants nearly all: the first ones in any case. */
 static void expect_first(struct backend *b, int32_t index)
 {
-    const int32_t ids[PREFILL_AHEAD] = {0, 1, 2, 3};
+    const struct expert_guess first[PREFILL_AHEAD] = {{.expert = 0}, {.expert = 1}, {.expert = 2}, {.expert = 3}};
     if (index + 1 >= b->plan->n_layer || b->plan->layers[index + 1].ffn != FFN_MOE)
         return;
     const struct moe_plan *next = &b->plan->layers[index + 1].moe;
     if (next->n_expert >= PREFILL_AHEAD && b->rows.n * next->n_used >= 4 * next->n_expert)
-        expert_store_prefetch(b->params.experts, index, ids, PREFILL_AHEAD);
+        expert_store_prefetch(b->params.experts, index, first, PREFILL_AHEAD);
 }
 
 static int32_t begin(struct worker *w, const struct groups *g, int32_t index)
@@ -65,17 +71,38 @@ static int32_t begin(struct worker *w, const struct groups *g, int32_t index)
     return n;
 }
 
+static void add_up(struct stream *s, int32_t expert)
+{
+    if (!s->is_up[expert])
+        s->up[s->n_up++] = expert;
+    s->is_up[expert] = true;
+}
+
 /* The next round's groups; *left experts were not taken yet. */
 static void take(struct backend *b, int32_t index, int32_t *left, bool wait)
 {
     struct stream *s = &b->stream;
-    int32_t n = *left ? expert_store_take(b->params.experts, s->ids, *left, wait, &s->failure) : 0;
-    s->failed = n < 0;
-    s->n_ids = n < 0 ? 0 : n;
+    struct expert_taken t = {.ids = s->ids, .heads = in_order(b) ? NULL : s->heads};
+    s->failed = *left && !expert_store_take_heads(b->params.experts, &t, *left, wait, &s->failure);
+    s->n_ids = s->failed ? 0 : t.n;
+    s->n_up = 0;
     *left -= s->n_ids;
     s->more = !s->failed && *left;
+    for (int32_t i = 0; i < s->n_ids; i++)
+        add_up(s, s->ids[i]);
+    for (int32_t i = 0; !s->failed && i < t.n_heads; i++)
+        add_up(s, t.heads[i]);
     if (in_order(b) && !*left && expert_store_prefetching(b->params.experts))
         expect_first(b, index);
+}
+
+/* The shared expert is there in any case: its rows end with the first round's. */
+static void add_mlp(struct backend *b, int32_t mlp)
+{
+    struct stream *s = &b->stream;
+    s->ids[s->n_ids++] = mlp;
+    if (in_order(b))
+        s->up[s->n_up++] = mlp;
 }
 
 /* --- all --- */
@@ -83,11 +110,18 @@ static void take(struct backend *b, int32_t index, int32_t *left, bool wait)
 static void compute(struct worker *w, struct groups *g)
 {
     struct stream *s = &w->backend->stream;
+    const int32_t n_ids = s->n_ids;
+    g->ids = s->up;
+    g->n_ids = s->n_up;
+    if (g->n_ids) {
+        groups_gate_up(w, g);
+        worker_barrier(w);
+    }
+    if (!n_ids) /* member 0 writes the next round's lists already */
+        return;
     g->ids = s->ids;
-    g->n_ids = s->n_ids;
-    groups_gate_up(w, g);
-    worker_barrier(w);
-    if (in_order(w->backend) && g->n_ids && g->ids[g->n_ids - 1] == groups_mlp(g))
+    g->n_ids = n_ids;
+    if (in_order(w->backend) && g->ids[g->n_ids - 1] == groups_mlp(g))
         g->n_ids--; /* its sum comes last */
     groups_pack_hidden(w, g);
     groups_down(w, g);
@@ -110,26 +144,39 @@ static void finish(struct worker *w, struct groups *g)
     worker_barrier(w);
 }
 
-void ffn_stream(struct worker *w, struct groups *g, int32_t index)
+/* Until the first round is known: member 0 asks the store, and all compute the shared expert's gate and up. */
+static void start(struct worker *w, struct groups *g, int32_t index, int32_t *left, int32_t *taken)
 {
     struct backend *b = w->backend;
     struct stream *s = &b->stream;
     const int32_t mlp = groups_mlp(g);
+    if (w->index == 0) {
+        *left = begin(w, g, index);
+        if (s->guess && !in_order(b) && index + 1 < b->plan->n_layer && b->plan->layers[index + 1].ffn == FFN_MOE)
+            guess(w, index);
+        memset(s->is_up, 0, (size_t)g->layer->moe.n_expert * sizeof *s->is_up);
+        take(b, index, left, mlp < 0);
+        *taken = s->n_ids;
+        if (mlp >= 0)
+            add_mlp(b, mlp);
+    }
+    if (mlp >= 0 && !in_order(b))
+        groups_gate_up_one(w, g, mlp, &s->next_tile);
+}
+
+void ffn_stream(struct worker *w, struct groups *g, int32_t index)
+{
+    struct backend *b = w->backend;
+    struct stream *s = &b->stream;
     int32_t left = 0, taken = 0;
     g->parts = in_order(b) ? NULL : s->parts;
     if (!g->parts)
         groups_clear(w, g);
-    if (w->index == 0) {
-        left = begin(w, g, index);
-        if (s->guess && !in_order(b) && index + 1 < b->plan->n_layer && b->plan->layers[index + 1].ffn == FFN_MOE)
-            guess(w, index);
-    }
+    start(w, g, index, &left, &taken);
     for (bool first = true, more = true; more; first = false) {
-        if (w->index == 0) {
-            take(b, index, &left, !first || mlp < 0); /* the shared expert is there in any case */
+        if (w->index == 0 && !first) {
+            take(b, index, &left, true);
             taken = s->n_ids;
-            if (first && mlp >= 0)
-                s->ids[s->n_ids++] = mlp;
         }
         worker_barrier(w);
         more = s->more;
@@ -141,8 +188,10 @@ void ffn_stream(struct worker *w, struct groups *g, int32_t index)
     }
     if (!s->failed)
         finish(w, g);
-    if (w->index == 0)
+    if (w->index == 0) {
+        s->next_tile = 0;
         expert_store_end(b->params.experts);
+    }
 }
 
 bool ffn_stream_guess(struct worker *w, int32_t index, struct panel *panel, struct product *product)

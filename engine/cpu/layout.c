@@ -114,8 +114,12 @@ static void take_stream(struct placer *p, const struct widest *m, size_t d, int3
     s->parts = placer_take(p, rows * (m->used + 1) * d * sizeof(float));
     s->wants = placer_take(p, m->experts * sizeof *s->wants);
     s->ids = placer_take(p, (m->experts + 1) * sizeof *s->ids);
+    s->heads = placer_take(p, m->experts * sizeof *s->heads);
+    s->up = placer_take(p, (m->experts + 1) * sizeof *s->up);
+    s->is_up = placer_take(p, m->experts * sizeof *s->is_up);
     s->next_router = placer_take(p, rows * m->experts * sizeof(float));
     s->next_ids = placer_take(p, rows * m->used * sizeof(int32_t));
+    s->guesses = placer_take(p, rows * m->used * sizeof *s->guesses);
     s->seen = placer_take(p, m->experts * sizeof *s->seen);
 }
 

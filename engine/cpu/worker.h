@@ -64,14 +64,18 @@ struct rope_table { /* cos and sin of the step's rows for one rope plan */
 struct stream {
     float *parts;           /* [min(T, STREAM_PART_ROWS) * (n_used + 1), d] */
     struct expert_want *wants; /* [n_expert] of the running layer */
-    int32_t *ids;           /* [n_expert + 1] groups of the running round */
-    int32_t n_ids;
+    int32_t *ids, n_ids;    /* [n_expert + 1] groups that the running round ends */
+    int32_t *up, n_up;      /* [n_expert + 1] groups whose gate and up it computes */
+    int32_t *heads;         /* [n_expert] of them, those whose down is not there yet */
+    bool *is_up;            /* [n_expert] gate and up were computed in this layer */
+    _Atomic int32_t next_tile; /* of the shared expert's gate and up; 0 between layers */
     bool more;              /* another round follows this one */
     bool failed;            /* the step ends here */
     struct err failure;
     bool guess;             /* this step guesses the next layer's experts */
     float *next_router;     /* [min(T, STREAM_PART_ROWS), n_expert] the next layer's, on this layer's input */
-    int32_t *next_ids;      /* [min(T, STREAM_PART_ROWS) * n_used] */
+    int32_t *next_ids;      /* [min(T, STREAM_PART_ROWS), n_used] */
+    struct expert_guess *guesses; /* [min(T, STREAM_PART_ROWS) * n_used] */
     bool *seen;             /* [n_expert] */
 };
 

@@ -52,7 +52,7 @@ static double read_for_a_while(struct probe *p, struct err *e)
     uint64_t before = 0, read = 0;
     for (int32_t i = 0; i < p->n_jobs; i++)
         ask(p, &p->jobs[i]);
-    for (struct expert_job *job; (job = expert_reader_take(p->reader, true));) {
+    for (struct expert_job *job; (job = expert_reader_take(p->reader, true, NULL));) {
         if (job->failed) {
             *e = job->err;
             return 0;
@@ -79,7 +79,7 @@ static double read_alone(struct probe *p, struct err *e)
         clock_sleep_us(ALONE_PAUSE_US);
         const uint64_t began = clock_ns();
         ask(p, p->jobs);
-        struct expert_job *job = expert_reader_take(p->reader, true);
+        struct expert_job *job = expert_reader_take(p->reader, true, NULL);
         if (!job || job->failed) {
             *e = job ? job->err : *e;
             return 0;

@@ -7,8 +7,7 @@
 void expert_store_count_held(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows)
 {
     pthread_mutex_lock(&s->lock);
-    for (int32_t i = 0; i < n; i++)
-        expert_history_touch(&s->history, s->layer_of[layer], wants[i].expert, wants[i].rows, rows);
+    store_touch(s, s->layer_of[layer], wants, n, rows);
     s->counters.asked += (uint64_t)n;
     s->counters.hits += (uint64_t)n;
     pthread_mutex_unlock(&s->lock);

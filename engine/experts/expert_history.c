@@ -44,15 +44,16 @@ bool expert_history_init(struct expert_history *h, const struct expert_layout *l
     h->n = n;
     h->key = h->first ? hash64(h->first, ((size_t)l->n_layers + 1) * sizeof *h->first, model) : 0;
     h->score = calloc((size_t)n + 1, sizeof *h->score);
+    h->usual = calloc((size_t)n + 1, sizeof *h->usual);
     h->steady = calloc((size_t)n + 1, sizeof *h->steady);
     h->sums = calloc((size_t)n + 1, sizeof *h->sums);
     h->checked = calloc((size_t)n + 1, sizeof *h->checked);
-    if (!h->first || !h->clock || !h->score || !h->steady || !h->sums || !h->checked) {
+    if (!h->first || !h->clock || !h->score || !h->usual || !h->steady || !h->sums || !h->checked) {
         expert_history_fini(h);
         return err_set(e, ERR_NOMEM, "no memory for the history of the experts");
     }
     for (int32_t i = 0; i < n; i++)
-        h->score[i] = h->steady[i] = -INFINITY;
+        h->score[i] = h->usual[i] = h->steady[i] = -INFINITY;
     for (int32_t i = 0; i < l->n_layers; i++)
         for (int32_t x = 0; x < l->layers[i].n_expert; x++)
             h->sums[h->first[i] + x] = l->layers[i].records[x].checksum;
@@ -64,6 +65,7 @@ void expert_history_fini(struct expert_history *h)
     free(h->first);
     free(h->clock);
     free(h->score);
+    free(h->usual);
     free(h->steady);
     free(h->sums);
     free(h->checked);
@@ -88,6 +90,7 @@ void expert_history_touch(struct expert_history *h, int32_t layer, int32_t exper
 {
     int32_t i = h->first[layer] + expert;
     add(&h->score[i], h->clock[layer], EXPERT_HALF_LIFE, rows, of_rows);
+    add(&h->usual[i], h->clock[layer], EXPERT_USUAL_HALF_LIFE, rows, of_rows);
     add(&h->steady[i], h->clock[layer], EXPERT_STEADY_HALF_LIFE, rows, of_rows);
 }
 
@@ -150,6 +153,7 @@ static bool take_over(struct expert_history *h, const struct buf *b, struct err 
             if (isnan(h->steady[x]) || h->steady[x] > MOST_STEADY)
                 h->steady[x] = -INFINITY;
             h->score[x] = h->steady[x] - MOST_STEADY; /* what is used from now on counts more */
+            h->usual[x] = h->steady[x] + log2(EXPERT_USUAL_HALF_LIFE / EXPERT_STEADY_HALF_LIFE); /* at an even rate */
         }
     for (size_t x = 0; x < n && head.files == h->files; x++)
         if (!h->sums[x]) /* a sidecar's own come first */

@@ -1,8 +1,8 @@
 /* What is known about each expert from its use: how much and how lately it was wanted, and the checksum of its bytes.
  * Kept across restarts in one small file of the state folder.
  *
- * A score is a count of rows that halves every so many rows of its layer. Two are kept: a lively one, mostly recency,
- * says what to keep while text goes on as it does; a steady one, mostly frequency, says what to begin with at the next
+ * A score is a count of rows that halves every so many rows of its layer. Three are kept: a lively one, mostly recency,
+ * and a usual one, mostly frequency, say what to keep (expert_eviction.h); a steady one says what to begin with at the next
  * start. Stored as log2(count) + time / half-life, which does not change while nothing happens. Layers have clocks of
  * their own, so that a long prefill does not make the layers that it has not reached yet look old.
  *
@@ -15,13 +15,15 @@
 #include "engine/experts/expert_layout.h"
 
 #define EXPERT_HALF_LIFE 8.0 /* rows; docs/SPEED.md has the sweep */
+#define EXPERT_USUAL_HALF_LIFE 256.0
+#define EXPERT_USUAL_SHARE (-6.0) /* what the usual count counts for beside the lively one, as a power of two */
 #define EXPERT_STEADY_HALF_LIFE 4096.0
 
 struct expert_history {
     int32_t n_layers, n; /* n: experts of all layers */
     int32_t *first;      /* [n_layers + 1] a layer's experts begin here */
     double *clock;       /* [n_layers] rows that the layer has seen */
-    double *score, *steady; /* [n] -INFINITY: never wanted */
+    double *score, *usual, *steady; /* [n] -INFINITY: never wanted */
     uint64_t *sums;      /* [n] checksum; 0: not learnt yet */
     bool *checked;       /* [n] read and found right since the start */
     uint64_t key, files; /* of the model, of its files' identities */

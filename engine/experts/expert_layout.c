@@ -121,6 +121,41 @@ static bool add_span(struct maker *k, struct span *spans, int *n, const struct w
     return true;
 }
 
+/* Where the last byte of gate or up in this part ends, from its beginning; 0: it has none. */
+static uint32_t head_of_part(const struct expert_record *r, const struct expert_part *part, const struct weight weights[EXPERT_MATRIX__N])
+{
+    uint32_t end = 0;
+    for (int m = 0; m < EXPERT_DOWN; m++)
+        for (int p = 0; p < EXPERT_PLANE__N; p++) {
+            const uint32_t at = r->planes[m][p];
+            if (at == EXPERT_NO_PLANE || at < part->at || at - part->at >= part->length)
+                continue;
+            const size_t extent = (size_t)(weights[m].rows - 1) * plane_stride(&weights[m], p) + plane_row_size(&weights[m], p);
+            const uint32_t to = at - part->at + (uint32_t)extent;
+            end = to > end ? to : end;
+        }
+    return end;
+}
+
+void expert_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N])
+{
+    struct expert_part parts[EXPERT_MAX_PARTS];
+    uint32_t before = 0;
+    int32_t n = 0;
+    r->head_bytes = 0;
+    for (int with_head = 1; with_head >= 0; with_head--)
+        for (int32_t i = 0; i < r->n_parts; i++) {
+            const uint32_t end = head_of_part(r, &r->parts[i], weights);
+            if ((end > 0) != with_head)
+                continue;
+            if (end)
+                r->head_bytes = before + (end + EXPERT_ALIGN - 1) / EXPERT_ALIGN * EXPERT_ALIGN;
+            before += r->parts[i].length;
+            parts[n++] = r->parts[i];
+        }
+    memcpy(r->parts, parts, (size_t)n * sizeof *parts);
+}
+
 /* Spans in order of file and offset become parts; what shares or neighbours a block is read in one. */
 static bool make_parts(struct expert_record *r, const struct span *spans, int n)
 {
@@ -165,6 +200,7 @@ static bool make_record(struct maker *k, struct expert_layer *layer, const struc
     }
     if (!make_parts(r, spans, n))
         return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: over 2 GiB", layer->layer, expert);
+    expert_order_parts(r, layer->weights);
     uint64_t bytes = expert_read_bytes(r);
     k->layout->read_bytes += bytes;
     if (bytes > layer->record_bytes)

@@ -38,8 +38,9 @@ struct expert_part {
 };
 
 struct expert_record {
-    struct expert_part parts[EXPERT_MAX_PARTS]; /* by file, then offset */
+    struct expert_part parts[EXPERT_MAX_PARTS]; /* those with gate or up first; by file, then offset */
     int32_t n_parts;
+    uint32_t head_bytes; /* of the parts in their order: with them gate and up are whole; multiple of EXPERT_ALIGN */
     uint32_t planes[EXPERT_MATRIX__N][EXPERT_PLANE__N]; /* where each begins in the record, at any address;
                                                            EXPERT_NO_PLANE: the format has none */
     uint64_t checksum; /* expert_checksum of the record; 0: not known yet */
@@ -74,6 +75,8 @@ void expert_layout_close(struct expert_layout *l); /* accepts a zeroed struct */
 bool expert_file_identify(struct expert_file *f, struct err *e);
 /* The layer's packed bytes of one expert, without gaps. */
 uint64_t expert_packed_bytes(const struct expert_layer *layer);
+/* Puts the record's parts in order and sets head_bytes, when all else is known. `weights` say rows and strides. */
+void expert_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N]);
 /* Bytes of the record's parts: what reading it asks of the disk. */
 uint64_t expert_read_bytes(const struct expert_record *r);
 /* Addresses of one matrix in a record that lies at `memory`. */

@@ -72,9 +72,14 @@ static bool all_handed_out(const struct expert_job *job)
 static void hand_out(const struct expert_reader *r, struct expert_job *job, struct chunk *c)
 {
     const struct expert_part *p = &job->record->parts[job->part];
-    uint32_t left = p->length - job->done_in_part, ask = left < r->set.chunk ? left : r->set.chunk;
+    const uint32_t left = p->length - job->done_in_part, most = r->set.chunk;
+    uint32_t ask = left < most ? left : most, head = job->head_asked < left ? job->head_asked : left;
+    if (head && head < most + most / 2) /* not a read more for its sake, where that can be */
+        ask = head;
+    head = head < ask ? head : ask;
     *c = (struct chunk){.job = job, .to = job->memory + p->at + job->done_in_part,
-                        .offset = p->offset + job->done_in_part, .ask = ask, .want = ask, .file = p->file};
+                        .offset = p->offset + job->done_in_part, .ask = ask, .want = ask, .head = head, .file = p->file};
+    job->head_asked -= head;
     uint64_t size = r->set.files[p->file].size, in_file = size > c->offset ? size - c->offset : 0;
     if (in_file < ask)
         c->want = (uint32_t)in_file;
@@ -118,10 +123,28 @@ static void note_latency(struct expert_reader *r, uint64_t ns)
     r->counters.latency_sum_s += (double)ns * 1e-9;
 }
 
+static void list_head(struct expert_reader *r, struct expert_job *job)
+{
+    job->next_head = r->heads;
+    r->heads = job;
+}
+
+static void unlist_head(struct expert_reader *r, const struct expert_job *job)
+{
+    for (struct expert_job **at = &r->heads; *at; at = &(*at)->next_head)
+        if (*at == job) {
+            *at = job->next_head;
+            return;
+        }
+}
+
 static void end_chunk(struct expert_reader *r, struct chunk *c)
 {
     struct expert_job *job = c->job;
     job->under_way--;
+    job->head_left -= c->head;
+    if (c->head && !job->head_left && job->urgent && !job->failed)
+        list_head(r, job);
     if (!--r->counters.under_way)
         r->counters.read_ns += clock_ns() - r->busy_since_ns;
     if (job->failed && job->part < job->record->n_parts) { /* the rest of it is not asked for any more */
@@ -131,6 +154,7 @@ static void end_chunk(struct expert_reader *r, struct chunk *c)
     }
     if (!job->under_way && all_handed_out(job)) {
         r->jobs_under_way--;
+        unlist_head(r, job);
         push(&r->finished, job);
     }
 }
@@ -199,6 +223,7 @@ void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urg
     job->part = 0;
     job->done_in_part = 0;
     job->under_way = 0;
+    job->head_asked = job->head_left = job->record->head_bytes;
     job->begun = job->failed = false;
     job->urgent = urgent;
     push(urgent ? &r->urgent : &r->expected, job);
@@ -215,6 +240,9 @@ void expert_reader_hurry(struct expert_reader *r, struct expert_job *job)
         else
             push(&r->urgent, job);
     }
+    const bool ended = !job->under_way && all_handed_out(job);
+    if (!job->urgent && !ended && !job->failed && !job->head_left)
+        list_head(r, job);
     job->urgent = true;
     pthread_mutex_unlock(&r->lock);
     begin_more(r); /* more of them may be under way than of what is expected */
@@ -228,26 +256,34 @@ bool expert_reader_drop(struct expert_reader *r, struct expert_job *job)
     return dropped;
 }
 
-static struct expert_job *take_finished(struct expert_reader *r, bool *more)
+static struct expert_job *take_finished(struct expert_reader *r, bool *head, bool *more)
 {
     pthread_mutex_lock(&r->lock);
     struct expert_job *job = r->finished.first;
-    if (job)
+    const bool whole = job != NULL;
+    if (whole) {
         unlink_job(&r->finished, job);
+    } else if (head && r->heads) {
+        job = r->heads;
+        unlist_head(r, job);
+    }
+    if (head)
+        *head = job && !whole;
     *more = r->jobs_under_way || r->urgent.first || r->expected.first;
     pthread_mutex_unlock(&r->lock);
     return job;
 }
 
-struct expert_job *expert_reader_take(struct expert_reader *r, bool wait)
+struct expert_job *expert_reader_take(struct expert_reader *r, bool wait, bool *head)
 {
     for (;;) {
         bool more;
         if (r->uring)
             uring_reader_reap(r->uring, false);
-        struct expert_job *job = take_finished(r, &more);
+        struct expert_job *job = take_finished(r, head, &more);
         if (job) {
-            check_files(r, job);
+            if (!head || !*head)
+                check_files(r, job);
             return job;
         }
         if (!wait || !more)
@@ -255,7 +291,7 @@ struct expert_job *expert_reader_take(struct expert_reader *r, bool wait)
         if (r->uring)
             uring_reader_reap(r->uring, true);
         else
-            thread_reader_wait(r->threads);
+            thread_reader_wait(r->threads, head != NULL);
     }
 }
 

@@ -1,5 +1,6 @@
 /* Reads records from disk into memory: many at once, each part split into chunks, in the order in which they were
- * asked for, those that a step waits for before those that are only expected.
+ * asked for, those that a step waits for before those that are only expected; of each record gate and up first, which the
+ * step can begin with while the rest is read.
  *
  * Two ways: io_uring with O_DIRECT and registered files; where one of them is refused, a few threads that
  * pread. Results are the same; expert_reader_way() says which it is and why.
@@ -22,7 +23,8 @@ struct expert_reader_params {
     const struct expert_file *files; /* must outlive the reader */
     int32_t n_files;
     int32_t depth;     /* chunks under way at most; 0: 16 */
-    uint32_t chunk;    /* bytes, rounded up to EXPERT_ALIGN; 0: 4 MiB */
+    uint32_t chunk;    /* bytes of a read, rounded up to EXPERT_ALIGN, or half as many more where that brings gate and up at
+                          once; 0: 4 MiB */
     bool no_uring, no_direct; /* as if the system refused them */
 };
 
@@ -31,9 +33,10 @@ struct expert_job { /* one record to read; the caller fills the first part */
     uint8_t *memory; /* record_bytes long, aligned to EXPERT_ALIGN */
     void *owner;     /* the caller's */
     /* the reader's */
-    struct expert_job *next;
+    struct expert_job *next, *next_head;
     int32_t part;
     uint32_t done_in_part; /* bytes of the part that were handed out as chunks */
+    uint32_t head_asked, head_left; /* bytes of record->head_bytes: not handed out yet, not come yet */
     int32_t under_way;     /* chunks */
     bool begun, urgent, failed;
     struct err err;
@@ -59,7 +62,8 @@ void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urg
 void expert_reader_hurry(struct expert_reader *r, struct expert_job *job);
 /* Takes back a job of which nothing was read yet; false when it is under way. */
 bool expert_reader_drop(struct expert_reader *r, struct expert_job *job);
-/* A finished job (failed says how), or NULL: none, or with `wait` none is under way. */
-struct expert_job *expert_reader_take(struct expert_reader *r, bool wait);
+/* A finished job (failed says how), or NULL: none, or with `wait` none is under way. Where `head` is given, also an urgent
+ * job whose gate and up came and nothing else yet, once: then *head is true and it stays the reader's. */
+struct expert_job *expert_reader_take(struct expert_reader *r, bool wait, bool *head);
 /* Any thread. */
 void expert_reader_counters(const struct expert_reader *r, struct expert_reader_counters *c);

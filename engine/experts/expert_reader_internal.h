@@ -12,6 +12,7 @@ struct chunk { /* one read */
     uint8_t *to;
     uint64_t offset;
     uint32_t ask, want; /* bytes asked for (aligned), and how many of them the file has */
+    uint32_t head; /* of `ask`: bytes of the record's head */
     int32_t file;
     int32_t tries, repeats;
     uint64_t began_ns;
@@ -30,6 +31,7 @@ struct expert_reader {
     int *fds; /* [n_files] */
     bool direct;
     struct job_queue urgent, expected, finished;
+    struct expert_job *heads; /* by next_head: urgent, their gate and up came and nobody was told */
     int32_t jobs_under_way; /* begun and not finished */
     uint64_t busy_since_ns; /* 0: nothing is under way */
     struct expert_reader_counters counters;
@@ -53,5 +55,5 @@ void uring_reader_reap(struct uring_reader *u, bool wait); /* finishes what has 
 struct thread_reader *thread_reader_create(struct expert_reader *r, struct err *e);
 void thread_reader_destroy(struct thread_reader **t);
 void thread_reader_wake(struct thread_reader *t);  /* there may be chunks to read */
-void thread_reader_wait(struct thread_reader *t);  /* under the lock: until something finished */
+void thread_reader_wait(struct thread_reader *t, bool heads); /* until something finished, or is a head */
 int32_t thread_reader_count(const struct thread_reader *t);

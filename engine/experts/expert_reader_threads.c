@@ -59,11 +59,11 @@ void thread_reader_wake(struct thread_reader *t)
     pthread_mutex_unlock(&t->reader->lock);
 }
 
-void thread_reader_wait(struct thread_reader *t)
+void thread_reader_wait(struct thread_reader *t, bool heads)
 {
     struct expert_reader *r = t->reader;
     pthread_mutex_lock(&r->lock);
-    while (!r->finished.first && (r->jobs_under_way || r->urgent.first || r->expected.first))
+    while (!r->finished.first && !(heads && r->heads) && (r->jobs_under_way || r->urgent.first || r->expected.first))
         pthread_cond_wait(&t->done, &r->lock);
     pthread_mutex_unlock(&r->lock);
 }

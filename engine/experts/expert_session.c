@@ -53,8 +53,7 @@ static void enter_want(struct expert_store *s, int32_t i)
 {
     struct session *q = &s->session;
     struct want *w = &q->wants[i];
-    w->slot = *store_slot_of(s, q->layer, w->expert);
-    w->state = WANT_MISSING;
+    *w = (struct want){.expert = w->expert, .slot = *store_slot_of(s, q->layer, w->expert), .state = WANT_MISSING};
     s->counters.asked++;
     if (w->slot < 0)
         return;
@@ -66,6 +65,7 @@ static void enter_want(struct expert_store *s, int32_t i)
     if (slot->ahead)
         ahead_count(s, slot, true);
     slot->ahead = false;
+    store_note(s, slot);
     if (w->state == WANT_READING)
         expert_reader_hurry(s->reader, &slot->job);
 }
@@ -113,6 +113,16 @@ static void pump(struct expert_store *s)
     }
 }
 
+/* Gate and up of a record came, which only the running layer has a use for. */
+static void begin_with(struct expert_store *s, const struct expert_job *job)
+{
+    const struct expert_slot *slot = job->owner;
+    if (slot->want < 0)
+        return;
+    store_enter_head(s, job);
+    s->session.wants[slot->want].head = true;
+}
+
 /* A job came back: of this layer, or one that was read ahead for the next. */
 static void finish(struct expert_store *s, struct expert_job *job)
 {
@@ -140,7 +150,7 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
     struct session *q = &s->session;
     struct expert_job *job;
     pthread_mutex_lock(&s->lock);
-    while ((job = expert_reader_take(s->reader, false))) /* read ahead; the disk goes on with the next */
+    while ((job = expert_reader_take(s->reader, false, NULL))) /* read ahead; the disk goes on with the next */
         finish(s, job);
     q->layer = s->layer_of[layer];
     q->in_order = in_order;
@@ -151,10 +161,11 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
     if (q->failed)
         err_set(&q->failure, ERR_NOMEM, "no memory for %d wanted experts", n);
     expert_history_advance(&s->history, q->layer, rows);
+    expert_eviction_advance(&s->eviction, q->layer, rows);
+    store_touch(s, q->layer, wants, q->n, rows);
     for (int32_t i = 0; i < q->n; i++) {
         q->wants[i].expert = wants[i].expert;
         q->order[i] = i;
-        expert_history_touch(&s->history, q->layer, wants[i].expert, wants[i].rows, rows);
         enter_want(s, i);
     }
     ahead_settle(s, q->layer);
@@ -165,21 +176,23 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
     pthread_mutex_unlock(&s->lock);
 }
 
-static int32_t hand_out(struct expert_store *s, int32_t *ids, int32_t max)
+static void hand_out(struct expert_store *s, struct expert_taken *t, int32_t max)
 {
     struct session *q = &s->session;
-    int32_t n = 0;
-    for (int32_t i = 0; i < q->n && n < max; i++) {
+    t->n = t->n_heads = 0;
+    for (int32_t i = 0; i < q->n && t->n < max && t->n_heads < max; i++) {
         struct want *w = &q->wants[i];
         if (w->state == WANT_READY) {
             w->state = WANT_OUT;
-            ids[n++] = w->expert;
+            t->ids[t->n++] = w->expert;
+        } else if (t->heads && w->head && !w->head_out && w->state == WANT_READING) {
+            w->head_out = true;
+            t->heads[t->n_heads++] = w->expert;
         } else if (q->in_order && w->state != WANT_OUT && w->state != WANT_GIVEN) {
             break;
         }
     }
-    q->n_out += n;
-    return n;
+    q->n_out += t->n;
 }
 
 /* Everything is held by wants further on: the last of them goes, to be read again later. */
@@ -196,6 +209,7 @@ static bool make_way(struct expert_store *s)
         store_evict(s, slot);
         w->slot = -1;
         w->state = WANT_MISSING;
+        w->head = false;
         s->counters.asked++; /* it was counted when it was there, and will be again when it is read */
         q->next = 0;
         return true;
@@ -204,50 +218,58 @@ static bool make_way(struct expert_store *s)
 }
 
 /* Checksums are taken down while the disk is at work. Then it waits, without the lock. False: nothing is under way. */
-static bool wait_for_one(struct expert_store *s)
+static bool wait_for_one(struct expert_store *s, bool heads)
 {
     uint64_t began = clock_ns();
     struct expert_job *job;
+    bool head = false;
     do {
-        job = expert_reader_take(s->reader, false);
+        job = expert_reader_take(s->reader, false, heads ? &head : NULL);
     } while (!job && store_learn_one(s));
     if (!job) {
         pthread_mutex_unlock(&s->lock);
-        job = expert_reader_take(s->reader, true);
+        job = expert_reader_take(s->reader, true, heads ? &head : NULL);
         pthread_mutex_lock(&s->lock);
     }
     s->counters.wait_ns += clock_ns() - began;
-    if (job)
+    if (job && head)
+        begin_with(s, job);
+    else if (job)
         finish(s, job);
     return job != NULL;
 }
 
-int32_t expert_store_take(struct expert_store *s, int32_t *ids, int32_t max, bool wait, struct err *e)
+bool expert_store_take_heads(struct expert_store *s, struct expert_taken *t, int32_t max, bool wait, struct err *e)
 {
     struct session *q = &s->session;
     struct expert_job *job;
-    int32_t n = 0;
+    bool head = false;
     pthread_mutex_lock(&s->lock);
     for (;;) {
-        while ((job = expert_reader_take(s->reader, false)))
-            finish(s, job);
-        if (q->failed) {
-            *e = q->failure;
-            n = -1;
+        while ((job = expert_reader_take(s->reader, false, t->heads ? &head : NULL)))
+            head ? begin_with(s, job) : finish(s, job);
+        if (q->failed)
             break;
-        }
-        n = hand_out(s, ids, max);
-        if (n || !wait || q->n_out == q->n)
+        hand_out(s, t, max);
+        if (t->n || t->n_heads || !wait || q->n_out == q->n)
             break;
         pump(s);
-        if (!wait_for_one(s) && !make_way(s)) {
+        if (!wait_for_one(s, t->heads) && !make_way(s)) {
             err_set(&q->failure, ERR_INTERNAL, "no room for an expert in a budget of %llu bytes",
                     (unsigned long long)s->budget);
             q->failed = true;
         }
     }
+    if (q->failed)
+        *e = q->failure;
     pthread_mutex_unlock(&s->lock);
-    return n;
+    return !q->failed;
+}
+
+int32_t expert_store_take(struct expert_store *s, int32_t *ids, int32_t max, bool wait, struct err *e)
+{
+    struct expert_taken t = {.ids = ids};
+    return expert_store_take_heads(s, &t, max, wait, e) ? t.n : -1;
 }
 
 static void unpin(struct expert_store *s, struct want *w)
@@ -255,6 +277,7 @@ static void unpin(struct expert_store *s, struct want *w)
     struct expert_slot *slot = &s->slots.slots[w->slot];
     slot->pins = 0;
     slot->want = -1;
+    store_note(s, slot);
 }
 
 void expert_store_give(struct expert_store *s, const int32_t *ids, int32_t n)

@@ -12,7 +12,7 @@
 
 #define SMALLEST_RECORDS 4     /* one to compute with, the others under way */
 #define LEARN_AT_CLOSE_NS 500000000u
-#define CHECK_EVERY 16         /* of the records that were found right before, one in so many is checked again */
+#define CHECK_EVERY 64         /* of the records that were found right before, one in so many is checked again */
 
 uint64_t expert_store_smallest(const struct expert_layout *l)
 {
@@ -43,6 +43,7 @@ static void forget(struct expert_store *s, struct expert_slot *slot)
     if (slot->ahead)
         ahead_count(s, slot, false);
     slot->ahead = slot->unlearnt = false;
+    expert_eviction_allow(&s->eviction, slot->layer, slot->expert, false);
     *store_slot_of(s, slot->layer, slot->expert) = -1;
     for (int m = 0; m < EXPERT_MATRIX__N; m++)
         *table_entry(s, slot->layer, m, slot->expert) = (struct weight_planes){0};
@@ -62,43 +63,76 @@ void store_spare(struct expert_store *s, struct expert_slot *slot)
     expert_slots_spare(&s->slots, slot);
 }
 
-/* The record that is worth least among those that nobody holds, of all or of one size; what was read ahead goes only when
- * nothing else can. */
+void store_note(struct expert_store *s, const struct expert_slot *slot)
+{
+    expert_eviction_allow(&s->eviction, slot->layer, slot->expert,
+                          slot->state == SLOT_READY && !slot->pins && !slot->ahead);
+}
+
+void store_touch(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows)
+{
+    for (int32_t i = 0; i < n; i++) {
+        expert_history_touch(&s->history, layer, wants[i].expert, wants[i].rows, rows);
+        expert_eviction_wanted(&s->eviction, layer, wants[i].expert);
+    }
+}
+
+static bool fits(const struct expert_slot *slot, int32_t size_class)
+{
+    return size_class == ANY_SIZE || slot->size_class == size_class;
+}
+
+static struct expert_slot *find_spare(struct expert_store *s, int32_t size_class)
+{
+    for (int32_t i = 0; s->slots.n_spare && i < s->slots.n_taken; i++) {
+        struct expert_slot *slot = &s->slots.slots[s->slots.taken[i]];
+        if (slot->state == SLOT_SPARE && fits(slot, size_class))
+            return slot;
+    }
+    return NULL;
+}
+
+/* One that was read ahead and is not wanted yet. */
+static struct expert_slot *find_ahead(struct expert_store *s, int32_t size_class)
+{
+    for (int32_t i = 0; i < s->ahead.n; i++) {
+        struct expert_slot *slot = &s->slots.slots[s->ahead.slots[i]];
+        if (slot->ahead && slot->state == SLOT_READY && !slot->pins && fits(slot, size_class))
+            return slot;
+    }
+    return NULL;
+}
+
+/* The record that is worth least among those that nobody holds, of all or of one size. */
 static struct expert_slot *victim(struct expert_store *s, int32_t size_class)
 {
-    struct expert_slot *worst = NULL;
-    double least = 0;
-    for (int32_t i = 0; i < s->slots.n_taken; i++) {
-        struct expert_slot *slot = &s->slots.slots[s->slots.taken[i]];
-        if (size_class != ANY_SIZE && slot->size_class != size_class)
-            continue;
-        if (slot->state == SLOT_SPARE)
-            return slot;
-        if (slot->state != SLOT_READY || slot->pins)
-            continue;
-        double rank = expert_history_rank(&s->history, slot->layer, slot->expert);
-        if (!worst || (worst->ahead && !slot->ahead) || (worst->ahead == slot->ahead && rank < least)) {
-            least = rank;
-            worst = slot;
-        }
-    }
-    return worst;
+    struct expert_slot *spare = find_spare(s, size_class);
+    if (spare)
+        return spare;
+    const struct eviction_choice c = expert_eviction_choose(&s->eviction, s->slots.class_of, size_class);
+    if (c.layer < 0)
+        return NULL;
+    expert_eviction_done(&s->eviction, &c);
+    return &s->slots.slots[*store_slot_of(s, c.layer, c.expert)];
 }
 
 /* What makes room for a record of this layer: one of its size, whose memory is handed on, where records of that size have
- * their share of the cache; memory that goes back to the system and is taken again costs as much as reading does. */
+ * their share of the cache; memory that goes back to the system and is taken again costs as much as reading does. What was
+ * read ahead goes only when nothing else can. */
 static struct expert_slot *victim_for(struct expert_store *s, int32_t layer)
 {
     const int32_t size_class = s->slots.class_of[layer];
-    struct expert_slot *same = expert_slots_has_share(&s->slots, size_class) ? victim(s, size_class) : NULL;
-    return same && !same->ahead ? same : victim(s, ANY_SIZE);
+    struct expert_slot *slot = expert_slots_has_share(&s->slots, size_class) ? victim(s, size_class) : NULL;
+    if (!slot)
+        slot = victim(s, ANY_SIZE);
+    return slot ? slot : find_ahead(s, ANY_SIZE);
 }
 
 void store_shrink(struct expert_store *s)
 {
     while (s->slots.bytes > s->budget) {
         struct expert_slot *slot = victim(s, ANY_SIZE);
-        if (!slot)
+        if (!slot && !(slot = find_ahead(s, ANY_SIZE)))
             return;
         store_evict(s, slot);
     }
@@ -192,6 +226,13 @@ bool store_learn_one(struct expert_store *s)
     return false;
 }
 
+void store_enter_head(struct expert_store *s, const struct expert_job *job)
+{
+    const struct expert_slot *slot = job->owner;
+    for (int m = 0; m < EXPERT_DOWN; m++)
+        *table_entry(s, slot->layer, m, slot->expert) = expert_planes(job->record, (enum expert_matrix)m, slot->memory);
+}
+
 bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e)
 {
     struct expert_slot *slot = job->owner;
@@ -211,6 +252,7 @@ bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e)
     for (int m = 0; m < EXPERT_MATRIX__N; m++)
         *table_entry(s, slot->layer, m, slot->expert) = where[m];
     slot->state = SLOT_READY;
+    store_note(s, slot);
     return true;
 }
 
@@ -250,7 +292,7 @@ static void warm(struct expert_store *s)
             break;
         store_read(s, slot, false);
     }
-    while ((job = expert_reader_take(s->reader, true))) {
+    while ((job = expert_reader_take(s->reader, true, NULL))) {
         uint64_t bytes = expert_read_bytes(job->record);
         if (!store_enter(s, job, NULL))
             continue;
@@ -311,7 +353,8 @@ static void set_budget(struct expert_store *s, uint64_t bytes)
 static bool open_parts(struct expert_store *s, struct err *e)
 {
     const struct expert_store_params *p = &s->set;
-    if (!expert_history_init(&s->history, p->layout, p->plan->fingerprint, e) || !make_plan(s, e))
+    if (!expert_history_init(&s->history, p->layout, p->plan->fingerprint, e) ||
+        !expert_eviction_init(&s->eviction, &s->history, e) || !make_plan(s, e))
         return false;
     s->reader = expert_reader_open(&(struct expert_reader_params){.files = p->layout->files,
                                                                   .n_files = p->layout->n_files,
@@ -366,6 +409,7 @@ void expert_store_close(struct expert_store **ps)
         log_warn("what was learnt about experts is not kept: %s", e.text);
     expert_reader_close(&s->reader);
     expert_slots_fini(&s->slots);
+    expert_eviction_fini(&s->eviction);
     expert_history_fini(&s->history);
     free(s->unlearnt);
     free(s->session.wants);

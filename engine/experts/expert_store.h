@@ -1,8 +1,8 @@
 /* A cache of expert records in memory, under a byte budget, in front of the model's files.
  *
  * A layer of a step says which experts it wants; those that are resident are there at once, the others are read
- * together, each once, and handed out as they come. A resident expert is never read again. What is evicted is what
- * has been used least and longest ago, by rows, compared over all layers; never what a running layer holds.
+ * together, each once, and handed out as they come. A resident expert is never read again. What is evicted is worth
+ * least over all layers (expert_eviction.h), and never what a running layer holds.
  *
  *     begin -> (take -> compute -> give)* -> end
  *
@@ -73,12 +73,23 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
 /* Experts that are ready and were not handed out yet, at most `max`, into ids; 0: none, which with `wait` means that
  * all were handed out. -1: a read failed; the step must fail and call end. */
 int32_t expert_store_take(struct expert_store *s, int32_t *ids, int32_t max, bool wait, struct err *e);
+struct expert_taken {
+    int32_t *ids, n;         /* as above */
+    int32_t *heads, n_heads; /* gate and up are there, down is not yet: it comes among `ids` later */
+};
+/* The same, each list of at most `max`, for who can begin with the heads; not in_order. With `wait`, both empty means that all
+ * were handed out. False: a read failed. */
+bool expert_store_take_heads(struct expert_store *s, struct expert_taken *t, int32_t max, bool wait, struct err *e);
 /* Nobody reads these any more. */
 void expert_store_give(struct expert_store *s, const int32_t *ids, int32_t n);
 void expert_store_end(struct expert_store *s);
-/* Experts that the next MoE layer after `layer` is expected to want, best first: read when nothing else is. Between
- * begin and end. */
-void expert_store_prefetch(struct expert_store *s, int32_t layer, const int32_t *ids, int32_t n);
+struct expert_guess {
+    int32_t expert;
+    int32_t rank; /* among what its row is expected to want; 0: the surest */
+};
+/* Experts that the next MoE layer after `layer` is expected to want, surest first: read when nothing else is, as far as
+ * guesses of their rank come true. Between begin and end. */
+void expert_store_prefetch(struct expert_store *s, int32_t layer, const struct expert_guess *guesses, int32_t n);
 /* With `outside`. Between begin and end: experts of the layer that the step wants and the owner holds, beside those that
  * begin named: they count as hits. */
 void expert_store_count_held(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows);

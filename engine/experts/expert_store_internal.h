@@ -4,6 +4,7 @@
 #pragma once
 #include <pthread.h>
 
+#include "engine/experts/expert_eviction.h"
 #include "engine/experts/expert_history.h"
 #include "engine/experts/expert_slots.h"
 #include "engine/experts/expert_store.h"
@@ -13,6 +14,7 @@ enum want_state { WANT_MISSING, WANT_READING, WANT_READY, WANT_OUT, WANT_GIVEN }
 struct want {
     int32_t expert, slot; /* slot -1: none yet */
     enum want_state state;
+    bool head, head_out; /* gate and up are there; and were handed out alone */
 };
 
 struct session { /* the running layer */
@@ -28,9 +30,16 @@ struct session { /* the running layer */
 };
 
 #define AHEAD_SLOTS 256
+#define AHEAD_RANKS 16 /* guesses of this rank and behind it count as one */
 #define AHEAD_PHASES (8 * AHEAD__N)
 enum ahead_way { AHEAD_ALL, AHEAD_FIRST, AHEAD_NONE, AHEAD__N }; /* what is foreseen; of it, a record for each row; nothing */
+struct ahead_rank { /* guesses of experts that were not there; old ones count less */
+    double made, right;
+};
 struct ahead { /* what is read ahead, and does it pay? */
+    struct expert_guess guesses[AHEAD_SLOTS]; /* [n_guesses] of experts that are not there, for layer `guessed` */
+    int32_t n_guesses, guessed;
+    struct ahead_rank ranks[AHEAD_RANKS];
     int32_t slots[AHEAD_SLOTS], n; /* with slot.ahead set; those that lost it since are passed over */
     int32_t useful, wasted;  /* records of this window */
     int32_t pause;           /* layers that the next pause takes */
@@ -56,6 +65,7 @@ struct expert_store {
     struct expert_reader *reader;
     struct expert_slots slots;
     struct expert_history history;
+    struct expert_eviction eviction;
     struct session session;
     struct ahead ahead;
     pthread_mutex_t lock;
@@ -71,6 +81,10 @@ struct expert_store {
 
 /* expert_store.c. Under the lock. */
 int32_t *store_slot_of(struct expert_store *s, int32_t layer, int32_t expert);
+/* After any change of its state, pins or `ahead`: whether it may make room. */
+void store_note(struct expert_store *s, const struct expert_slot *slot);
+/* A layer wants these. */
+void store_touch(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows);
 /* Memory for a record of this layer, evicting others; NULL when everything is held. The slot is SLOT_READING. */
 struct expert_slot *store_acquire(struct expert_store *s, int32_t layer, int32_t expert);
 /* Forgets what the slot holds and gives its memory back. */
@@ -81,6 +95,8 @@ void store_spare(struct expert_store *s, struct expert_slot *slot);
 void store_shrink(struct expert_store *s);
 /* A finished job: verified and entered, or its slot released and *e set. */
 bool store_enter(struct expert_store *s, struct expert_job *job, struct err *e);
+/* Gate and up are there, and unlike what store_enter() enters not verified yet. */
+void store_enter_head(struct expert_store *s, const struct expert_job *job);
 void store_read(struct expert_store *s, struct expert_slot *slot, bool urgent);
 /* Takes down the checksum of one record that nobody knew one of; false: there is none such. Takes up to a millisecond. */
 bool store_learn_one(struct expert_store *s);

@@ -238,12 +238,21 @@ void routing_route(void *context, int32_t layer, int32_t sequence, int32_t posit
         ids[i] = trace[i];
 }
 
-/* What a wrong guess names: an expert that a recent token used, as a router that is nearly right does, or any. */
+#define SURER 0.2        /* the first guess than the mean of all */
+#define WRONG_RECENT 0.4 /* of wrong guesses: what a recent token used; the others: any */
+
+/* That the guess of this rank is right. */
+static double guess_share(const struct routing *r, const struct moe_plan *m, int32_t rank)
+{
+    const double mean = r->params.guess, most = mean < 1 - mean ? mean : 1 - mean, by = most < SURER ? most : SURER;
+    return m->n_used > 1 ? mean + by * (1 - 2.0 * rank / (m->n_used - 1)) : mean;
+}
+
 static int32_t wrong_guess(const struct routing *r, int32_t layer, int32_t sequence, int32_t position, struct draw *d)
 {
     const struct moe_plan *m = &r->params.plan->layers[layer].moe;
     struct law law = law_for(m, r->params.kind);
-    if (law.reuse > 0 && uniform(d) < law.reuse) {
+    if (law.reuse > 0 && uniform(d) < WRONG_RECENT) {
         int32_t lag = 1, at = (r->held < 0 ? position : r->held) % r->length;
         while (lag < law.max_lag && uniform(d) < law.more)
             lag++;
@@ -264,7 +273,7 @@ void routing_guess(void *context, int32_t layer, int32_t sequence, int32_t posit
     for (int32_t i = 0; i < m->n_used; i++)
         wanted[i] = (uint16_t)ids[i];
     for (int32_t i = 0; i < m->n_used; i++) {
-        if (uniform(&d) < r->params.guess || spare < m->n_used)
+        if (uniform(&d) < guess_share(r, m, i) || spare < m->n_used)
             continue;
         bool again = true;
         while (again) {

@@ -31,8 +31,10 @@ struct routing_params {
     const struct model_plan *plan; /* its layers with experts; outlives the trace */
     enum routing_kind kind;        /* not ROUTING_MODEL */
     uint64_t seed;
-    double guess;                  /* share of a layer's experts that the layer before knows, 0 to 1; in place
-                                      of the others it names some of recent tokens (iid: any) that are not wanted */
+    double guess;                  /* share of a layer's experts that the layer before knows, 0 to 1: by rank up to
+                                      a fifth more at first and as much less at last, as far as that stays within 0 to 1;
+                                      in place of the others it names experts that are not wanted: two in five that a
+                                      recent token used, the others any. docs/SPEED.md: as a trained model does */
     int32_t n_sequences;
     int32_t n_positions; /* of each; the trace starts anew after 16,384, or after fewer where it would pass 256 MiB */
 };

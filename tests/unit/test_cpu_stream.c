@@ -139,6 +139,7 @@ static void test_streamed_and_resident_give_the_same_bits(void **state)
             {.cache_bytes = all * 8, .no_prefetch = true},
             {.cache_bytes = all / 3, .no_uring = true, .chunk = 4096, .depth = 3},
             {.cache_bytes = all / 3, .no_direct = true},
+            {.cache_bytes = all / 2, .chunk = 4096, .depth = 1}, /* gate and up long before down */
         };
         for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
             open_run(&r, path, &ways[k], 1 + (int)k % 3);

@@ -63,18 +63,23 @@ static struct expert_counters counters(const struct rig *r)
     return c;
 }
 
-/* The store's table shows the bytes that the model's mapping shows. */
-static void check_bytes(const struct rig *r, int32_t layer, int32_t expert)
+/* The store's table shows the bytes that the model's mapping shows, in the first n matrices. */
+static void check_matrices(const struct rig *r, int32_t layer, int32_t expert, int n)
 {
     const struct moe_plan *got = &expert_store_plan(r->store)->layers[layer].moe;
     const struct moe_plan *want = &model_plan(r->model)->layers[layer].moe;
     const struct weight a[] = {got->gate, got->up, got->down}, b[] = {want->gate, want->up, want->down};
-    struct weight_planes x[3], y[3];
-    for (int i = 0; i < 3; i++) {
+    struct weight_planes x[3] = {0}, y[3] = {0};
+    for (int i = 0; i < n; i++) {
         x[i] = weight_planes(&a[i], expert);
         y[i] = weight_planes(&b[i], expert);
     }
-    assert_true(expert_checksum(a, x) == expert_checksum(b, y));
+    assert_true(expert_checksum(a, x) == expert_checksum(b, y)); /* planes that are nowhere are left out */
+}
+
+static void check_bytes(const struct rig *r, int32_t layer, int32_t expert)
+{
+    check_matrices(r, layer, expert, EXPERT_MATRIX__N);
 }
 
 /* One layer of a step; returns false when the store says that it failed. */
@@ -119,6 +124,40 @@ static void test_a_layer_larger_than_the_budget_goes_in_waves(void **state)
         assert_int_equal(counters(&r).budget_bytes, expert_store_smallest(&r.layout));
         use_all(&r, true);
         use_all(&r, false);
+        close_rig(&r);
+    }
+}
+
+/* Who can begin with gate and up gets them while down is still read: right bytes, each expert once, whole later. */
+static void test_heads_come_before_the_whole(void **state)
+{
+    struct rig r;
+    for (int way = 0; way < 2; way++) {
+        open_rig(&r, demo(), (struct expert_store_params){.budget = 1u << 24, .no_uring = way, .chunk = 4096, .depth = 1});
+        const int32_t layer = r.layout.layers[1].layer, n = 6;
+        struct expert_want wants[6];
+        int32_t ids[6], heads[6], n_heads = 0, n_whole = 0;
+        bool had[6] = {0}, whole[6] = {0};
+        for (int32_t i = 0; i < n; i++)
+            wants[i] = (struct expert_want){.expert = i, .rows = 1};
+        expert_store_begin(r.store, layer, wants, n, 1, false);
+        for (struct expert_taken t = {.ids = ids, .heads = heads}; n_whole < n; n_whole += t.n, n_heads += t.n_heads) {
+            assert_true(expert_store_take_heads(r.store, &t, n, true, &e));
+            assert_true(t.n || t.n_heads);
+            for (int32_t i = 0; i < t.n_heads; i++) {
+                assert_false(had[heads[i]] || whole[heads[i]]);
+                had[heads[i]] = true;
+                check_matrices(&r, layer, heads[i], EXPERT_DOWN);
+            }
+            for (int32_t i = 0; i < t.n; i++) {
+                assert_false(whole[ids[i]]);
+                whole[ids[i]] = true;
+                check_bytes(&r, layer, ids[i]);
+            }
+            expert_store_give(r.store, ids, t.n);
+        }
+        assert_true(way || n_heads == n); /* threads may have read all of it before anybody looks */
+        expert_store_end(r.store);
         close_rig(&r);
     }
 }
@@ -375,7 +414,8 @@ static void foretold(struct rig *r, int rounds, bool right)
     int32_t n = r->layout.layers[0].n_expert;
     for (int i = 0; i < rounds; i++)
         for (int32_t k = 0; k < r->layout.n_layers; k++) {
-            int32_t id = (i * 5 + k) % n, next = (i * 5 + k + 1 + !right) % n;
+            const int32_t id = (i * 5 + k) % n;
+            const struct expert_guess next = {.expert = (i * 5 + k + 1 + !right) % n};
             struct expert_want want = {.expert = id, .rows = 1};
             int32_t out;
             expert_store_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
@@ -402,6 +442,38 @@ static void test_reading_ahead_is_counted_and_rests_when_it_does_not_pay(void **
     assert_true(wasted > 0);
     foretold(&r, 20, false);
     assert_int_equal(counters(&r).prefetch_wasted_bytes, wasted);
+    close_rig(&r);
+}
+
+/* Two guesses a layer: the surer one comes true, the other never. Returns the bytes that were read in vain. */
+static uint64_t foretold_by_rank(struct rig *r, int rounds)
+{
+    const int32_t n = r->layout.layers[0].n_expert;
+    const uint64_t before = counters(r).prefetch_wasted_bytes;
+    for (int i = 0; i < rounds; i++)
+        for (int32_t k = 0; k < r->layout.n_layers; k++) {
+            const struct expert_want want = {.expert = (i * 5 + k) % n, .rows = 1};
+            const struct expert_guess guesses[] = {{.expert = (i * 5 + k + 1) % n},
+                                                   {.expert = (i * 5 + k + 12) % n, .rank = 5}};
+            int32_t out;
+            expert_store_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
+            expert_store_prefetch(r->store, r->layout.layers[k].layer, guesses, 2);
+            assert_int_equal(expert_store_take(r->store, &out, 1, true, &e), 1);
+            expert_store_give(r->store, &out, 1);
+            expert_store_end(r->store);
+        }
+    return counters(r).prefetch_wasted_bytes - before;
+}
+
+static void test_guesses_of_a_rank_that_is_wrong_are_not_read(void **state)
+{
+    struct rig r;
+    open_rig(&r, demo(), (struct expert_store_params){.budget = 1000000, .no_trial = true});
+    foretold_by_rank(&r, 40);
+    const uint64_t useful = counters(&r).prefetch_useful_bytes;
+    assert_int_equal(foretold_by_rank(&r, 40), 0);
+    assert_true(counters(&r).prefetch_useful_bytes > useful);
+    assert_true(counters(&r).prefetching);
     close_rig(&r);
 }
 
@@ -480,6 +552,7 @@ int main(void)
     log_set_level(LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_layer_larger_than_the_budget_goes_in_waves),
+        cmocka_unit_test(test_heads_come_before_the_whole),
         cmocka_unit_test(test_what_is_used_often_survives_a_scan),
         cmocka_unit_test(test_the_budget_may_change),
         cmocka_unit_test(test_the_budget_may_change_under_a_running_step),
@@ -488,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_a_damaged_history_is_passed_over),
         cmocka_unit_test(test_our_bytes_are_the_kernels),
         cmocka_unit_test(test_reading_ahead_is_counted_and_rests_when_it_does_not_pay),
+        cmocka_unit_test(test_guesses_of_a_rank_that_is_wrong_are_not_read),
         cmocka_unit_test(test_reading_ahead_is_tried_against_time),
         cmocka_unit_test(test_each_size_of_record_has_its_share),
         cmocka_unit_test(test_ranks_follow_recency_and_frequency),

@@ -198,10 +198,12 @@ static void test_guesses_are_right_as_often_as_asked(void **state)
     struct routing_params p = {.plan = &plan, .kind = ROUTING_CALIBRATED, .seed = 1, .guess = 0.78, .n_sequences = 1,
                                .n_positions = TOKENS};
     struct routing *r = routing_create(&p, &e);
-    int32_t want[MAX_USED], got[MAX_USED], right = 0;
+    int32_t want[MAX_USED], got[MAX_USED], right = 0, first = 0, last = 0;
     for (int32_t t = 0; t < TOKENS; t++) {
         routing_route(r, 2, 0, t, want);
         routing_guess(r, 2, 0, t, got);
+        first += got[0] == want[0];
+        last += got[7] == want[7];
         for (int i = 0; i < 8; i++) {
             for (int k = 0; k < 8; k++)
                 right += got[i] == want[k];
@@ -211,6 +213,8 @@ static void test_guesses_are_right_as_often_as_asked(void **state)
         }
     }
     expect_near((double)right / (8.0 * TOKENS), 0.78, 0.01, "right guesses of", 8 * TOKENS);
+    expect_near((double)first / TOKENS, 0.98, 0.01, "right first guesses of", TOKENS);
+    expect_near((double)last / TOKENS, 0.58, 0.02, "right last guesses of", TOKENS);
     routing_destroy(&r);
 }
 
