@@ -77,27 +77,22 @@ void store_touch(struct expert_store *s, int32_t layer, const struct expert_want
     }
 }
 
-static bool fits(const struct expert_slot *slot, int32_t size_class)
-{
-    return size_class == ANY_SIZE || slot->size_class == size_class;
-}
-
 static struct expert_slot *find_spare(struct expert_store *s, int32_t size_class)
 {
     for (int32_t i = 0; s->slots.n_spare && i < s->slots.n_taken; i++) {
         struct expert_slot *slot = &s->slots.slots[s->slots.taken[i]];
-        if (slot->state == SLOT_SPARE && fits(slot, size_class))
+        if (slot->state == SLOT_SPARE && (size_class == ANY_SIZE || slot->size_class == size_class))
             return slot;
     }
     return NULL;
 }
 
 /* One that was read ahead and is not wanted yet. */
-static struct expert_slot *find_ahead(struct expert_store *s, int32_t size_class)
+static struct expert_slot *find_ahead(struct expert_store *s)
 {
     for (int32_t i = 0; i < s->ahead.n; i++) {
         struct expert_slot *slot = &s->slots.slots[s->ahead.slots[i]];
-        if (slot->ahead && slot->state == SLOT_READY && !slot->pins && fits(slot, size_class))
+        if (slot->ahead && slot->state == SLOT_READY && !slot->pins)
             return slot;
     }
     return NULL;
@@ -125,14 +120,14 @@ static struct expert_slot *victim_for(struct expert_store *s, int32_t layer)
     struct expert_slot *slot = expert_slots_has_share(&s->slots, size_class) ? victim(s, size_class) : NULL;
     if (!slot)
         slot = victim(s, ANY_SIZE);
-    return slot ? slot : find_ahead(s, ANY_SIZE);
+    return slot ? slot : find_ahead(s);
 }
 
 void store_shrink(struct expert_store *s)
 {
     while (s->slots.bytes > s->budget) {
         struct expert_slot *slot = victim(s, ANY_SIZE);
-        if (!slot && !(slot = find_ahead(s, ANY_SIZE)))
+        if (!slot && !(slot = find_ahead(s)))
             return;
         store_evict(s, slot);
     }
