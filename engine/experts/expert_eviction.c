@@ -62,9 +62,9 @@ enum eviction_rule expert_eviction_rule(const struct expert_eviction *v)
 /* Lower: goes first. Comparable over layers, now. */
 static double worth(const struct expert_history *h, int32_t layer, int32_t i, enum eviction_rule rule)
 {
-    const double recent = h->score[i] - h->clock[layer] / EXPERT_HALF_LIFE;
-    const double usual = h->usual[i] - h->clock[layer] / EXPERT_USUAL_HALF_LIFE + EXPERT_USUAL_SHARE;
-    return rule == EVICT_RECENT || recent > usual ? recent : usual;
+    const int32_t expert = i - h->first[layer];
+    const double recent = expert_history_rank(h, layer, expert);
+    return rule == EVICT_RECENT ? recent : fmax(recent, expert_history_usual_rank(h, layer, expert) + EXPERT_USUAL_SHARE);
 }
 
 static void look(struct expert_eviction *v, int32_t layer)

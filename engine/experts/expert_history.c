@@ -99,6 +99,11 @@ double expert_history_rank(const struct expert_history *h, int32_t layer, int32_
     return h->score[h->first[layer] + expert] - h->clock[layer] / EXPERT_HALF_LIFE;
 }
 
+double expert_history_usual_rank(const struct expert_history *h, int32_t layer, int32_t expert)
+{
+    return h->usual[h->first[layer] + expert] - h->clock[layer] / EXPERT_USUAL_HALF_LIFE;
+}
+
 double expert_history_steady_rank(const struct expert_history *h, int32_t layer, int32_t expert)
 {
     return h->steady[h->first[layer] + expert] - h->clock[layer] / EXPERT_STEADY_HALF_LIFE;

@@ -36,7 +36,8 @@ void expert_history_advance(struct expert_history *h, int32_t layer, int32_t row
 void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows, int32_t of_rows);
 /* Higher: keep. Comparable over layers, now. */
 double expert_history_rank(const struct expert_history *h, int32_t layer, int32_t expert);
-/* The same by the steady score. */
+/* The same by the usual score, and by the steady one. */
+double expert_history_usual_rank(const struct expert_history *h, int32_t layer, int32_t expert);
 double expert_history_steady_rank(const struct expert_history *h, int32_t layer, int32_t expert);
 
 bool expert_history_save(const struct expert_history *h, const char *folder, struct err *e);

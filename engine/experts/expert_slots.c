@@ -162,16 +162,22 @@ void expert_slots_unspare(struct expert_slots *s, struct expert_slot *slot)
     s->n_spare--;
 }
 
-struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer)
+struct expert_slot *expert_slots_find_spare(const struct expert_slots *s, int32_t size_class)
 {
     for (int32_t i = s->n_taken; s->n_spare && i-- > 0;) {
         struct expert_slot *slot = &s->slots[s->taken[i]];
-        if (slot->state == SLOT_SPARE && slot->size_class == s->class_of[layer]) {
-            expert_slots_unspare(s, slot);
+        if (slot->state == SLOT_SPARE && (size_class < 0 || slot->size_class == size_class))
             return slot;
-        }
     }
     return NULL;
+}
+
+struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer)
+{
+    struct expert_slot *slot = expert_slots_find_spare(s, s->class_of[layer]);
+    if (slot)
+        expert_slots_unspare(s, slot);
+    return slot;
 }
 
 bool expert_slots_has_share(const struct expert_slots *s, int32_t size_class)

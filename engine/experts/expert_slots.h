@@ -62,6 +62,7 @@ struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer);
 /* Keeps a taken slot's memory for another record, until it is taken up again; a kept one of this layer's size, or NULL. */
 void expert_slots_spare(struct expert_slots *s, struct expert_slot *slot);
 void expert_slots_unspare(struct expert_slots *s, struct expert_slot *slot);
+struct expert_slot *expert_slots_find_spare(const struct expert_slots *s, int32_t size_class); /* negative: of any size */
 struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer);
 /* Do records of this size have as much of the taken slots as of all? Less than one slot below it counts: no two sizes could
  * both have their share of an odd number, and would take it from each other by turns. */

@@ -77,16 +77,6 @@ void store_touch(struct expert_store *s, int32_t layer, const struct expert_want
     }
 }
 
-static struct expert_slot *find_spare(struct expert_store *s, int32_t size_class)
-{
-    for (int32_t i = 0; s->slots.n_spare && i < s->slots.n_taken; i++) {
-        struct expert_slot *slot = &s->slots.slots[s->slots.taken[i]];
-        if (slot->state == SLOT_SPARE && (size_class == ANY_SIZE || slot->size_class == size_class))
-            return slot;
-    }
-    return NULL;
-}
-
 /* One that was read ahead and is not wanted yet. */
 static struct expert_slot *find_ahead(struct expert_store *s)
 {
@@ -101,7 +91,7 @@ static struct expert_slot *find_ahead(struct expert_store *s)
 /* The record that is worth least among those that nobody holds, of all or of one size. */
 static struct expert_slot *victim(struct expert_store *s, int32_t size_class)
 {
-    struct expert_slot *spare = find_spare(s, size_class);
+    struct expert_slot *spare = expert_slots_find_spare(&s->slots, size_class);
     if (spare)
         return spare;
     const struct eviction_choice c = expert_eviction_choose(&s->eviction, s->slots.class_of, size_class);
@@ -111,23 +101,27 @@ static struct expert_slot *victim(struct expert_store *s, int32_t size_class)
     return &s->slots.slots[*store_slot_of(s, c.layer, c.expert)];
 }
 
+/* What was read ahead goes only when nothing else can. */
+static struct expert_slot *victim_of_any_size(struct expert_store *s)
+{
+    struct expert_slot *slot = victim(s, ANY_SIZE);
+    return slot ? slot : find_ahead(s);
+}
+
 /* What makes room for a record of this layer: one of its size, whose memory is handed on, where records of that size have
- * their share of the cache; memory that goes back to the system and is taken again costs as much as reading does. What was
- * read ahead goes only when nothing else can. */
+ * their share of the cache; memory that goes back to the system and is taken again costs as much as reading does. */
 static struct expert_slot *victim_for(struct expert_store *s, int32_t layer)
 {
     const int32_t size_class = s->slots.class_of[layer];
     struct expert_slot *slot = expert_slots_has_share(&s->slots, size_class) ? victim(s, size_class) : NULL;
-    if (!slot)
-        slot = victim(s, ANY_SIZE);
-    return slot ? slot : find_ahead(s);
+    return slot ? slot : victim_of_any_size(s);
 }
 
 void store_shrink(struct expert_store *s)
 {
     while (s->slots.bytes > s->budget) {
-        struct expert_slot *slot = victim(s, ANY_SIZE);
-        if (!slot && !(slot = find_ahead(s)))
+        struct expert_slot *slot = victim_of_any_size(s);
+        if (!slot)
             return;
         store_evict(s, slot);
     }

@@ -109,18 +109,22 @@ static bool holds(const uint16_t *ids, int32_t n, uint16_t id)
     return false;
 }
 
-/* at: ids of this token; those of the token `lag` before lie lag * per_position before it. */
+/* One of a recent token's ids, or -1 where none is so old. at: ids of this token; those of the token `lag` before lie
+ * lag * per_position before it. */
+static int32_t recent(const struct routing *r, const struct moe_plan *m, const struct law *law, const uint16_t *at,
+                      int32_t position, struct draw *d)
+{
+    int32_t lag = 1;
+    while (lag < law->max_lag && uniform(d) < law->more)
+        lag++;
+    return lag <= position ? at[-(ptrdiff_t)r->per_position * lag + below(d, m->n_used)] : -1;
+}
+
 static uint16_t candidate(const struct routing *r, const struct moe_plan *m, const struct law *law,
                           const uint16_t *at, int32_t position, struct draw *d)
 {
-    if (law->reuse > 0 && uniform(d) < law->reuse) {
-        int32_t lag = 1;
-        while (lag < law->max_lag && uniform(d) < law->more)
-            lag++;
-        if (lag <= position)
-            return at[-(ptrdiff_t)r->per_position * lag + below(d, m->n_used)];
-    }
-    return popular(r, m->n_expert, d);
+    const int32_t id = law->reuse > 0 && uniform(d) < law->reuse ? recent(r, m, law, at, position, d) : -1;
+    return id >= 0 ? (uint16_t)id : popular(r, m->n_expert, d);
 }
 
 static void fill_layer(struct routing *r, int32_t sequence, int32_t layer, uint64_t round)
@@ -229,11 +233,18 @@ void routing_hold(struct routing *r, int32_t position)
     r->held = position;
 }
 
+/* What a step's row is told of a layer, and its position in the trace. */
+static const uint16_t *trace_at(const struct routing *r, int32_t layer, int32_t sequence, int32_t position, int32_t *at)
+{
+    *at = (r->held < 0 ? position : r->held) % r->length;
+    return ids_at(r, (r->first + sequence) % r->params.n_sequences, *at, layer);
+}
+
 void routing_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
 {
     const struct routing *r = context;
-    int32_t at = (r->held < 0 ? position : r->held) % r->length;
-    const uint16_t *trace = ids_at(r, (r->first + sequence) % r->params.n_sequences, at, layer);
+    int32_t at;
+    const uint16_t *trace = trace_at(r, layer, sequence, position, &at);
     for (int32_t i = 0; i < r->params.plan->layers[layer].moe.n_used; i++)
         ids[i] = trace[i];
 }
@@ -251,15 +262,12 @@ static double guess_share(const struct routing *r, const struct moe_plan *m, int
 static int32_t wrong_guess(const struct routing *r, int32_t layer, int32_t sequence, int32_t position, struct draw *d)
 {
     const struct moe_plan *m = &r->params.plan->layers[layer].moe;
-    struct law law = law_for(m, r->params.kind);
-    if (law.reuse > 0 && uniform(d) < WRONG_RECENT) {
-        int32_t lag = 1, at = (r->held < 0 ? position : r->held) % r->length;
-        while (lag < law.max_lag && uniform(d) < law.more)
-            lag++;
-        if (lag <= at)
-            return ids_at(r, (r->first + sequence) % r->params.n_sequences, at - lag, layer)[below(d, m->n_used)];
-    }
-    return below(d, m->n_expert);
+    const struct law law = law_for(m, r->params.kind);
+    int32_t at, id = -1;
+    const uint16_t *trace = trace_at(r, layer, sequence, position, &at);
+    if (law.reuse > 0 && uniform(d) < WRONG_RECENT)
+        id = recent(r, m, &law, trace, at, d);
+    return id >= 0 ? id : below(d, m->n_expert);
 }
 
 void routing_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { load, start, top } from './harness.mjs';
+import { load, sleep, start, top } from './harness.mjs';
 import { unzip } from './unzip.mjs';
 
 let s, check, tree, plain;
@@ -20,7 +20,7 @@ async function text(query) {
     const r = await get(query);
     if (r.status !== 429 || tries > 50) return r.text();
     await r.text();
-    await new Promise((done) => setTimeout(done, 20));
+    await sleep(20);
   }
 }
 

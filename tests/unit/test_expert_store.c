@@ -408,21 +408,26 @@ static void test_our_bytes_are_the_kernels(void **state)
     close_rig(&r);
 }
 
+/* One layer of a token that wants one expert, and what is guessed of the next layer meanwhile. */
+static void use_and_guess(struct rig *r, int32_t k, int32_t id, const struct expert_guess *guesses, int32_t n)
+{
+    const struct expert_want want = {.expert = id, .rows = 1};
+    int32_t out;
+    expert_store_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
+    expert_store_prefetch(r->store, r->layout.layers[k].layer, guesses, n);
+    assert_int_equal(expert_store_take(r->store, &out, 1, true, &e), 1);
+    expert_store_give(r->store, &out, 1);
+    expert_store_end(r->store);
+}
+
 /* One token of a model that keeps wanting what was foretold, or never. */
 static void foretold(struct rig *r, int rounds, bool right)
 {
     int32_t n = r->layout.layers[0].n_expert;
     for (int i = 0; i < rounds; i++)
         for (int32_t k = 0; k < r->layout.n_layers; k++) {
-            const int32_t id = (i * 5 + k) % n;
             const struct expert_guess next = {.expert = (i * 5 + k + 1 + !right) % n};
-            struct expert_want want = {.expert = id, .rows = 1};
-            int32_t out;
-            expert_store_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
-            expert_store_prefetch(r->store, r->layout.layers[k].layer, &next, 1);
-            assert_int_equal(expert_store_take(r->store, &out, 1, true, &e), 1);
-            expert_store_give(r->store, &out, 1);
-            expert_store_end(r->store);
+            use_and_guess(r, k, (i * 5 + k) % n, &next, 1);
         }
 }
 
@@ -452,15 +457,9 @@ static uint64_t foretold_by_rank(struct rig *r, int rounds)
     const uint64_t before = counters(r).prefetch_wasted_bytes;
     for (int i = 0; i < rounds; i++)
         for (int32_t k = 0; k < r->layout.n_layers; k++) {
-            const struct expert_want want = {.expert = (i * 5 + k) % n, .rows = 1};
             const struct expert_guess guesses[] = {{.expert = (i * 5 + k + 1) % n},
                                                    {.expert = (i * 5 + k + 12) % n, .rank = 5}};
-            int32_t out;
-            expert_store_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
-            expert_store_prefetch(r->store, r->layout.layers[k].layer, guesses, 2);
-            assert_int_equal(expert_store_take(r->store, &out, 1, true, &e), 1);
-            expert_store_give(r->store, &out, 1);
-            expert_store_end(r->store);
+            use_and_guess(r, k, (i * 5 + k) % n, guesses, 2);
         }
     return counters(r).prefetch_wasted_bytes - before;
 }
