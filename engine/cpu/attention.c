@@ -83,21 +83,37 @@ static void attend_heads(struct worker *w, const struct layer_plan *layer, int32
     w->kv_bytes += (uint64_t)(end - from) * 2 * (uint64_t)a->d_head * (view->half ? 2 : 4);
 }
 
+/* Keys and values that all rows look at. */
+static uint64_t seen_bytes(const struct backend *b, const struct attention_plan *a)
+{
+    uint64_t positions = 0;
+    for (int32_t t = 0; t < b->rows.n; t++)
+        positions += (uint64_t)b->rows.position[t] + 1;
+    return positions * (uint64_t)a->n_kv_head * (uint64_t)a->d_head * 4;
+}
+
 void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
-    int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head, width = a->n_head * a->d_head;
+    int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head, width = a->n_head * a->d_head, from, to;
     project(w, layer);
     worker_barrier(w);
-    for (int32_t u = w->index; u < units; u += w->count)
-        finish_heads(w, layer, index, u / a->n_kv_head, u % a->n_kv_head);
-    /* A row of its own sequence needs no key that another thread has just stored. */
-    if (!b->rows.one_row_each)
-        worker_barrier(w);
-    for (int32_t u = w->index; u < units; u += w->count)
-        attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
+    worker_list(w, units, seen_bytes(b, a));
+    while (worker_take(w, &from, &to))
+        for (int32_t u = from; u < to; u++) {
+            finish_heads(w, layer, index, u / a->n_kv_head, u % a->n_kv_head);
+            if (b->rows.one_row_each) /* it needs no key that another thread has just stored */
+                attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
+        }
     worker_barrier(w);
+    if (!b->rows.one_row_each) {
+        worker_list(w, units, seen_bytes(b, a));
+        while (worker_take(w, &from, &to))
+            for (int32_t u = from; u < to; u++)
+                attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
+        worker_barrier(w);
+    }
     struct panel panel =
         matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->mixed, .stride = (size_t)width, .n = n,
                                       .cols = width, .kinds = matmul_kind(w, &a->wo)});

@@ -76,14 +76,16 @@ static void convolve_all(struct worker *w, const struct layer_plan *layer)
 {
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
-    int32_t first = 0, unit = 0;
-    for (int32_t i = 0; i < b->step->n_sequences; i++) {
-        const struct step_sequence *s = &b->step->sequences[i];
-        for (int32_t head = 0; head < 2 * p->n_k_head + p->n_v_head; head++, unit++)
-            if (unit % w->count == w->index)
+    const int32_t heads = 2 * p->n_k_head + p->n_v_head;
+    int32_t from, to;
+    worker_list(w, b->step->n_sequences * heads, (uint64_t)b->rows.n * (uint64_t)channel_count(p) * (uint64_t)p->n_conv * 4);
+    while (worker_take(w, &from, &to))
+        for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to; i++, at += heads) {
+            const struct step_sequence *s = &b->step->sequences[i];
+            for (int32_t head = from > at ? from - at : 0; head < heads && at + head < to; head++)
                 convolve_head(w, p, s, layer_state(b, layer, s), first, head);
-        first += s->n_tokens;
-    }
+            first += s->n_tokens;
+        }
 }
 
 /* One head of one sequence: the gates, its rows one after the other, and the gated norm, which lands in z's place. */
@@ -119,16 +121,17 @@ static void recur_all(struct worker *w, const struct layer_plan *layer)
 {
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
-    size_t values = (size_t)p->d_k * (size_t)p->d_v;
-    int32_t first = 0, unit = 0;
-    for (int32_t i = 0; i < b->step->n_sequences; i++) {
-        const struct step_sequence *s = &b->step->sequences[i];
-        float *all = layer_state(b, layer, s) + (size_t)channel_count(p) * (size_t)(p->n_conv - 1);
-        for (int32_t head = 0; head < p->n_v_head; head++, unit++)
-            if (unit % w->count == w->index)
+    const size_t values = (size_t)p->d_k * (size_t)p->d_v, convolution = (size_t)channel_count(p) * (size_t)(p->n_conv - 1);
+    int32_t from, to;
+    worker_list(w, b->step->n_sequences * p->n_v_head, (uint64_t)b->rows.n * (uint64_t)p->n_v_head * values * 4);
+    while (worker_take(w, &from, &to))
+        for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to; i++, at += p->n_v_head) {
+            const struct step_sequence *s = &b->step->sequences[i];
+            float *all = layer_state(b, layer, s) + convolution;
+            for (int32_t head = from > at ? from - at : 0; head < p->n_v_head && at + head < to; head++)
                 recur_head(w, layer, s, all + (size_t)head * values, first, head);
-        first += s->n_tokens;
-    }
+            first += s->n_tokens;
+        }
 }
 
 /* Where the published value head h lies here. */

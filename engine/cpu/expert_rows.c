@@ -165,10 +165,10 @@ static void run_member(void *context, int32_t member)
     g.input = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = now->x, .stride = (size_t)now->stride, .n = now->n_rows,
                                             .cols = r->shared.plan->d_model, .norm = layer->ffn_norm.at,
                                             .kinds = matmul_kind(w, &layer->moe.gate) | matmul_kind(w, &layer->moe.up)});
+    groups_clear(w, &g);
     groups_gate_up(w, &g);
     worker_barrier(w);
     groups_pack_hidden(w, &g);
-    groups_clear(w, &g);
     groups_down(w, &g);
 }
 

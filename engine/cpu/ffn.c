@@ -103,11 +103,11 @@ void ffn_run(struct worker *w, const struct layer_plan *layer, int32_t index)
         ffn_stream(w, &g, index);
         return;
     }
+    g.parts = b->rows.n <= PART_ROWS ? b->parts : NULL;
+    groups_clear(w, &g);
     groups_gate_up(w, &g);
     worker_barrier(w);
     groups_pack_hidden(w, &g);
-    groups_clear(w, &g);
     groups_down(w, &g);
     groups_finish(w, &g);
-    worker_barrier(w);
 }

@@ -1,7 +1,6 @@
 /* See ffn_groups.h. */
 #include "engine/cpu/ffn_groups.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 struct group {
@@ -113,45 +112,39 @@ static void gate_up_tile(struct worker *w, const struct groups *g, const struct 
     }
 }
 
-/* A tile costs its unpacking, worth some rows, and its rows. Shares are cut by cost, so that neither many
- * small groups nor few large ones leave a thread idle. */
-static int64_t tile_cost(const struct group *group)
+/* (Group, tile) of this round, group after group, as one list of the tiles of one of each group's matrices. */
+static void share_tiles(struct worker *w, const struct groups *g, const struct weight *(*matrix_of)(const struct group *group),
+                        void (*run)(struct worker *w, const struct groups *g, const struct group *group, int32_t tile))
 {
-    return group->n + 4;
+    const int32_t count = round_count(g);
+    int32_t total = 0, from, to;
+    uint64_t bytes = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const struct group group = group_at(w, g, i);
+        if (!group.n)
+            continue;
+        total += matmul_tiles(w, matrix_of(&group)->rows);
+        bytes += weight_matrix_bytes(matrix_of(&group)) * (uint64_t)group.n;
+    }
+    worker_list(w, total, bytes);
+    while (worker_take(w, &from, &to))
+        for (int32_t i = 0, at = 0; i < count && at < to; i++) {
+            const struct group group = group_at(w, g, i);
+            const int32_t tiles = group.n ? matmul_tiles(w, matrix_of(&group)->rows) : 0;
+            for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)
+                run(w, g, &group, t);
+            at += tiles;
+        }
+}
+
+static const struct weight *gate_of(const struct group *group) /* up is as large */
+{
+    return group->gate;
 }
 
 void groups_gate_up(struct worker *w, const struct groups *g)
 {
-    int32_t count = round_count(g);
-    int64_t total = 0, at = 0;
-    for (int32_t i = 0; i < count; i++) {
-        struct group group = group_at(w, g, i);
-        if (group.n)
-            total += tile_cost(&group) * matmul_tiles(w, group.gate->rows);
-    }
-    int64_t from = total * w->index / w->count, to = total * (w->index + 1) / w->count;
-    for (int32_t i = 0; i < count && at < to; i++) {
-        struct group group = group_at(w, g, i);
-        if (!group.n)
-            continue;
-        int64_t cost = tile_cost(&group);
-        int32_t tiles = matmul_tiles(w, group.gate->rows);
-        /* Tile t starts at cost at + t * cost; it belongs to who holds that point. */
-        int64_t first = from > at ? (from - at + cost - 1) / cost : 0;
-        for (int64_t t = first; t < tiles && at + t * cost < to; t++)
-            gate_up_tile(w, g, &group, (int32_t)t);
-        at += cost * tiles;
-    }
-}
-
-void groups_gate_up_one(struct worker *w, const struct groups *g, int32_t group, _Atomic int32_t *next)
-{
-    enum { AT_ONCE = 4 };
-    const struct group one = group_of(w, g, group);
-    const int32_t tiles = matmul_tiles(w, one.gate->rows);
-    for (int32_t first; (first = atomic_fetch_add(next, AT_ONCE)) < tiles;)
-        for (int32_t t = first; t < first + AT_ONCE && t < tiles; t++)
-            gate_up_tile(w, g, &one, t);
+    share_tiles(w, g, gate_of, gate_up_tile);
 }
 
 /* Rows of one panel that belong to this round's groups. */
@@ -238,46 +231,80 @@ static void own_columns(const struct worker *w, int32_t *row, int32_t *end)
     *end = to * lanes < d ? to * lanes : d;
 }
 
-void groups_clear(struct worker *w, const struct groups *g)
+static void clear(struct backend *b, int32_t row, int32_t end)
 {
-    struct backend *b = w->backend;
-    int32_t row, end;
-    own_columns(w, &row, &end);
     for (int32_t t = 0; t < b->rows.n && row < end; t++)
         memset(b->y + (size_t)t * (size_t)b->plan->d_model + row, 0, (size_t)(end - row) * sizeof(float));
+}
+
+void groups_clear(struct worker *w, const struct groups *g)
+{
+    int32_t row, end;
+    own_columns(w, &row, &end);
+    if (!g->parts)
+        clear(w->backend, row, end);
+}
+
+static const struct weight *down_of(const struct group *group)
+{
+    return group->down;
 }
 
 void groups_down(struct worker *w, const struct groups *g)
 {
     int32_t from, to;
-    worker_share(w, matmul_tiles(w, w->backend->plan->d_model), &from, &to);
-    for (int32_t i = 0; i < round_count(g); i++) {
-        struct group group = group_at(w, g, i);
-        for (int32_t tile = from; group.n && tile < to; tile++)
-            down_tile(w, g, &group, tile);
+    if (g->parts) {
+        share_tiles(w, g, down_of, down_tile);
+        return;
     }
+    worker_list(w, matmul_tiles(w, w->backend->plan->d_model), UINT64_MAX); /* of many rows */
+    while (worker_take(w, &from, &to))
+        for (int32_t i = 0; i < round_count(g); i++) {
+            const struct group group = group_at(w, g, i);
+            for (int32_t tile = from; group.n && tile < to; tile++)
+                down_tile(w, g, &group, tile);
+        }
 }
 
-void groups_sum(struct worker *w, const struct groups *g)
+/* Some columns: y = the parts in the order of groups, where there are any; x += y. */
+static void finish_columns(struct worker *w, const struct groups *g, int32_t row, int32_t end)
 {
     struct backend *b = w->backend;
-    int32_t row, end, d = b->plan->d_model;
-    own_columns(w, &row, &end);
-    for (int32_t i = 0; i < groups_count(g) && row < end; i++) {
-        struct group group = group_of(w, g, i);
+    const int32_t d = b->plan->d_model;
+    if (g->parts)
+        clear(b, row, end);
+    for (int32_t i = 0; g->parts && i < groups_count(g) && row < end; i++) {
+        const struct group group = group_of(w, g, i);
         for (int32_t r = 0; r < group.n; r++)
             add_row(b, &group, r, g->parts + (size_t)(group.part + r) * (size_t)d + row, row, end - row);
     }
+    for (int32_t t = 0; t < b->rows.n; t++)
+        for (int32_t j = row; j < end; j++)
+            b->x[(size_t)t * (size_t)d + j] += b->y[(size_t)t * (size_t)d + j];
+}
+
+struct finishing {
+    struct worker *worker;
+    const struct groups *groups;
+};
+
+static void finish_all(void *context)
+{
+    const struct finishing *f = context;
+    finish_columns(f->worker, f->groups, 0, f->worker->backend->plan->d_model);
 }
 
 void groups_finish(struct worker *w, const struct groups *g)
 {
-    struct backend *b = w->backend;
-    int32_t row, end, d = b->plan->d_model;
+    int32_t row, end;
+    if (w->backend->rows.n <= PRIVATE_ROWS) { /* a few microseconds: less than a barrier */
+        worker_barrier_then(w, finish_all, &(struct finishing){w, g});
+        return;
+    }
+    worker_barrier(w);
     own_columns(w, &row, &end);
-    for (int32_t t = 0; t < b->rows.n; t++)
-        for (int32_t j = row; j < end; j++)
-            b->x[(size_t)t * (size_t)d + j] += b->y[(size_t)t * (size_t)d + j];
+    finish_columns(w, g, row, end);
+    worker_barrier(w);
 }
 
 void groups_count_bytes(struct worker *w, const struct groups *g)

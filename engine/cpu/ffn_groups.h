@@ -2,9 +2,10 @@
  * group, which is a set of rows that goes through one trio of matrices. Groups are numbered: routed experts by their
  * ids, then the shared or dense network.
  *
- * Two phases with a barrier between them. gate_up shares (group, tile of d_ff) among the threads; down shares the
- * columns of the result, each thread walking its groups in order, so that a row's sum has one order of additions and
- * nobody else writes to it. Both may be called for some groups at a time. Called by every thread of a step. */
+ * Two phases with a barrier between them. gate_up shares (group, tile of d_ff) among the threads. down shares (group, tile of
+ * columns) where each group's rows are put aside in parts; else it shares the columns of the result, whose groups a thread
+ * walks in order: a row's sum has one order of additions either way. Both may be called for some groups at a time. Called by
+ * every thread of a step. */
 #pragma once
 #include "engine/cpu/matmul.h"
 #include "engine/model/expert_rows.h"
@@ -26,15 +27,13 @@ int32_t groups_count(const struct groups *g);
 /* The number of the shared or dense network; -1: there is none. */
 int32_t groups_mlp(const struct groups *g);
 void groups_gate_up(struct worker *w, const struct groups *g);
-/* gate_up of one group by whoever is free: each thread takes its next tiles until none is left. *next is 0 at first. */
-void groups_gate_up_one(struct worker *w, const struct groups *g, int32_t group, _Atomic int32_t *next);
 /* After a barrier. Ends with one when the step has many rows. */
 void groups_pack_hidden(struct worker *w, struct groups *g);
-/* y = 0, y += down of each group (or into parts), y += parts in the order of groups, x += y: each thread in its own
- * columns, so that no barrier is needed between them. */
+/* y = 0, where there are no parts: before the barrier that comes before down. */
 void groups_clear(struct worker *w, const struct groups *g);
+/* y += down of each group, or parts = down. */
 void groups_down(struct worker *w, const struct groups *g);
-void groups_sum(struct worker *w, const struct groups *g);
+/* y = the parts in the order of groups, where there are any; x += y. Begins and ends with a barrier. */
 void groups_finish(struct worker *w, const struct groups *g);
 /* The packed bytes of all groups with rows, into the worker's count. */
 void groups_count_bytes(struct worker *w, const struct groups *g);

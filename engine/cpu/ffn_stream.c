@@ -16,7 +16,7 @@
 
 static bool in_order(const struct backend *b)
 {
-    return b->rows.n > STREAM_PART_ROWS;
+    return b->rows.n > PART_ROWS;
 }
 
 /* --- member 0 --- */
@@ -131,17 +131,13 @@ static void compute(struct worker *w, struct groups *g)
 static void finish(struct worker *w, struct groups *g)
 {
     const int32_t mlp = groups_mlp(g);
-    if (g->parts) {
-        groups_clear(w, g);
-        groups_sum(w, g);
-    } else if (mlp >= 0) {
+    if (!g->parts && mlp >= 0) {
         g->ids = &mlp;
         g->n_ids = 1;
         groups_pack_hidden(w, g);
         groups_down(w, g);
     }
     groups_finish(w, g);
-    worker_barrier(w);
 }
 
 /* Until the first round is known: member 0 asks the store, and all compute the shared expert's gate and up. */
@@ -160,8 +156,11 @@ static void start(struct worker *w, struct groups *g, int32_t index, int32_t *le
         if (mlp >= 0)
             add_mlp(b, mlp);
     }
-    if (mlp >= 0 && !in_order(b))
-        groups_gate_up_one(w, g, mlp, &s->next_tile);
+    if (mlp >= 0 && !in_order(b)) {
+        g->ids = &mlp;
+        g->n_ids = 1;
+        groups_gate_up(w, g);
+    }
 }
 
 void ffn_stream(struct worker *w, struct groups *g, int32_t index)
@@ -169,9 +168,8 @@ void ffn_stream(struct worker *w, struct groups *g, int32_t index)
     struct backend *b = w->backend;
     struct stream *s = &b->stream;
     int32_t left = 0, taken = 0;
-    g->parts = in_order(b) ? NULL : s->parts;
-    if (!g->parts)
-        groups_clear(w, g);
+    g->parts = in_order(b) ? NULL : b->parts;
+    groups_clear(w, g);
     start(w, g, index, &left, &taken);
     for (bool first = true, more = true; more; first = false) {
         if (w->index == 0 && !first) {
@@ -188,10 +186,8 @@ void ffn_stream(struct worker *w, struct groups *g, int32_t index)
     }
     if (!s->failed)
         finish(w, g);
-    if (w->index == 0) {
-        s->next_tile = 0;
+    if (w->index == 0)
         expert_store_end(b->params.experts);
-    }
 }
 
 bool ffn_stream_guess(struct worker *w, int32_t index, struct panel *panel, struct product *product)

@@ -108,10 +108,8 @@ static void take_ropes(const struct layout *l, struct placer *p, struct backend 
     }
 }
 
-static void take_stream(struct placer *p, const struct widest *m, size_t d, int32_t max_rows, struct stream *s)
+static void take_stream(struct placer *p, const struct widest *m, size_t rows, struct stream *s)
 {
-    size_t rows = (size_t)(max_rows < STREAM_PART_ROWS ? max_rows : STREAM_PART_ROWS);
-    s->parts = placer_take(p, rows * (m->used + 1) * d * sizeof(float));
     s->wants = placer_take(p, m->experts * sizeof *s->wants);
     s->ids = placer_take(p, (m->experts + 1) * sizeof *s->ids);
     s->heads = placer_take(p, m->experts * sizeof *s->heads);
@@ -129,7 +127,7 @@ size_t layout_work(const struct layout *l, struct backend *b, char *memory)
     struct worker none;
     struct widest m = measure(l);
     struct placer p = {.memory = memory};
-    size_t n = (size_t)l->params->max_rows, d = (size_t)l->plan->d_model;
+    size_t n = (size_t)l->params->max_rows, d = (size_t)l->plan->d_model, parts = n < PART_ROWS ? n : PART_ROWS;
     if (!b)
         b = &ignored;
     b->rows.sequence = placer_take(&p, n * sizeof(int32_t));
@@ -151,10 +149,11 @@ size_t layout_work(const struct layout *l, struct backend *b, char *memory)
     b->hidden = placer_take(&p, n * m.used * m.d_ff * sizeof(float));
     b->shared_hidden = placer_take(&p, n * m.shared * sizeof(float));
     b->shared_gate = placer_take(&p, n * sizeof(float));
+    b->parts = placer_take(&p, parts * (m.used + 1) * d * sizeof(float));
     b->out_rows = placer_take(&p, HEAD_ROWS * d * sizeof(float));
     b->chunk_stats = placer_take(&p, HEAD_ROWS * (size_t)head_chunks(l->plan->n_vocab) * 2 * sizeof(float));
     if (l->params->experts || l->params->streams)
-        take_stream(&p, &m, d, l->params->max_rows, &b->stream);
+        take_stream(&p, &m, parts, &b->stream);
     take_ropes(l, &p, b);
     take_panels(l, &p, &m, l->params->max_rows, b->panels);
     for (int32_t i = 0; i < l->n_workers; i++)

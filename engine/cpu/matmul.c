@@ -80,16 +80,21 @@ static void run_tile(struct worker *w, const struct product *p, int32_t tile)
 
 void matmul_run(struct worker *w, const struct product *products, int32_t n)
 {
-    int32_t total = 0, from, to, at = 0;
-    for (int32_t i = 0; i < n; i++)
-        total += matmul_tiles(w, products[i].weight->rows);
-    worker_share(w, total, &from, &to);
+    int32_t total = 0, from, to;
+    uint64_t bytes = 0;
     for (int32_t i = 0; i < n; i++) {
-        int32_t tiles = matmul_tiles(w, products[i].weight->rows);
-        for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)
-            run_tile(w, &products[i], t);
-        at += tiles;
+        const uint64_t one = weight_matrix_bytes(products[i].weight);
+        total += matmul_tiles(w, products[i].weight->rows);
+        bytes += one * (uint64_t)products[i].n;
         if (w->index == 0)
-            w->weight_bytes += weight_matrix_bytes(products[i].weight);
+            w->weight_bytes += one;
     }
+    worker_list(w, total, bytes);
+    while (worker_take(w, &from, &to))
+        for (int32_t i = 0, at = 0; i < n && at < to; i++) {
+            const int32_t tiles = matmul_tiles(w, products[i].weight->rows);
+            for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)
+                run_tile(w, &products[i], t);
+            at += tiles;
+        }
 }

@@ -21,6 +21,21 @@ struct gate { /* a counter that threads wait on until it moves; spin first, then
     pthread_cond_t moved;
 };
 
+/* What a member has left of a list, in one word, so that others can take from it: the list's number, from, to. A word with
+ * another number was not begun yet: the member has its whole share. */
+#define LIST_BITS 20
+#define UNIT_BITS 22
+#define UNITS_MOST ((1 << UNIT_BITS) - 1)
+_Static_assert(LIST_BITS + 2 * UNIT_BITS == 64, "one word");
+#define LOOKS 8 /* members after it that one who is done looks at */
+
+struct share {
+    _Alignas(64) _Atomic uint64_t left;
+    uint32_t list; /* the member's own: number of the open one, from 1 on in each run */
+    int32_t n;
+    bool fixed, taken; /* taken: of a fixed one, its share */
+};
+
 struct pool {
     int32_t n;
     int32_t n_started; /* threads beside member 0 */
@@ -31,6 +46,7 @@ struct pool {
     bool alone; /* written before start's turn moves; the others read it only in a run of all */
     bool stop; /* written before start's turn moves */
     pthread_t threads[POOL_MOST_THREADS];
+    struct share shares[POOL_MOST_THREADS];
 };
 
 struct member { /* what a new thread is told; freed by it */
@@ -100,16 +116,134 @@ static void gate_wait(struct gate *g, uint32_t seen, uint64_t spin_ns)
     pthread_mutex_unlock(&g->lock);
 }
 
+static void do_nothing(void *context)
+{
+    (void)context;
+}
+
 void pool_barrier(struct pool *p)
 {
-    if (p->alone)
+    pool_barrier_then(p, do_nothing, NULL);
+}
+
+void pool_barrier_then(struct pool *p, void (*last)(void *context), void *context)
+{
+    if (p->alone) {
+        last(context);
         return;
+    }
     uint32_t seen = atomic_load(&p->barrier.turn);
     if (atomic_fetch_add(&p->arrived, 1) + 1 == p->n) {
+        last(context);
         atomic_store(&p->arrived, 0);
         gate_move(&p->barrier);
     } else {
         gate_wait(&p->barrier, seen, SPIN_BARRIER_NS);
+    }
+}
+
+/* --- lists --- */
+
+struct span {
+    int32_t from, to;
+};
+
+static uint64_t pack(uint32_t list, struct span s)
+{
+    return (uint64_t)list << 2 * UNIT_BITS | (uint64_t)s.from << UNIT_BITS | (uint64_t)s.to;
+}
+
+static int32_t members(const struct pool *p)
+{
+    return p->alone ? 1 : p->n;
+}
+
+static struct span equal_share(const struct pool *p, int32_t member, int32_t n)
+{
+    const int64_t all = n, count = members(p);
+    return (struct span){(int32_t)(all * member / count), (int32_t)(all * (member + 1) / count)};
+}
+
+/* What the member has left of the list that is numbered so, of n units. */
+static struct span unpack(const struct pool *p, int32_t member, uint64_t word, uint32_t list, int32_t n)
+{
+    if (word >> 2 * UNIT_BITS == list)
+        return (struct span){(int32_t)(word >> UNIT_BITS & UNITS_MOST), (int32_t)(word & UNITS_MOST)};
+    return equal_share(p, member, n);
+}
+
+void pool_share(struct pool *p, int32_t member, int32_t n, bool fixed)
+{
+    struct share *own = &p->shares[member];
+    own->list++;
+    own->n = n;
+    own->fixed = fixed || members(p) == 1;
+    own->taken = false;
+}
+
+static bool take_fixed(const struct pool *p, int32_t member, struct share *own, struct span *taken)
+{
+    *taken = equal_share(p, member, own->n);
+    const bool any = !own->taken && taken->from < taken->to;
+    own->taken = true;
+    return any;
+}
+
+/* Takes the first quarter, and the last units one by one, so that those which come late to help find some. */
+static bool take_own(struct pool *p, int32_t member, struct span *taken)
+{
+    struct share *own = &p->shares[member];
+    uint64_t word = atomic_load(&own->left);
+    for (;;) {
+        struct span s = unpack(p, member, word, own->list, own->n);
+        if (s.from >= s.to)
+            return false;
+        const int32_t left = s.to - s.from, next = s.from + (left > 4 ? left / 4 : 1);
+        *taken = (struct span){s.from, next};
+        if (atomic_compare_exchange_weak(&own->left, &word, pack(own->list, (struct span){next, s.to})))
+            return true;
+    }
+}
+
+/* The second half of what `other` has becomes the member's own. */
+static bool take_over(struct pool *p, int32_t member, int32_t other)
+{
+    struct share *own = &p->shares[member], *from = &p->shares[other];
+    uint64_t word = atomic_load(&from->left);
+    for (;;) {
+        struct span s = unpack(p, other, word, own->list, own->n);
+        if (s.from >= s.to)
+            return false;
+        const int32_t middle = s.from + (s.to - s.from) / 2;
+        if (!atomic_compare_exchange_weak(&from->left, &word, pack(own->list, (struct span){s.from, middle})))
+            continue;
+        atomic_store(&own->left, pack(own->list, (struct span){middle, s.to})); /* empty until now: nobody else writes to it */
+        return true;
+    }
+}
+
+bool pool_take(struct pool *p, int32_t member, int32_t *from, int32_t *to)
+{
+    struct share *own = &p->shares[member];
+    const int32_t count = members(p), looks = own->fixed ? 0 : count - 1 < LOOKS ? count - 1 : LOOKS;
+    struct span s;
+    bool found = own->fixed ? take_fixed(p, member, own, &s) : take_own(p, member, &s);
+    for (int32_t i = 1; !found && i <= looks; i++)
+        while (!found && take_over(p, member, (member + i) % count))
+            found = take_own(p, member, &s);
+    if (found) {
+        *from = s.from;
+        *to = s.to;
+    }
+    return found;
+}
+
+/* Before a run: numbers begin anew. */
+static void forget_lists(struct pool *p)
+{
+    for (int32_t i = 0; i < members(p); i++) {
+        atomic_store_explicit(&p->shares[i].left, 0, memory_order_relaxed);
+        p->shares[i].list = 0;
     }
 }
 
@@ -131,6 +265,7 @@ void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t memb
     p->fn = fn;
     p->context = context;
     p->alone = alone || p->n == 1;
+    forget_lists(p);
     if (!p->alone)
         gate_move(&p->start);
     fn(context, 0);

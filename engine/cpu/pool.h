@@ -22,6 +22,15 @@ int32_t pool_threads(const struct pool *p);
 void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context);
 /* Inside fn: no member passes before all have come. What was written before is seen after. */
 void pool_barrier(struct pool *p);
+/* The same, and the last to come calls last(context) before anybody passes. */
+void pool_barrier_then(struct pool *p, void (*last)(void *context), void *context);
+/* Inside fn: opens a list of n < 2^22 units of work, 0 .. n - 1; a run may have 2^20 lists. Every member opens the same lists in the same order, with a barrier
+ * between two of them. `fixed`: so little work that looking at what others have left would cost more than it gains. */
+void pool_share(struct pool *p, int32_t member, int32_t n, bool fixed);
+/* Inside fn: the member's next units of the open list, *from <= i < *to; false when nothing is left for it. Each has an equal
+ * share. Where it is not fixed, a member goes through its own in order, in pieces, and who is done takes over half of what
+ * another still has, so that nobody waits long for a member that the machine has held up. Every unit is taken once. */
+bool pool_take(struct pool *p, int32_t member, int32_t *from, int32_t *to);
 /* Physical cores that this process may use: affinity and cgroup quota respected. */
 int32_t pool_default_threads(void);
 /* What a pool that is asked for n_threads has: 0 = pool_default_threads(), at most POOL_MOST_THREADS. */

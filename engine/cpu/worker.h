@@ -1,8 +1,8 @@
 /* What the ops of one step share, and what each thread has for itself. Private to engine/cpu.
  *
  * A step is one function that every thread of the pool walks through together (SPMD): each takes its share of
- * a phase and they meet at a barrier. Fields of struct backend are written by the owner thread before a step,
- * or by the thread whose share they are, between two barriers. */
+ * a phase, or from a list what is left of it, and they meet at a barrier. Fields of struct backend are written by
+ * the owner thread before a step, or by the thread whose share they are, between two barriers. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +15,9 @@
 
 /* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */
 #define PRIVATE_ROWS 4
+/* Up to so many rows the results of a layer's experts are put aside and summed later, in order: so any thread may compute any
+ * tile of them, and a layer whose experts come from the disk computes them as they come. */
+#define PART_ROWS 32
 /* Rows whose logits are computed together. */
 #define HEAD_ROWS 32
 /* Logits summed as one unit, so that the sum does not depend on the number of threads. */
@@ -60,22 +63,19 @@ struct rope_table { /* cos and sin of the step's rows for one rope plan */
 };
 
 /* What a step whose experts are on disk needs beside; written by member 0 between barriers. Unused without a store. */
-#define STREAM_PART_ROWS 32 /* up to so many rows experts are computed as they come, and their sums made in order later */
 struct stream {
-    float *parts;           /* [min(T, STREAM_PART_ROWS) * (n_used + 1), d] */
     struct expert_want *wants; /* [n_expert] of the running layer */
     int32_t *ids, n_ids;    /* [n_expert + 1] groups that the running round ends */
     int32_t *up, n_up;      /* [n_expert + 1] groups whose gate and up it computes */
     int32_t *heads;         /* [n_expert] of them, those whose down is not there yet */
     bool *is_up;            /* [n_expert] gate and up were computed in this layer */
-    _Atomic int32_t next_tile; /* of the shared expert's gate and up; 0 between layers */
     bool more;              /* another round follows this one */
     bool failed;            /* the step ends here */
     struct err failure;
     bool guess;             /* this step guesses the next layer's experts */
-    float *next_router;     /* [min(T, STREAM_PART_ROWS), n_expert] the next layer's, on this layer's input */
-    int32_t *next_ids;      /* [min(T, STREAM_PART_ROWS), n_used] */
-    struct expert_guess *guesses; /* [min(T, STREAM_PART_ROWS) * n_used] */
+    float *next_router;     /* [min(T, PART_ROWS), n_expert] the next layer's, on this layer's input */
+    int32_t *next_ids;      /* [min(T, PART_ROWS), n_used] */
+    struct expert_guess *guesses; /* [min(T, PART_ROWS) * n_used] */
     bool *seen;             /* [n_expert] */
 };
 
@@ -113,6 +113,7 @@ struct backend {
     float *hidden;          /* [T * n_used, d_ff] */
     float *shared_hidden;   /* [T, widest dense or shared d_ff] */
     float *shared_gate;     /* [T] */
+    float *parts;           /* [min(T, PART_ROWS) * (n_used + 1), d] */
     void *panels[PANEL_SLOT__N];
     float *out_rows;        /* [HEAD_ROWS, d] */
     float *chunk_stats;     /* [HEAD_ROWS, chunks, 2]: maximum, sum of exponentials */
@@ -140,9 +141,29 @@ static inline void worker_share(const struct worker *w, int32_t n, int32_t *from
     *to = (int32_t)((int64_t)n * (w->index + 1) / w->count);
 }
 
+/* Of a list's work, per thread, below which its shares are fixed: some 10 microseconds. */
+#define FIXED_BYTES (128 << 10)
+
+/* Opens a list of n units, which go through `bytes` of weights, keys or state, counted for each row; then each thread works on
+ * what worker_take() gives it. See pool_share(): a barrier lies between two lists. */
+static inline void worker_list(struct worker *w, int32_t n, uint64_t bytes)
+{
+    pool_share(w->backend->pool, w->index, n, bytes < (uint64_t)w->count * FIXED_BYTES);
+}
+
+static inline bool worker_take(struct worker *w, int32_t *from, int32_t *to)
+{
+    return pool_take(w->backend->pool, w->index, from, to);
+}
+
 static inline void worker_barrier(struct worker *w)
 {
     pool_barrier(w->backend->pool);
+}
+
+static inline void worker_barrier_then(struct worker *w, void (*last)(void *context), void *context)
+{
+    pool_barrier_then(w->backend->pool, last, context);
 }
 
 /* Test hook: thread 0 shows `data` to params.dump, the others wait. Called by every thread. */

@@ -6,7 +6,9 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,8 +106,18 @@ struct relay {
     struct pool *pool;
     int32_t n;
     int32_t cells[16]; /* plain: the barrier orders them */
+    int32_t phases;    /* counted by the last to come */
     _Atomic int32_t wrong;
 };
+
+static void count_phase(void *context)
+{
+    struct relay *r = context;
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->cells[i] != r->phases + 1)
+            atomic_fetch_add(&r->wrong, 1);
+    r->phases++;
+}
 
 /* Each member adds what all cells held before the barrier: any tear shows in the sum. */
 static void run_relay(void *context, int32_t member)
@@ -117,7 +129,7 @@ static void run_relay(void *context, int32_t member)
                 atomic_fetch_add(&r->wrong, 1);
         pool_barrier(r->pool);
         r->cells[member] = phase + 1;
-        pool_barrier(r->pool);
+        pool_barrier_then(r->pool, count_phase, r);
     }
 }
 
@@ -129,9 +141,93 @@ static void test_barriers_order_all_members(void **state)
         assert_int_equal(pool_threads(r.pool), n);
         pool_run(r.pool, false, run_relay, &r);
         assert_int_equal(atomic_load(&r.wrong), 0);
+        assert_int_equal(r.phases, PHASES);
         pool_destroy(&r.pool);
         assert_null(r.pool);
         pool_destroy(&r.pool);
+    }
+}
+
+enum { UNITS = 700, LISTS = 60 };
+
+struct bee {
+    struct pool *pool;
+    int32_t n;
+    _Atomic int32_t taken[LISTS][UNITS], by[LISTS][4];
+    int32_t slow; /* of two members, the one that comes when the other has found nothing left; -1: none */
+    _Atomic int32_t done; /* lists that the other has left */
+};
+
+static int32_t units_of(int list)
+{
+    return list % 7 == 0 ? 0 : list % 5 == 0 ? 1 : UNITS - 11 * list;
+}
+
+static void wait_for_the_other(struct bee *b, int list)
+{
+    while (atomic_load(&b->done) <= list)
+        sched_yield();
+}
+
+static void run_bee(void *context, int32_t member)
+{
+    struct bee *b = context;
+    const bool slow = member == b->slow;
+    for (int list = 0; list < LISTS; list++) {
+        int32_t from, to;
+        if (slow && list % 2)
+            wait_for_the_other(b, list);
+        pool_share(b->pool, member, units_of(list), b->slow < 0 && list % 3 == 0);
+        if (slow)
+            wait_for_the_other(b, list);
+        while (pool_take(b->pool, member, &from, &to))
+            for (int32_t i = from; i < to; i++) {
+                atomic_fetch_add(&b->taken[list][i], 1);
+                atomic_fetch_add(&b->by[list][member], 1);
+            }
+        if (!slow)
+            atomic_fetch_add(&b->done, 1);
+        pool_barrier(b->pool);
+    }
+}
+
+static void check_bee(struct bee *b, int32_t runs)
+{
+    for (int list = 0; list < LISTS; list++) {
+        for (int32_t i = 0; i < UNITS; i++)
+            assert_int_equal(atomic_load(&b->taken[list][i]), i < units_of(list) ? runs : 0);
+        if (b->slow >= 0)
+            assert_int_equal(atomic_load(&b->by[list][b->slow]), 0);
+    }
+}
+
+static void test_each_unit_of_a_list_is_taken_once(void **state)
+{
+    for (int32_t n = 1; n <= 4; n++) {
+        struct bee *b = calloc(1, sizeof *b);
+        b->pool = pool_create(n, NULL);
+        b->n = n;
+        b->slow = -1;
+        pool_run(b->pool, false, run_bee, b);
+        pool_run(b->pool, true, run_bee, b); /* lists of a run alone are the caller's */
+        pool_run(b->pool, false, run_bee, b);
+        check_bee(b, 3);
+        pool_destroy(&b->pool);
+        free(b);
+    }
+}
+
+static void test_nobody_waits_for_a_member_that_is_held_up(void **state)
+{
+    for (int32_t slow = 0; slow < 2; slow++) {
+        struct bee *b = calloc(1, sizeof *b);
+        b->pool = pool_create(2, NULL);
+        b->n = 2;
+        b->slow = slow;
+        pool_run(b->pool, false, run_bee, b);
+        check_bee(b, 1);
+        pool_destroy(&b->pool);
+        free(b);
     }
 }
 
@@ -214,6 +310,8 @@ int main(void)
         cmocka_unit_test(test_sigmoid_router_chooses_within_the_best_groups),
         cmocka_unit_test(test_rotation_turns_pairs_and_leaves_the_rest),
         cmocka_unit_test(test_barriers_order_all_members),
+        cmocka_unit_test(test_each_unit_of_a_list_is_taken_once),
+        cmocka_unit_test(test_nobody_waits_for_a_member_that_is_held_up),
         cmocka_unit_test(test_every_run_reaches_every_member_once),
         cmocka_unit_test(test_a_run_alone_leaves_the_others_asleep),
         cmocka_unit_test(test_tempo_finds_the_faster_way_and_follows_a_change),
