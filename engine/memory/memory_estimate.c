@@ -123,7 +123,8 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
     double experts = expert_seconds(m, p, s, in_slots < out.hit_rate && streams ? in_slots : out.hit_rate);
     uint64_t missed = streams ? (uint64_t)((double)m->active_experts * (1 - out.hit_rate)) : 0;
     out.compute_s = dense + experts;
-    double missing = streams ? 1 - out.hit_rate : 0, read = seconds(missed, r->disk.bytes_per_s) + seconds(missed, s->unpack);
+    double missing = streams ? 1 - out.hit_rate : 0;
+    double read = seconds(missed, r->disk.bytes_per_s * MEMORY_DISK_IN_STEPS) + seconds(missed, s->unpack);
     out.disk_s = read + layers_missing(m, missing) * r->disk.lead_s;
     double total = s->waits ? out.compute_s + out.disk_s
                             : dense + experts * missing + overlapped_seconds(m, experts, read, r->disk.lead_s, missing);

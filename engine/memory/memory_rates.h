@@ -16,6 +16,10 @@ struct memory_rates { /* bytes per second; 0: unknown */
     struct disk_speed disk;
 };
 
+/* What reads of a few records between the layers of a step reach of the probe's rate, which knows no pauses and shares the
+ * machine with nothing: 0.72 to 0.98 in docs/SPEED.md. */
+#define MEMORY_DISK_IN_STEPS 0.85
+
 struct memory_estimate {
     double tokens_per_s; /* one stream, decoding at `depth`; 0: unknown */
     double hit_rate;     /* of the expert cache, hybrid: of the device's slots, 0 to 1; 1 where all is in one memory */

@@ -417,7 +417,7 @@ static void test_estimates_follow_the_rates(void **state)
     in.wish.expert_cache = (int64_t)(8 * GB);
     p = planned(&in);
     assert_float_equal(memory_estimate_make(&in.model, &p, &r, 0, -1).tokens_per_s, 0, 0); /* the disk is not known */
-    r.disk.bytes_per_s = (double)(1 * GB);
+    r.disk.bytes_per_s = (double)GB / MEMORY_DISK_IN_STEPS; /* so that steps get 1 GB/s of it */
     e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(e.hit_rate, 0.79, 0.001); /* a quarter of all experts */
     assert_float_equal(e.disk_s, 0.21, 0.001);
@@ -450,7 +450,7 @@ static void test_experts_in_the_hosts_memory_cost_the_bus(void **state)
     assert_float_equal(1 / memory_estimate_make(&in.model, &p, &r, 0, 1).tokens_per_s, 0.3, 0.001);
     /* streamed, nothing of it in memory: read, unpacked, then read by the device, one after the other */
     p.strategy = STRATEGY_SSD_STREAMING;
-    r.disk.bytes_per_s = (double)GB;
+    r.disk.bytes_per_s = (double)GB / MEMORY_DISK_IN_STEPS;
     r.speed.unpack = (double)(4 * GB);
     r.speed.waits = true;
     r.speed.layer_s = 0.001;
