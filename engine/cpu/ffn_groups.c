@@ -59,10 +59,22 @@ static struct group group_of(const struct worker *w, const struct groups *g, int
                           .part = g->lists ? b->rows.n * m->n_used : 0, .hidden_panel = &g->whole};
 }
 
+/* The number of this round's i-th group. */
+static int32_t number_of(const struct groups *g, int32_t i)
+{
+    return g->ids ? g->ids[i] : i;
+}
+
+/* Of hundreds of experts few have any, so most are passed over by this alone. */
+static bool has_rows(const struct groups *g, int32_t group)
+{
+    return !g->lists || group == groups_mlp(g) || g->lists->start[group + 1] > g->lists->start[group];
+}
+
 /* The i-th group of this round. */
 static struct group group_at(const struct worker *w, const struct groups *g, int32_t i)
 {
-    return group_of(w, g, g->ids ? g->ids[i] : i);
+    return group_of(w, g, number_of(g, i));
 }
 
 /* Adds a bias to lanes that exist. */
@@ -120,17 +132,19 @@ static void share_tiles(struct worker *w, const struct groups *g, const struct w
     int32_t total = 0, from, to;
     uint64_t bytes = 0;
     for (int32_t i = 0; i < count; i++) {
-        const struct group group = group_at(w, g, i);
-        if (!group.n)
+        if (!has_rows(g, number_of(g, i)))
             continue;
+        const struct group group = group_at(w, g, i);
         total += matmul_tiles(w, matrix_of(&group)->rows);
         bytes += weight_matrix_bytes(matrix_of(&group)) * (uint64_t)group.n;
     }
     worker_list(w, total, bytes);
     while (worker_take(w, &from, &to))
         for (int32_t i = 0, at = 0; i < count && at < to; i++) {
+            if (!has_rows(g, number_of(g, i)))
+                continue;
             const struct group group = group_at(w, g, i);
-            const int32_t tiles = group.n ? matmul_tiles(w, matrix_of(&group)->rows) : 0;
+            const int32_t tiles = matmul_tiles(w, matrix_of(&group)->rows);
             for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)
                 run(w, g, &group, t);
             at += tiles;
@@ -260,8 +274,10 @@ void groups_down(struct worker *w, const struct groups *g)
     worker_list(w, matmul_tiles(w, w->backend->plan->d_model), UINT64_MAX); /* of many rows */
     while (worker_take(w, &from, &to))
         for (int32_t i = 0; i < round_count(g); i++) {
+            if (!has_rows(g, number_of(g, i)))
+                continue;
             const struct group group = group_at(w, g, i);
-            for (int32_t tile = from; group.n && tile < to; tile++)
+            for (int32_t tile = from; tile < to; tile++)
                 down_tile(w, g, &group, tile);
         }
 }
@@ -274,6 +290,8 @@ static void finish_columns(struct worker *w, const struct groups *g, int32_t row
     if (g->parts)
         clear(b, row, end);
     for (int32_t i = 0; g->parts && i < groups_count(g) && row < end; i++) {
+        if (!has_rows(g, i))
+            continue;
         const struct group group = group_of(w, g, i);
         for (int32_t r = 0; r < group.n; r++)
             add_row(b, &group, r, g->parts + (size_t)(group.part + r) * (size_t)d + row, row, end - row);

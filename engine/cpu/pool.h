@@ -24,8 +24,9 @@ void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t memb
 void pool_barrier(struct pool *p);
 /* The same, and the last to come calls last(context) before anybody passes. */
 void pool_barrier_then(struct pool *p, void (*last)(void *context), void *context);
-/* Inside fn: opens a list of n < 2^22 units of work, 0 .. n - 1; a run may have 2^20 lists. Every member opens the same lists in the same order, with a barrier
- * between two of them. `fixed`: so little work that looking at what others have left would cost more than it gains. */
+/* Inside fn: opens a list of n < 2^22 units of work, 0 .. n - 1; a run may have 2^20 lists. Every member opens the same lists
+ * in the same order, with a barrier between two of them. `fixed`: so little work that looking at what others have left would
+ * cost more than it gains. */
 void pool_share(struct pool *p, int32_t member, int32_t n, bool fixed);
 /* Inside fn: the member's next units of the open list, *from <= i < *to; false when nothing is left for it. Each has an equal
  * share. Where it is not fixed, a member goes through its own in order, in pieces, and who is done takes over half of what
