@@ -141,7 +141,7 @@ static void finish(struct worker *w, struct groups *g)
 }
 
 /* Until the first round is known: member 0 asks the store, and all compute the shared expert's gate and up. */
-static void start(struct worker *w, struct groups *g, int32_t index, int32_t *left, int32_t *taken)
+static void start(struct worker *w, const struct groups *g, int32_t index, int32_t *left, int32_t *taken)
 {
     struct backend *b = w->backend;
     struct stream *s = &b->stream;
@@ -157,9 +157,10 @@ static void start(struct worker *w, struct groups *g, int32_t index, int32_t *le
             add_mlp(b, mlp);
     }
     if (mlp >= 0 && !in_order(b)) {
-        g->ids = &mlp;
-        g->n_ids = 1;
-        groups_gate_up(w, g);
+        struct groups shared = *g;
+        shared.ids = &mlp;
+        shared.n_ids = 1;
+        groups_gate_up(w, &shared);
     }
 }
 

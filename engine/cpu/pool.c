@@ -32,8 +32,8 @@ _Static_assert(LIST_BITS + 2 * UNIT_BITS == 64, "one word");
 struct share {
     _Alignas(64) _Atomic uint64_t left;
     uint32_t list; /* the member's own: number of the open one, from 1 on in each run */
-    int32_t n;
-    bool fixed, taken; /* taken: of a fixed one, its share */
+    int32_t n; /* of a fixed one: 0 when its share was taken */
+    bool fixed;
 };
 
 struct pool {
@@ -160,8 +160,9 @@ static int32_t members(const struct pool *p)
 
 static struct span equal_share(const struct pool *p, int32_t member, int32_t n)
 {
-    const int64_t all = n, count = members(p);
-    return (struct span){(int32_t)(all * member / count), (int32_t)(all * (member + 1) / count)};
+    struct span s;
+    pool_equal_share(n, member, members(p), &s.from, &s.to);
+    return s;
 }
 
 /* What the member has left of the list that is numbered so, of n units. */
@@ -178,15 +179,13 @@ void pool_share(struct pool *p, int32_t member, int32_t n, bool fixed)
     own->list++;
     own->n = n;
     own->fixed = fixed || members(p) == 1;
-    own->taken = false;
 }
 
 static bool take_fixed(const struct pool *p, int32_t member, struct share *own, struct span *taken)
 {
     *taken = equal_share(p, member, own->n);
-    const bool any = !own->taken && taken->from < taken->to;
-    own->taken = true;
-    return any;
+    own->n = 0;
+    return taken->from < taken->to;
 }
 
 /* Takes the first quarter, and the last units one by one, so that those which come late to help find some. */

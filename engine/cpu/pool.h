@@ -24,6 +24,12 @@ void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t memb
 void pool_barrier(struct pool *p);
 /* The same, and the last to come calls last(context) before anybody passes. */
 void pool_barrier_then(struct pool *p, void (*last)(void *context), void *context);
+/* The member's equal share of n things among `count` members: *from <= i < *to. */
+static inline void pool_equal_share(int32_t n, int32_t member, int32_t count, int32_t *from, int32_t *to)
+{
+    *from = (int32_t)((int64_t)n * member / count);
+    *to = (int32_t)((int64_t)n * (member + 1) / count);
+}
 /* Inside fn: opens a list of n < 2^22 units of work, 0 .. n - 1; a run may have 2^20 lists. Every member opens the same lists
  * in the same order, with a barrier between two of them. `fixed`: so little work that looking at what others have left would
  * cost more than it gains. */

@@ -82,14 +82,13 @@ struct probe {
     float sums[POOL_MOST_THREADS];   /* so that the work can't be dropped */
 };
 
-/* Each member takes its share of every matrix's tiles, as a decode step does. */
+/* Each member takes its share of every matrix's tiles. */
 static void walk(void *context, int32_t member)
 {
     struct probe *p = context;
     float acc[KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES] __attribute__((aligned(64)));
-    int32_t lanes = p->kernels->lanes, tiles = (p->weight.rows + lanes - 1) / lanes;
-    int32_t from = (int32_t)((int64_t)tiles * member / p->n_threads);
-    int32_t to = (int32_t)((int64_t)tiles * (member + 1) / p->n_threads);
+    int32_t lanes = p->kernels->lanes, tiles = (p->weight.rows + lanes - 1) / lanes, from, to;
+    pool_equal_share(tiles, member, p->n_threads, &from, &to);
     for (int32_t i = 0; i < p->n_passed; i++)
         for (int32_t t = from; t < to; t++) {
             p->kernels->tile(&(struct tile){.weight = &p->weight, .matrix = (p->matrix + i) % p->weight.n_matrix,

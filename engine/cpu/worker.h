@@ -137,8 +137,7 @@ static inline int32_t worker_experts(const struct backend *b, int32_t row, const
 /* This thread's share of n things. */
 static inline void worker_share(const struct worker *w, int32_t n, int32_t *from, int32_t *to)
 {
-    *from = (int32_t)((int64_t)n * w->index / w->count);
-    *to = (int32_t)((int64_t)n * (w->index + 1) / w->count);
+    pool_equal_share(n, w->index, w->count, from, to);
 }
 
 /* Of a list's work, per thread, below which its shares are fixed: some 10 microseconds. */
