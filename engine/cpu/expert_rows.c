@@ -43,8 +43,8 @@ static struct widest measure(const struct model_plan *plan)
 
 static void take_panels(struct placer *p, const struct widest *m, size_t d, int32_t rows, unsigned kinds, void **slots)
 {
-    placer_take_panel(p, slots, PANEL_INPUT, rows, d, kinds);
-    placer_take_panel(p, slots, PANEL_HIDDEN, rows * (int32_t)m->used, m->d_ff, kinds);
+    placer_take_panel(p, slots, PANEL_INPUT, rows, 1, d, kinds);
+    placer_take_panel(p, slots, PANEL_HIDDEN, rows, (int32_t)m->used, m->d_ff, kinds);
 }
 
 /* Counts, or places into memory. */
@@ -163,7 +163,7 @@ static void run_member(void *context, int32_t member)
     const struct layer_plan *layer = &r->layers[now->layer];
     struct groups g = {.layer = layer, .lists = &r->lists, .ids = r->ids, .n_ids = r->n_ids, .fetch = r->fetch[now->layer]};
     g.input = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = now->x, .stride = (size_t)now->stride, .n = now->n_rows,
-                                            .cols = r->shared.plan->d_model, .norm = layer->ffn_norm.at,
+                                            .cols = r->shared.plan->d_model, .norm = layer->ffn_norm.at, .lone_rows = true,
                                             .kinds = matmul_kind(w, &layer->moe.gate) | matmul_kind(w, &layer->moe.up)});
     groups_clear(w, &g);
     groups_gate_up(w, &g);

@@ -95,7 +95,8 @@ void ffn_run(struct worker *w, const struct layer_plan *layer, int32_t index)
         g.mlp_weights = b->shared_gate;
     g.input = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = b->x, .stride = (size_t)b->plan->d_model,
                                             .n = b->rows.n, .cols = b->plan->d_model,
-                                            .kinds = input_kinds(w, layer, g.mlp), .norm = layer->ffn_norm.at});
+                                            .kinds = input_kinds(w, layer, g.mlp), .norm = layer->ffn_norm.at,
+                                            .lone_rows = moe});
     if (moe)
         route(w, layer, index, &g.input);
     groups_count_bytes(w, &g);

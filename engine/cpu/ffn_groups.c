@@ -182,7 +182,8 @@ void groups_pack_hidden(struct worker *w, struct groups *g)
     struct pack routed = {0}, whole = {0};
     if (g->lists)
         routed = (struct pack){.slot = PANEL_HIDDEN, .x = b->hidden, .stride = (size_t)m->d_ff,
-                               .n = g->lists->start[m->n_expert], .cols = m->d_ff, .kinds = matmul_kind(w, &m->down)};
+                               .n = g->lists->start[m->n_expert], .cols = m->d_ff, .kinds = matmul_kind(w, &m->down),
+                               .lone_rows = true};
     if (g->mlp)
         whole = (struct pack){.slot = PANEL_SHARED, .x = b->shared_hidden, .stride = (size_t)g->mlp->d_ff,
                               .n = b->rows.n, .cols = g->mlp->d_ff, .kinds = matmul_kind(w, &g->mlp->down)};

@@ -74,6 +74,7 @@ struct kernels {
     const char *name;
     int32_t lanes;  /* weight rows per tile */
     bool half_kv;   /* attention reads f16 keys and values at full speed */
+    bool halves;    /* a tile with one row reads PANEL_HALVES, where the panel has them */
     /* The panel form that `tile` wants for this weight. */
     enum panel_kind (*panel_kind)(const struct weight *w, bool exact);
     /* Writes row `row` of a panel, all forms in p->kinds, from x [cols]. */

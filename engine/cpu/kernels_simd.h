@@ -4,6 +4,17 @@
 #include "engine/cpu/ops_simd.h"
 #include "engine/cpu/tile_formats.h"
 #include "engine/cpu/tile_rare.h"
+#ifdef __AVX512VNNI__
+#include "engine/cpu/tile_one.h"
+#define HAS_ONE_ROW true
+#else
+#define HAS_ONE_ROW false
+static inline bool one_row(const struct lanes *l, vf *sum)
+{
+    (void)l, (void)sum;
+    return false;
+}
+#endif
 
 /* 16-bit activations in this order, or NULL where a format has no vector unpacking. */
 static enum panel_kind panel_kind(const struct weight *w, bool exact)
@@ -97,7 +108,8 @@ static void run_call(const struct lanes *l, float *acc)
 static void run_one(const struct lanes *l, float *acc)
 {
     struct sums sums = {.one = vf_zero()};
-    run_format(l, MODE_ONE, &sums);
+    if (!one_row(l, &sums.one))
+        run_format(l, MODE_ONE, &sums);
     vf_store(acc, sums.one);
 }
 
@@ -126,6 +138,7 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .name = KERNELS_TEXT(KERNELS),
     .lanes = LANES,
     .half_kv = true,
+    .halves = HAS_ONE_ROW,
     .panel_kind = panel_kind,
     .pack = pack,
     .tile = tile,

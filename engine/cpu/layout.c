@@ -55,17 +55,17 @@ static struct widest measure(const struct layout *l)
 unsigned layout_panel_kinds(const struct kernels *k, bool exact)
 {
     bool floats = exact || k == &kernels_generic;
-    return floats ? PANEL_F32 : PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE;
+    return floats ? PANEL_F32 : PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE | (k->halves ? PANEL_HALVES : 0u);
 }
 
 static void take_panels(const struct layout *l, struct placer *p, const struct widest *m, int32_t rows, void **slots)
 {
     unsigned kinds = layout_panel_kinds(l->kernels, l->params->exact);
     int32_t used = m->used ? (int32_t)m->used : 1;
-    placer_take_panel(p, slots, PANEL_INPUT, rows, (size_t)l->plan->d_model, kinds);
-    placer_take_panel(p, slots, PANEL_MIXED, rows, m->mixed, kinds);
-    placer_take_panel(p, slots, PANEL_HIDDEN, rows * used, m->d_ff, kinds);
-    placer_take_panel(p, slots, PANEL_SHARED, rows, m->shared, kinds);
+    placer_take_panel(p, slots, PANEL_INPUT, rows, 1, (size_t)l->plan->d_model, kinds);
+    placer_take_panel(p, slots, PANEL_MIXED, rows, 1, m->mixed, kinds);
+    placer_take_panel(p, slots, PANEL_HIDDEN, rows, used, m->d_ff, kinds);
+    placer_take_panel(p, slots, PANEL_SHARED, rows, 1, m->shared, kinds);
 }
 
 static void take_worker(const struct layout *l, struct placer *p, const struct widest *m, struct worker *w)

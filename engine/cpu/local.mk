@@ -13,7 +13,7 @@ CPU_LIBS = libsluice-cpu.a
 if X86_64
 libsluice_cpu_a_CPPFLAGS = $(AM_CPPFLAGS) -DSLUICE_CPU_X86
 noinst_LIBRARIES += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a
-cpu_simd_headers = %D%/kernels_simd.h %D%/ops_simd.h %D%/tile_core.h %D%/tile_formats.h %D%/tile_rare.h
+cpu_simd_headers = %D%/kernels_simd.h %D%/ops_simd.h %D%/tile_core.h %D%/tile_formats.h %D%/tile_one.h %D%/tile_rare.h
 CPU_AVX512 = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq
 libsluice_cpu_avx2_a_SOURCES = %D%/kernels_avx2.c %D%/simd_avx2.h $(cpu_simd_headers)
 libsluice_cpu_avx2_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c

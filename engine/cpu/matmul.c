@@ -20,8 +20,10 @@ static void pack_row(struct worker *w, const struct pack *p, struct panel *panel
 struct panel matmul_panel(const struct worker *w, const struct pack *p)
 {
     struct panel panel;
-    bool own = w->backend->rows.n <= PRIVATE_ROWS;
-    panel_place(&panel, p->n, p->cols, p->kinds, own ? w->panels[p->slot] : w->backend->panels[p->slot]);
+    const int32_t rows = w->backend->rows.n;
+    const bool own = rows <= PRIVATE_ROWS, lone = p->n == 1 || (p->lone_rows && rows <= PART_ROWS);
+    const unsigned kinds = p->kinds | (lone && w->backend->kernels->halves ? PANEL_HALVES : 0u);
+    panel_place(&panel, p->n, p->cols, kinds, own ? w->panels[p->slot] : w->backend->panels[p->slot]);
     return panel;
 }
 

@@ -26,8 +26,36 @@ static inline vf vf_exp(vf x)
 static const uint8_t byte_order[16] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
 static const uint8_t nibble_order[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
 
-static inline void pack_block(struct panel *p, size_t at, const float x[32])
+#ifdef __AVX512VNNI__
+/* A block's quotients, in order, as tile_one.h reads them. */
+static inline void pack_halves(struct panel *p, int32_t number, int32_t row, vi values, int32_t total)
 {
+    static const uint8_t even_odd[16] = {0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15};
+    static const uint8_t low_high[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
+    const size_t span = (size_t)(number / PANEL_SPAN) * (size_t)p->rows + (size_t)row, k = (size_t)(number % PANEL_SPAN);
+    const vi half = _mm512_set1_epi16(128), bytes = _mm512_xor_si512(_mm512_add_epi16(values, half), half); /* low, high */
+    p->total[span * PANEL_SPAN + k] = total;
+    if (p->kinds & PANEL_NIBBLE) {
+        int8_t *to = p->nibble_halves + span * PANEL_SPAN_HALVES + 16 * k;
+        const vi v = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+                                              vi_shuffle8(bytes, even_odd));
+        _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(v));
+        _mm_storeu_si128((__m128i *)(to + 64), _mm512_extracti32x4_epi32(v, 1));
+        _mm_storeu_si128((__m128i *)(to + 128), _mm512_extracti32x4_epi32(v, 2));
+        _mm_storeu_si128((__m128i *)(to + 192), _mm512_extracti32x4_epi32(v, 3));
+    }
+    if (p->kinds & PANEL_BYTE) {
+        int8_t *to = p->byte_halves + span * PANEL_SPAN_HALVES + 32 * k;
+        const vi v = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), vi_shuffle8(bytes, low_high));
+        _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(v));
+        _mm256_storeu_si256((__m256i *)(to + 128), _mm512_extracti64x4_epi64(v, 1));
+    }
+}
+#endif
+
+static inline void pack_block(struct panel *p, int32_t number, int32_t row, const float x[32])
+{
+    const size_t at = (size_t)number * (size_t)p->rows + (size_t)row;
     vf v[32 / LANES], top = vf_zero();
     UNROLL
     for (int i = 0; i < 32 / LANES; i++) {
@@ -40,8 +68,8 @@ static inline void pack_block(struct panel *p, size_t at, const float x[32])
             vf_store(p->f32 + at * PANEL_BLOCK + i * LANES, v[i]);
     if (!(p->kinds & (PANEL_NIBBLE | PANEL_BYTE)))
         return;
-    float highest = vf_highest(top), scale = highest / 32767;
-    vf inverse = vf_set1(scale > 0 ? 32767 / highest : 0);
+    float highest = vf_highest(top), scale = highest / PANEL_TOP;
+    vf inverse = vf_set1(scale > 0 ? PANEL_TOP / highest : 0);
     vi block[BLOCK_VECTORS];
     int32_t sums[2];
     UNROLL
@@ -49,6 +77,10 @@ static inline void pack_block(struct panel *p, size_t at, const float x[32])
         v[i] = vf_mul(v[i], inverse);
     round_block(v, block);
     sum_halves(block, sums);
+#ifdef __AVX512VNNI__
+    if (p->total)
+        pack_halves(p, number, row, block[0], sums[0] + sums[1]);
+#endif
     p->scale[at] = scale;
     p->sum[2 * at] = scale * (float)sums[0];
     p->sum[2 * at + 1] = scale * (float)sums[1];
@@ -66,11 +98,11 @@ static void pack(struct panel *p, int32_t row, const float *x)
 {
     int32_t whole = p->cols / PANEL_BLOCK, left = p->cols % PANEL_BLOCK;
     for (int32_t b = 0; b < whole; b++)
-        pack_block(p, (size_t)b * (size_t)p->rows + (size_t)row, x + (size_t)b * PANEL_BLOCK);
+        pack_block(p, b, row, x + (size_t)b * PANEL_BLOCK);
     if (left) {
         float tail[PANEL_BLOCK] = {0};
         memcpy(tail, x + (size_t)whole * PANEL_BLOCK, (size_t)left * sizeof *x);
-        pack_block(p, (size_t)whole * (size_t)p->rows + (size_t)row, tail);
+        pack_block(p, whole, row, tail);
     }
 }
 

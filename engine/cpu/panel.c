@@ -14,6 +14,16 @@ static void *part(char *memory, size_t *at, size_t bytes)
     return p;
 }
 
+static void place_halves(struct panel *p, char *memory, size_t *at)
+{
+    const size_t spans = (size_t)p->rows * (size_t)((p->blocks + PANEL_SPAN - 1) / PANEL_SPAN);
+    if (p->kinds & PANEL_NIBBLE)
+        p->nibble_halves = part(memory, at, spans * PANEL_SPAN_HALVES);
+    if (p->kinds & PANEL_BYTE)
+        p->byte_halves = part(memory, at, spans * PANEL_SPAN_HALVES);
+    p->total = part(memory, at, spans * PANEL_SPAN * sizeof *p->total);
+}
+
 static size_t place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds, char *memory)
 {
     size_t at = 0, cells = (size_t)rows * (size_t)panel_blocks(cols);
@@ -27,6 +37,8 @@ static size_t place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds,
     if (kinds & (PANEL_NIBBLE | PANEL_BYTE)) {
         p->scale = part(memory, &at, cells * sizeof *p->scale);
         p->sum = part(memory, &at, cells * 2 * sizeof *p->sum);
+        if (kinds & PANEL_HALVES)
+            place_halves(p, memory, &at);
     }
     return at;
 }

@@ -14,6 +14,11 @@ typedef __m512 vf;  /* 16 x f32 */
 
 static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
 static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+/* The first n bytes, zeros after; n may be less than 1 or more than 64. */
+static inline vi vi_load_bytes(const void *p, int n)
+{
+    return n >= 64 ? _mm512_loadu_si512(p) : n <= 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi8((1ull << n) - 1, p);
+}
 static inline void vi_store(void *p, vi v) { _mm512_storeu_si512(p, v); }
 static inline vi vi_set1(int32_t v) { return _mm512_set1_epi32(v); }
 static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }

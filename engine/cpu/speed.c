@@ -128,13 +128,14 @@ static double time_format(struct probe *p, struct pool *pool, const struct weigh
         p->weight.rows = 16384; /* of a head: enough */
     place(&p->weight, memory, bytes);
     p->kind = p->kernels->panel_kind(&p->weight, false);
-    void *panel = aligned_alloc(64, round_up(panel_bytes(1, p->weight.cols, p->kind)));
+    const unsigned kinds = (unsigned)p->kind | (p->kernels->halves ? PANEL_HALVES : 0u);
+    void *panel = aligned_alloc(64, round_up(panel_bytes(1, p->weight.cols, kinds)));
     float *x = calloc((size_t)p->weight.cols + PANEL_BLOCK, sizeof *x);
     double best = 0;
     if (panel && x) {
         for (int32_t i = 0; i < p->weight.cols; i++)
             x[i] = (float)(i % 17 - 8) / 8;
-        panel_place(&p->panel, 1, p->weight.cols, p->kind, panel);
+        panel_place(&p->panel, 1, p->weight.cols, kinds, panel);
         p->kernels->pack(&p->panel, 0, x);
         p->n_passed = p->weight.n_matrix < 8 ? p->weight.n_matrix : 8;
         for (int pass = 0; pass < PROBE_PASSES; pass++) {

@@ -67,7 +67,9 @@ static double read_for_a_while(struct probe *p, struct err *e)
         }
         ask(p, job);
     }
-    return now > from && read > before ? (double)(read - before) / (now - from) * 1000 : 0;
+    if (before && read > before)
+        return (double)(read - before) / (now - from) * 1000;
+    return (double)bytes_read(p) / (clock_ms() - began) * 1000; /* so slow that nothing came between: all of it */
 }
 
 /* One record after another, each after a pause, as a layer asks for one in the midst of computing: a machine that rested takes

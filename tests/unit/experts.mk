@@ -1,10 +1,13 @@
 # tests of engine/experts
-EXPERTS_TESTS = %D%/test_expert_eviction %D%/test_expert_layout %D%/test_expert_pack %D%/test_cpu_stream %D%/test_expert_store
+EXPERTS_TESTS = %D%/test_expert_eviction %D%/test_expert_layout %D%/test_expert_pack %D%/test_cpu_stream %D%/test_expert_store %D%/test_disk_probe
 check_PROGRAMS += $(EXPERTS_TESTS)
 TESTS += $(EXPERTS_TESTS)
 EXPERTS_TEST_LIBS = $(EXPERTS_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 expert_models = %D%/expert_models.c %D%/expert_models.h %D%/tiny_model.c %D%/tiny_model.h
 
+# its own reader instead of the library's
+%C%_test_disk_probe_SOURCES = %D%/test_disk_probe.c
+%C%_test_disk_probe_LDADD = $(EXPERTS_TEST_LIBS)
 %C%_test_expert_eviction_SOURCES = %D%/test_expert_eviction.c
 %C%_test_expert_eviction_LDADD = $(EXPERTS_TEST_LIBS)
 %C%_test_expert_layout_SOURCES = %D%/test_expert_layout.c $(expert_models)

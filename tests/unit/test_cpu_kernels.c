@@ -1,7 +1,7 @@
 /* The vector kernels of every instruction set that this CPU has, and the generic ones, against sums in double
  * precision over weight_row_f32; and that a row's result does not depend on its company.
  *
- * Tolerances: f32 activations 2e-6 of the sum of |w x|; 16-bit activations besides half a step (1 / 65534 of
+ * Tolerances: f32 activations 2e-6 of the sum of |w x|; 16-bit activations besides half a step (1 / 2 / PANEL_TOP of
  * the block's largest value) for each |w|. Row-wise kernels 2e-6 relative against the generic ones. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ struct packed {
 static struct packed pack_all(const struct kernels *k, const struct weight *w, int n, bool exact)
 {
     struct packed p;
-    unsigned kind = k->panel_kind(w, exact);
+    unsigned kind = k->panel_kind(w, exact) | (k->halves ? PANEL_HALVES : 0u);
     p.memory = aligned_alloc(64, panel_bytes(n, w->cols, kind));
     panel_place(&p.panel, n, w->cols, kind, p.memory);
     for (int i = 0; i < n; i++)
@@ -58,7 +58,7 @@ static double tolerance(const float *row, const float *v, int cols, bool floats)
             weights += fabs((double)row[c]);
             top = fmax(top, fabs((double)v[c]));
         }
-        step += weights * top / 65534;
+        step += weights * top / 2 / PANEL_TOP;
     }
     return 2e-6 * sum + (floats ? 0 : 1.01 * step) + 1e-30;
 }
@@ -117,6 +117,7 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
             random_weight_init(&r, &weight_forms[f], 1, 19, cols, 0, (unsigned)c);
             fill_x(cols, (unsigned)c);
             for (int i = 0; kernels_available(i); i++) {
+                check_product(kernels_available(i), &r.w, 0, false, 1);
                 check_product(kernels_available(i), &r.w, 0, false, 2);
                 check_product(kernels_available(i), &r.w, 0, true, 2);
             }
@@ -136,7 +137,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .n = MAX_N}, kind, crowd);
     for (int i = 0; i < MAX_N; i++) {
         struct packed one;
-        unsigned one_kind = kind;
+        unsigned one_kind = kind; /* without halves */
         one.memory = aligned_alloc(64, panel_bytes(1, w->cols, one_kind));
         panel_place(&one.panel, 1, w->cols, one_kind, one.memory);
         k->pack(&one.panel, 0, x[i]);
@@ -150,6 +151,13 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
         assert_memory_equal(picked + i * k->lanes, crowd + index[i] * k->lanes, bytes);
     k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = 3, .n = 6}, kind, picked);
     assert_memory_equal(picked, crowd + 3 * k->lanes, 6 * bytes);
+    for (int i = 0; i < MAX_N; i++) {
+        int32_t other = MAX_N - 1 - i;
+        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = i, .n = 1}, kind, alone);
+        assert_memory_equal(alone, crowd + i * k->lanes, bytes);
+        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = &other, .n = 1}, kind, alone);
+        assert_memory_equal(alone, crowd + other * k->lanes, bytes);
+    }
     free(p.memory);
 }
 
