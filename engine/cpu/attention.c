@@ -19,7 +19,7 @@ static void project(struct worker *w, const struct layer_plan *layer)
     int32_t n = b->rows.n, d = b->plan->d_model;
     struct panel panel = matmul_pack(
         w, &(struct pack){.slot = PANEL_INPUT, .x = b->x, .stride = (size_t)d, .n = n, .cols = d,
-                          .kinds = matmul_kind(w, &a->wq) | matmul_kind(w, &a->wk) | matmul_kind(w, &a->wv),
+                          .kinds = matmul_kinds(w, &a->wq) | matmul_kinds(w, &a->wk) | matmul_kinds(w, &a->wv),
                           .norm = layer->mixer_norm.at});
     struct product products[3] = {
         {.weight = &a->wq, .panel = &panel, .n = n, .bias = a->bq.at, .out = b->q, .stride = (size_t)a->wq.rows},
@@ -116,7 +116,7 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
     }
     struct panel panel =
         matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->mixed, .stride = (size_t)width, .n = n,
-                                      .cols = width, .kinds = matmul_kind(w, &a->wo)});
+                                      .cols = width, .kinds = matmul_kinds(w, &a->wo)});
     struct product out = {.weight = &a->wo, .panel = &panel, .n = n, .bias = a->bo.at, .out = b->y,
                           .stride = (size_t)d, .residual = b->x};
     matmul_run(w, &out, 1);

@@ -28,8 +28,8 @@ static void project(struct worker *w, const struct layer_plan *layer)
     struct backend *b = w->backend;
     const struct delta_net_plan *p = &layer->delta_net;
     int32_t n = b->rows.n, d = b->plan->d_model;
-    unsigned kinds = matmul_kind(w, &p->w_qkv) | matmul_kind(w, &p->w_z) | matmul_kind(w, &p->w_a) |
-                     matmul_kind(w, &p->w_b);
+    unsigned kinds = matmul_kinds(w, &p->w_qkv) | matmul_kinds(w, &p->w_z) | matmul_kinds(w, &p->w_a) |
+                     matmul_kinds(w, &p->w_b);
     struct panel panel =
         matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = b->x, .stride = (size_t)d, .n = n, .cols = d,
                                       .kinds = kinds, .norm = layer->mixer_norm.at});
@@ -182,7 +182,7 @@ void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t ind
     dump_states(w, layer, index);
     struct panel panel =
         matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->k, .stride = (size_t)width, .n = n,
-                                      .cols = width, .kinds = matmul_kind(w, &p->w_out)});
+                                      .cols = width, .kinds = matmul_kinds(w, &p->w_out)});
     struct product out = {.weight = &p->w_out, .panel = &panel, .n = n, .out = b->y, .stride = (size_t)d,
                           .residual = b->x};
     matmul_run(w, &out, 1);

@@ -164,7 +164,7 @@ static void run_member(void *context, int32_t member)
     struct groups g = {.layer = layer, .lists = &r->lists, .ids = r->ids, .n_ids = r->n_ids, .fetch = r->fetch[now->layer]};
     g.input = matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = now->x, .stride = (size_t)now->stride, .n = now->n_rows,
                                             .cols = r->shared.plan->d_model, .norm = layer->ffn_norm.at, .lone_rows = true,
-                                            .kinds = matmul_kind(w, &layer->moe.gate) | matmul_kind(w, &layer->moe.up)});
+                                            .kinds = matmul_kinds(w, &layer->moe.gate) | matmul_kinds(w, &layer->moe.up)});
     groups_clear(w, &g);
     groups_gate_up(w, &g);
     worker_barrier(w);

@@ -75,12 +75,12 @@ static void route(struct worker *w, const struct layer_plan *layer, int32_t inde
 
 static unsigned input_kinds(const struct worker *w, const struct layer_plan *layer, const struct mlp_plan *mlp)
 {
-    unsigned kinds = mlp ? matmul_kind(w, &mlp->gate) | matmul_kind(w, &mlp->up) : 0u;
+    unsigned kinds = mlp ? matmul_kinds(w, &mlp->gate) | matmul_kinds(w, &mlp->up) : 0u;
     if (layer->ffn == FFN_MOE) {
-        kinds |= matmul_kind(w, &layer->moe.gate) | matmul_kind(w, &layer->moe.up);
-        kinds |= matmul_kind(w, &layer->moe.router);
+        kinds |= matmul_kinds(w, &layer->moe.gate) | matmul_kinds(w, &layer->moe.up);
+        kinds |= matmul_kinds(w, &layer->moe.router);
         if (layer->moe.has_shared && layer->moe.shared_gate.type != WEIGHT_NONE)
-            kinds |= matmul_kind(w, &layer->moe.shared_gate);
+            kinds |= matmul_kinds(w, &layer->moe.shared_gate);
     }
     return kinds;
 }

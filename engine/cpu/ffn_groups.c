@@ -113,8 +113,8 @@ static void gate_up_tile(struct worker *w, const struct groups *g, const struct 
         gate.index = up.index = group->rows ? group->rows + first : NULL;
         gate.first = up.first = first;
         gate.n = up.n = n;
-        k->tile(&gate, matmul_kind(w, group->gate), w->tile[0]);
-        k->tile(&up, matmul_kind(w, group->up), w->tile[1]);
+        k->tile(&gate, w->backend->params.exact, w->tile[0]);
+        k->tile(&up, w->backend->params.exact, w->tile[1]);
         add_bias(w->tile[0], group->b_gate, row, rows, n, lanes);
         add_bias(w->tile[1], group->b_up, row, rows, n, lanes);
         k->activate(g->layer->activation, w->tile[0], w->tile[1], n * lanes);
@@ -182,11 +182,11 @@ void groups_pack_hidden(struct worker *w, struct groups *g)
     struct pack routed = {0}, whole = {0};
     if (g->lists)
         routed = (struct pack){.slot = PANEL_HIDDEN, .x = b->hidden, .stride = (size_t)m->d_ff,
-                               .n = g->lists->start[m->n_expert], .cols = m->d_ff, .kinds = matmul_kind(w, &m->down),
+                               .n = g->lists->start[m->n_expert], .cols = m->d_ff, .kinds = matmul_kinds(w, &m->down),
                                .lone_rows = true};
     if (g->mlp)
         whole = (struct pack){.slot = PANEL_SHARED, .x = b->shared_hidden, .stride = (size_t)g->mlp->d_ff,
-                              .n = b->rows.n, .cols = g->mlp->d_ff, .kinds = matmul_kind(w, &g->mlp->down)};
+                              .n = b->rows.n, .cols = g->mlp->d_ff, .kinds = matmul_kinds(w, &g->mlp->down)};
     if (g->ids) {
         if (g->lists)
             g->routed = matmul_panel(w, &routed);
@@ -224,7 +224,7 @@ static void down_tile(struct worker *w, const struct groups *g, const struct gro
         int32_t left = group->n - first;
         const int32_t n = t.n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
         t.first = group->hidden_first + first;
-        k->tile(&t, matmul_kind(w, group->down), w->tile[0]);
+        k->tile(&t, w->backend->params.exact, w->tile[0]);
         add_bias(w->tile[0], group->b_down, row, d, n, lanes);
         for (int32_t i = 0; i < n; i++) {
             const float *from = w->tile[0] + i * lanes;

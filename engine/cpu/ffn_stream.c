@@ -201,7 +201,7 @@ bool ffn_stream_guess(struct worker *w, int32_t index, struct panel *panel, stru
         return false;
     *panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED, .x = b->x, .stride = (size_t)b->plan->d_model,
                                            .n = b->rows.n, .cols = b->plan->d_model,
-                                           .kinds = matmul_kind(w, &next->moe.router), .norm = next->ffn_norm.at});
+                                           .kinds = matmul_kinds(w, &next->moe.router), .norm = next->ffn_norm.at});
     *product = (struct product){.weight = &next->moe.router, .panel = panel, .n = b->rows.n,
                                 .out = b->stream.next_router, .stride = (size_t)next->moe.n_expert};
     return true;

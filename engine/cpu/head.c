@@ -169,7 +169,7 @@ static void run_group(struct worker *w, int32_t first, int32_t n)
     worker_barrier(w);
     struct panel panel =
         matmul_pack(w, &(struct pack){.slot = PANEL_INPUT, .x = b->out_rows, .stride = d, .n = n, .cols = plan->d_model,
-                                      .kinds = matmul_kind(w, &plan->head), .norm = plan->final_norm.at});
+                                      .kinds = matmul_kinds(w, &plan->head), .norm = plan->final_norm.at});
     struct product product = {.weight = &plan->head, .panel = &panel, .n = n, .out = logits,
                               .stride = (size_t)plan->n_vocab};
     matmul_run(w, &product, 1);

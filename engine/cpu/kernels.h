@@ -74,13 +74,14 @@ struct kernels {
     const char *name;
     int32_t lanes;  /* weight rows per tile */
     bool half_kv;   /* attention reads f16 keys and values at full speed */
-    bool halves;    /* a tile with one row reads PANEL_HALVES, where the panel has them */
-    /* The panel form that `tile` wants for this weight. */
-    enum panel_kind (*panel_kind)(const struct weight *w, bool exact);
+    unsigned kinds; /* all forms of a panel that these read */
+    /* Those that `tile` reads for this weight: one of values and, if a tile of one row reads them where the panel has them,
+     * PANEL_HALVES. exact: f32 activations, whatever the weight. */
+    unsigned (*panel_kinds)(const struct weight *w, bool exact);
     /* Writes row `row` of a panel, all forms in p->kinds, from x [cols]. */
     void (*pack)(struct panel *p, int32_t row, const float *x);
     /* acc [n, lanes] (64-byte aligned) = rows of the weight times rows of the panel. */
-    void (*tile)(const struct tile *t, enum panel_kind kind, float *acc);
+    void (*tile)(const struct tile *t, bool exact, float *acc);
     /* out = x / sqrt(mean(x^2) + eps) * weight; out may be x. */
     void (*rms_norm)(const float *x, const float *weight, float eps, int32_t n, float *out);
     /* v *= factor / sqrt(sum of v^2 + 1e-6) */

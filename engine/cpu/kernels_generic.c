@@ -11,7 +11,7 @@
 
 #define LANES 8
 
-static enum panel_kind panel_kind(const struct weight *w, bool exact)
+static unsigned panel_kinds(const struct weight *w, bool exact)
 {
     return PANEL_F32;
 }
@@ -37,7 +37,7 @@ static float dot_block(const float *w, const float *x)
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-static void tile(const struct tile *t, enum panel_kind kind, float *acc)
+static void tile(const struct tile *t, bool exact, float *acc)
 {
     const struct weight *weight = t->weight;
     const struct panel *p = t->panel;
@@ -209,7 +209,8 @@ const struct kernels kernels_generic = {
     .name = "generic",
     .lanes = LANES,
     .half_kv = false,
-    .panel_kind = panel_kind,
+    .kinds = PANEL_F32,
+    .panel_kinds = panel_kinds,
     .pack = pack,
     .tile = tile,
     .rms_norm = rms_norm,

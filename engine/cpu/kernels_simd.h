@@ -6,24 +6,26 @@
 #include "engine/cpu/tile_rare.h"
 #ifdef __AVX512VNNI__
 #include "engine/cpu/tile_one.h"
-#define HAS_ONE_ROW true
 #else
-#define HAS_ONE_ROW false
-static inline bool one_row(const struct lanes *l, vf *sum)
+#define ONE_ROW_KINDS 0u
+static inline bool has_one_row(const struct weight *w)
 {
-    (void)l, (void)sum;
+    (void)w;
     return false;
+}
+static inline vf one_row(const struct lanes *l)
+{
+    (void)l;
+    return vf_zero();
 }
 #endif
 
-/* 16-bit activations in this order, or NULL where a format has no vector unpacking. */
-static enum panel_kind panel_kind(const struct weight *w, bool exact)
+static unsigned panel_kinds(const struct weight *w, bool exact)
 {
     if (exact || !block_is_packed(w))
         return PANEL_F32;
-    if (w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4))
-        return PANEL_NIBBLE;
-    return PANEL_BYTE;
+    const bool nibbles = w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4);
+    return (nibbles ? PANEL_NIBBLE : PANEL_BYTE) | (has_one_row(w) ? PANEL_HALVES : 0u);
 }
 
 /* Formats of tile_formats.h; the others go through run_rare. */
@@ -107,20 +109,23 @@ static void run_call(const struct lanes *l, float *acc)
 
 static void run_one(const struct lanes *l, float *acc)
 {
+    const struct tile *t = l->tile;
     struct sums sums = {.one = vf_zero()};
-    if (!one_row(l, &sums.one))
+    if (has_one_row(t->weight) && t->panel->total && t->row + LANES <= t->weight->rows)
+        sums.one = one_row(l);
+    else
         run_format(l, MODE_ONE, &sums);
     vf_store(acc, sums.one);
 }
 
-static void tile(const struct tile *t, enum panel_kind kind, float *acc)
+static void tile(const struct tile *t, bool exact, float *acc)
 {
     struct lanes l;
     lanes_init(&l, t, acc);
-    l.exact = kind == PANEL_F32;
+    l.exact = exact;
     if (!block_is_packed(t->weight))
         run_floats(&l, acc);
-    else if (kind == PANEL_F32 || !is_common(t->weight))
+    else if (exact || !is_common(t->weight))
         run_call(&l, acc);
     else if (t->n == 1)
         run_one(&l, acc);
@@ -138,8 +143,8 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .name = KERNELS_TEXT(KERNELS),
     .lanes = LANES,
     .half_kv = true,
-    .halves = HAS_ONE_ROW,
-    .panel_kind = panel_kind,
+    .kinds = PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE | ONE_ROW_KINDS,
+    .panel_kinds = panel_kinds,
     .pack = pack,
     .tile = tile,
     .rms_norm = rms_norm,

@@ -54,8 +54,7 @@ static struct widest measure(const struct layout *l)
 
 unsigned layout_panel_kinds(const struct kernels *k, bool exact)
 {
-    bool floats = exact || k == &kernels_generic;
-    return floats ? PANEL_F32 : PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE | (k->halves ? PANEL_HALVES : 0u);
+    return exact ? (unsigned)PANEL_F32 : k->kinds;
 }
 
 static void take_panels(const struct layout *l, struct placer *p, const struct widest *m, int32_t rows, void **slots)

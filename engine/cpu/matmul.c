@@ -1,9 +1,9 @@
 /* See matmul.h. */
 #include "engine/cpu/matmul.h"
 
-enum panel_kind matmul_kind(const struct worker *w, const struct weight *weight)
+unsigned matmul_kinds(const struct worker *w, const struct weight *weight)
 {
-    return w->backend->kernels->panel_kind(weight, w->backend->params.exact);
+    return w->backend->kernels->panel_kinds(weight, w->backend->params.exact);
 }
 
 static void pack_row(struct worker *w, const struct pack *p, struct panel *panel, int32_t row)
@@ -22,7 +22,7 @@ struct panel matmul_panel(const struct worker *w, const struct pack *p)
     struct panel panel;
     const int32_t rows = w->backend->rows.n;
     const bool own = rows <= PRIVATE_ROWS, lone = p->n == 1 || (p->lone_rows && rows <= PART_ROWS);
-    const unsigned kinds = p->kinds | (lone && w->backend->kernels->halves ? PANEL_HALVES : 0u);
+    const unsigned kinds = lone ? p->kinds : p->kinds & ~(unsigned)PANEL_HALVES;
     panel_place(&panel, p->n, p->cols, kinds, own ? w->panels[p->slot] : w->backend->panels[p->slot]);
     return panel;
 }
@@ -69,13 +69,12 @@ static void store(const struct product *p, int32_t row, int32_t first, int32_t n
 static void run_tile(struct worker *w, const struct product *p, int32_t tile)
 {
     const struct kernels *k = w->backend->kernels;
-    enum panel_kind kind = matmul_kind(w, p->weight);
     int32_t row = tile * k->lanes;
     for (int32_t first = 0; first < p->n; first += KERNEL_MAX_TILE_ROWS) {
         int32_t left = p->n - first, n = left < KERNEL_MAX_TILE_ROWS ? left : KERNEL_MAX_TILE_ROWS;
         k->tile(&(struct tile){.weight = p->weight, .matrix = p->matrix, .row = row, .panel = p->panel,
                                .first = first, .n = n},
-                kind, w->tile[0]);
+                w->backend->params.exact, w->tile[0]);
         store(p, row, first, n, k->lanes, w->tile[0]);
     }
 }

@@ -19,7 +19,8 @@ struct panel matmul_pack(struct worker *w, const struct pack *p);
 struct panel matmul_panel(const struct worker *w, const struct pack *p);
 void matmul_pack_rows(struct worker *w, const struct pack *p, struct panel *panel, int32_t from, int32_t to);
 
-enum panel_kind matmul_kind(const struct worker *w, const struct weight *weight);
+/* Forms of a panel that products with this weight read. */
+unsigned matmul_kinds(const struct worker *w, const struct weight *weight);
 
 struct product { /* out = W x + bias */
     const struct weight *weight;

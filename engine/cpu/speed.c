@@ -75,7 +75,6 @@ struct probe {
     const struct kernels *kernels;
     struct weight weight; /* n_matrix copies in memory */
     struct panel panel;
-    enum panel_kind kind;
     bool alone;                /* one thread: what a busy machine makes of it, see tempo.h */
     int32_t n_threads, matrix; /* matrix: where the next pass begins */
     int32_t n_passed;          /* matrices of one run */
@@ -93,7 +92,7 @@ static void walk(void *context, int32_t member)
         for (int32_t t = from; t < to; t++) {
             p->kernels->tile(&(struct tile){.weight = &p->weight, .matrix = (p->matrix + i) % p->weight.n_matrix,
                                             .row = t * lanes, .panel = &p->panel, .n = 1},
-                             p->kind, acc);
+                             false, acc);
             p->sums[member] += acc[0];
         }
 }
@@ -127,8 +126,7 @@ static double time_format(struct probe *p, struct pool *pool, const struct weigh
     if (like->rows > 16384)
         p->weight.rows = 16384; /* of a head: enough */
     place(&p->weight, memory, bytes);
-    p->kind = p->kernels->panel_kind(&p->weight, false);
-    const unsigned kinds = (unsigned)p->kind | (p->kernels->halves ? PANEL_HALVES : 0u);
+    const unsigned kinds = p->kernels->panel_kinds(&p->weight, false);
     void *panel = aligned_alloc(64, round_up(panel_bytes(1, p->weight.cols, kinds)));
     float *x = calloc((size_t)p->weight.cols + PANEL_BLOCK, sizeof *x);
     double best = 0;

@@ -26,6 +26,12 @@ struct scales { /* of a segment, rows in lanes */
     float scale[SEGMENT_BLOCKS][LANES], min[SEGMENT_BLOCKS][LANES];
 };
 
+/* Blocks of the segment that begins at `first`. */
+static inline int32_t segment_blocks(const struct lanes *l, int32_t first)
+{
+    return l->blocks - first < SEGMENT_BLOCKS ? l->blocks - first : SEGMENT_BLOCKS;
+}
+
 static inline void fetch_lines(const uint8_t *at, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64)

@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) void tile_mxfp4(const struct lanes 
 {
     nibble_table table = nibble_levels(fp4_levels);
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
-        int32_t n = l->blocks - first < SEGMENT_BLOCKS ? l->blocks - first : SEGMENT_BLOCKS;
+        const int32_t n = segment_blocks(l, first);
         struct scales s;
         scales_mxfp4(l, first, n, &s);
         for (int32_t b = 0; b < n; b++) {
@@ -128,6 +128,15 @@ static inline void group_floats(const uint8_t *const *rows, enum scale_type type
     }
 }
 
+/* Scales and biases of the groups of n blocks from `first` on. */
+static inline void scales_affine(const struct lanes *l, int32_t first, int32_t n, struct scales *s)
+{
+    const struct weight *w = l->tile->weight;
+    const int32_t per_group = w->group / 32;
+    group_floats(l->scales, w->scale_type, first / per_group, n / per_group, s->scale);
+    group_floats(l->biases, w->scale_type, first / per_group, n / per_group, s->min);
+}
+
 static inline void affine_q(const struct lanes *l, int32_t block, int bits, nibble_table table, vi q[16])
 {
     vi v[8];
@@ -150,14 +159,12 @@ static inline void affine_q(const struct lanes *l, int32_t block, int bits, nibb
 /* Affine 4 and 8 bit. */
 static inline __attribute__((always_inline)) void tile_affine(const struct lanes *l, int bits, enum mode mode, struct sums *acc)
 {
-    const struct weight *w = l->tile->weight;
+    const int32_t per_group = l->tile->weight->group / 32;
     nibble_table table = nibble_levels(plain_levels);
-    int32_t per_group = w->group / 32;
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
-        int32_t n = l->blocks - first < SEGMENT_BLOCKS ? l->blocks - first : SEGMENT_BLOCKS;
+        const int32_t n = segment_blocks(l, first);
         struct scales s;
-        group_floats(l->scales, w->scale_type, first / per_group, n / per_group, s.scale);
-        group_floats(l->biases, w->scale_type, first / per_group, n / per_group, s.min);
+        scales_affine(l, first, n, &s);
         for (int32_t b = 0; b < n; b++) {
             vi q[16];
             affine_q(l, first + b, bits, table, q);

@@ -29,12 +29,17 @@ static inline void transpose_parts(const vi in[4], vi out[4])
     out[3] = _mm512_shuffle_i32x4(c, d, 0xdd);
 }
 
-/* Sums of four bytes' products with both weights and their activations. */
-static inline vi dot_halves(vi first, vi second, const struct span_halves *x)
+/* Sums of four bytes' products with the activations of one vector, */
+static inline vi dot_one(vi v, const struct span_halves *x, int i)
+{
+    return _mm512_dpbusd_epi32(vi_shl(_mm512_dpbusd_epi32(vi_zero(), v, x->high[i]), 8), v, x->low[i]);
+}
+
+/* and of both. */
+static inline vi dot_both(vi first, vi second, const struct span_halves *x)
 {
     vi sum = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(vi_zero(), first, x->high[0]), second, x->high[1]);
-    sum = vi_shl(sum, 8);
-    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sum, first, x->low[0]), second, x->low[1]);
+    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(vi_shl(sum, 8), first, x->low[0]), second, x->low[1]);
 }
 
 struct one_format {
@@ -48,9 +53,7 @@ static inline __attribute__((always_inline)) vi dot_row(struct one_format f, vi 
                                                         const struct span_halves *x)
 {
     if (f.bits == 8) {
-        vi v[2] = {vi_load_bytes(at, 32 * n), vi_load_bytes(at + 64, 32 * n - 64)};
-        vi a = _mm512_dpbusd_epi32(vi_shl(_mm512_dpbusd_epi32(vi_zero(), v[0], x->high[0]), 8), v[0], x->low[0]);
-        vi b = _mm512_dpbusd_epi32(vi_shl(_mm512_dpbusd_epi32(vi_zero(), v[1], x->high[1]), 8), v[1], x->low[1]);
+        vi a = dot_one(vi_load_bytes(at, 32 * n), x, 0), b = dot_one(vi_load_bytes(at + 64, 32 * n - 64), x, 1);
         return vi_add(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
     }
     vi v = vi_load_bytes(at, 16 * n), low = vi_set1(0x0f0f0f0f);
@@ -59,7 +62,7 @@ static inline __attribute__((always_inline)) vi dot_row(struct one_format f, vi 
         first = _mm512_shuffle_epi8(table, first);
         second = _mm512_shuffle_epi8(table, second);
     }
-    return dot_halves(first, second, x);
+    return dot_both(first, second, x);
 }
 
 /* Sums of 4 blocks from `block` on, rows in lanes. */
@@ -117,14 +120,12 @@ static inline __attribute__((always_inline)) vf one_segment(const struct lanes *
 
 static inline __attribute__((always_inline)) vf one_affine(const struct lanes *l, int bits)
 {
-    const struct weight *w = l->tile->weight;
-    const int32_t per_group = w->group / 32;
+    const int32_t per_group = l->tile->weight->group / 32;
     vf sum = vf_zero();
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
-        const int32_t n = l->blocks - first < SEGMENT_BLOCKS ? l->blocks - first : SEGMENT_BLOCKS;
+        const int32_t n = segment_blocks(l, first);
         struct scales s;
-        group_floats(l->scales, w->scale_type, first / per_group, n / per_group, s.scale);
-        group_floats(l->biases, w->scale_type, first / per_group, n / per_group, s.min);
+        scales_affine(l, first, n, &s);
         sum = one_segment(l, (struct one_format){.bits = bits}, WITH_MIN, first, n, per_group, &s, sum);
     }
     return sum;
@@ -135,7 +136,7 @@ static __attribute__((noinline)) vf one_mxfp4(const struct lanes *l)
     static const uint8_t levels[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0}; /* doubled, and 12 */
     vf sum = vf_zero();
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
-        const int32_t n = l->blocks - first < SEGMENT_BLOCKS ? l->blocks - first : SEGMENT_BLOCKS;
+        const int32_t n = segment_blocks(l, first);
         struct scales s;
         scales_mxfp4(l, first, n, &s);
         sum = one_segment(l, (struct one_format){.levels = levels, .offset = 12, .bits = 4}, PLAIN, first, n, 1, &s, sum);
@@ -143,19 +144,18 @@ static __attribute__((noinline)) vf one_mxfp4(const struct lanes *l)
     return sum;
 }
 
-/* Where a tile can go this way; the others take run_format. */
-static inline bool one_row(const struct lanes *l, vf *sum)
+#define ONE_ROW_KINDS PANEL_HALVES
+
+static inline bool has_one_row(const struct weight *w)
+{
+    return w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && (w->bits == 4 || w->bits == 8));
+}
+
+/* Sixteen whole rows of such a weight, of a panel that has halves. */
+static inline vf one_row(const struct lanes *l)
 {
     const struct weight *w = l->tile->weight;
-    if (!l->tile->panel->total || l->tile->row + LANES > w->rows)
-        return false;
     if (w->type == WEIGHT_MXFP4)
-        *sum = one_mxfp4(l);
-    else if (w->type == WEIGHT_AFFINE && w->bits == 4)
-        *sum = one_affine(l, 4);
-    else if (w->type == WEIGHT_AFFINE && w->bits == 8)
-        *sum = one_affine(l, 8);
-    else
-        return false;
-    return true;
+        return one_mxfp4(l);
+    return w->bits == 4 ? one_affine(l, 4) : one_affine(l, 8);
 }

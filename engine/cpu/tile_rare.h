@@ -39,13 +39,11 @@ static inline __attribute__((always_inline)) vi stream_value(const vi *v, int bi
 
 static inline __attribute__((always_inline)) void tile_stream(const struct lanes *l, int bits, struct sums *acc)
 {
-    const struct weight *w = l->tile->weight;
-    int32_t per_group = w->group / 32;
+    const int32_t per_group = l->tile->weight->group / 32;
     for (int32_t first = 0; first < l->blocks; first += SEGMENT_BLOCKS) {
-        int32_t n = l->blocks - first < SEGMENT_BLOCKS ? l->blocks - first : SEGMENT_BLOCKS;
+        const int32_t n = segment_blocks(l, first);
         struct scales s;
-        group_floats(l->scales, w->scale_type, first / per_group, n / per_group, s.scale);
-        group_floats(l->biases, w->scale_type, first / per_group, n / per_group, s.min);
+        scales_affine(l, first, n, &s);
         for (int32_t b = 0; b < n; b++) {
             vi v[8], q[16];
             load_stream(l, first + b, bits, v);
