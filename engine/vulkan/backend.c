@@ -74,8 +74,7 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     b->params = *p;
     sizes_of(plan, p, &b->sizes);
     b->tuning = (struct tuning){.threads = 256, .linear_rows = 1, .head_rows = 2, .up_rows = 2, .down_rows = 1,
-                                /* Small matrices do not fill the matrix units; few rows are faster one by one. */
-                                .wide_rows = plan->d_model >= 1024 ? 9 : UINT32_MAX,
+                                .wide_rows = UINT32_MAX, /* until the device is known */
                                 .wide_m = 64, .wide_n = 64, .wide_buffers = 1};
     b->dense_bytes = dense_bytes(plan);
     if (b->sizes.expert > USED_WORDS * 32) {
@@ -104,6 +103,21 @@ static bool open_experts_apart(struct backend *b, struct err *e)
            heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
+/* From how many rows on products are done by wide.c: measured, see docs/SPEED.md. */
+static void tune(struct backend *b)
+{
+    if (b->gpu.caps.cooperative_matrix) {
+        b->tuning.wide_rows = b->plan->d_model < 1024 ? UINT32_MAX : 9; /* small matrices do not fill the matrix units */
+        return;
+    }
+    b->tuning.wide_rows = 16;
+    for (int i = 0; i < b->plan->n_layer; i++) {
+        const struct layer_plan *l = &b->plan->layers[i];
+        const uint32_t rows = l->ffn == FFN_MOE ? 4 * (uint32_t)l->moe.n_expert / (uint32_t)l->moe.n_used : 0; /* 4 for each expert */
+        b->tuning.wide_rows = rows > b->tuning.wide_rows ? rows : b->tuning.wide_rows;
+    }
+}
+
 struct backend *backend_make(const struct model_plan *plan, const struct backend_params *p, struct err *e)
 {
     struct backend *b = backend_plan(plan, p, e);
@@ -118,6 +132,7 @@ struct backend *backend_make(const struct model_plan *plan, const struct backend
     if (!gpu_open(&b->gpu, p->cache_dir, e)) {
         goto fail;
     }
+    tune(b);
     uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->model.slots) + heap_planned_bytes(&b->work.heap) + heap_planned_bytes(&b->kv_heap) +
                     heap_planned_bytes(&b->state_heap);
     gpu_memory_free(&b->gpu, &available, &total);
@@ -147,7 +162,7 @@ static struct backend *backend_open(const struct model_plan *plan, const struct 
              (double)b->kv_heap.bytes / 1e6, (double)b->state_heap.bytes / 1e6, (double)b->work.heap.bytes / 1e6,
              (double)(clock_ns() - start) / 1e6);
     if (!b->gpu.caps.cooperative_matrix) {
-        log_info("no fast kernel for prefill on this device yet: it has no VK_NV_cooperative_matrix");
+        log_info("prefill on plain arithmetic: this device has no VK_NV_cooperative_matrix");
     }
     return b;
 }

@@ -30,7 +30,7 @@ static uint64_t rates_key(const struct backend *b)
     return miss_key(b->plan, b->params.n_threads, b->params.exact);
 }
 
-/* Those of more go to the matrix units, where the device has such. */
+/* Steps of more are wide.c's. */
 static int32_t rows_most(const struct backend *b)
 {
     int32_t n = b->rest.most;

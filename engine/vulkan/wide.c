@@ -6,6 +6,7 @@
 #define TILE_M_FEW 16u /* rows of W of a workgroup where rows of X are few: then the columns are split over FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
 #define FEW_ROWS 64u
+#define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
 
 bool wide_wanted(const struct recorder *r)
 {
@@ -36,26 +37,51 @@ struct matmul { /* one dispatch of matmul.comp */
     bool add, clamp, split;
 };
 
+struct tile { /* what a workgroup computes, see shaders/matmul.comp */
+    uint32_t m, n, split, buffers; /* rows of W, rows of X, slices of the columns, tiles in shared memory */
+};
+
+static bool tile_fits(const struct recorder *r, const struct tile *t, bool two_halves)
+{
+    const uint32_t words = (t->m + t->n) * (two_halves ? 2 : 1) * 9, results = t->n * (t->m / 4 + 1);
+    const uint32_t slice = words * t->buffers > results ? words * t->buffers : results;
+    return slice * t->split * 16 + SHARED_RESERVE <= r->b->gpu.caps.max_shared;
+}
+
+/* Where experts are routed, tile_n is the sort's as well and stays. */
+static struct tile tile_of(const struct recorder *r, const struct matmul *m)
+{
+    const struct tuning *tuning = &r->b->tuning;
+    const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS && !m->max_tiles; /* experts would load x too often */
+    struct tile t = few ? (struct tile){TILE_M_FEW, m->tile_n, FEW_SPLIT, 1} : (struct tile){tuning->wide_m, m->tile_n, 1, tuning->wide_buffers};
+    if (!tile_fits(r, &t, m->split)) {
+        t.buffers = 1;
+    }
+    while (t.split > 1 && !tile_fits(r, &t, m->split)) {
+        t.split /= 2;
+    }
+    while (t.n > 16 && !m->max_tiles && !tile_fits(r, &t, m->split)) {
+        t.n /= 2;
+    }
+    return t;
+}
+
 static void record_matmul(struct recorder *r, const struct matmul *m)
 {
     const struct work *w = &r->b->work;
+    const struct tile tile = tile_of(r, m);
+    const uint32_t tile_rows = m->mode == 1 ? tile.m / 2 : tile.m;
     struct {
         struct push_planes w;
         uint64_t x, rest, y, bias, tiles, n_tiles, sorted;
         uint32_t rows, n_chunk, y_stride, n_x, up_at, pad;
     } push = {m->experts ? expert_planes_of(r, m->experts, m->w) : planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
               m->y_stride, m->n_x, m->up_at, 0};
-    const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS && !m->max_tiles; /* experts would load x too often */
-    uint32_t tile_m = few ? TILE_M_FEW : r->b->tuning.wide_m, split = few ? FEW_SPLIT : 1, tile_rows = m->mode == 1 ? tile_m / 2 : tile_m;
-    uint32_t words = (tile_m + m->tile_n) * (m->split ? 2 : 1) * 9, buffers = few ? 1 : r->b->tuning.wide_buffers;
-    if (words * 16 * buffers + 2048 > r->b->gpu.caps.max_shared) {
-        buffers = 1;
-    }
-    struct dispatch d = {.shader = "matmul", .format = m->w->layout.kernel,
-                         .spec = {2 * tile_m * split, tile_m, m->tile_n, m->mode, m->max_tiles != 0, m->add, m->bias != 0, m->clamp,
-                                  m->split, m->per_row, split, buffers},
+    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain", .format = m->w->layout.kernel,
+                         .spec = {2 * tile.m * tile.split, tile.m, tile.n, m->mode, m->max_tiles != 0, m->add, m->bias != 0, m->clamp,
+                                  m->split, m->per_row, tile.split, tile.buffers},
                          .push = &push, .push_bytes = sizeof push,
-                         .x = divide_up(m->w->rows, tile_rows), .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, m->tile_n), .z = 1};
+                         .x = divide_up(m->w->rows, tile_rows), .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n), .z = 1};
     d.spec[12] = m->w->layout.n_chunk % 2;
     d.spec[29] = m->experts && m->experts->apart.table;
     spec_format(d.spec, m->w);
@@ -86,7 +112,8 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t t
         uint64_t ids, sorted, tiles, n_tiles;
         uint32_t n, pad;
     } push = {w->ids, w->sorted, w->tiles, w->n_tiles, pairs, 0};
-    struct dispatch d = {.shader = "moe_sort", .spec = {1024, tile_n}, .push = &push, .push_bytes = sizeof push, .x = 1, .y = 1, .z = 1};
+    const uint32_t most = r->b->gpu.caps.max_threads;
+    struct dispatch d = {.shader = "moe_sort", .spec = {most < 1024 ? most : 1024, tile_n}, .push = &push, .push_bytes = sizeof push, .x = 1, .y = 1, .z = 1};
     d.spec[20] = (uint32_t)p->n_expert;
     dispatch_op(r, &d);
 }

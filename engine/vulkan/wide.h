@@ -1,11 +1,12 @@
-/* Ops on the matrix units, for steps of many rows: the same maths as record.h's, activations rounded to halves. */
+/* Ops for steps of many rows: the same maths as record.h's with activations rounded to halves, on the matrix units where the device
+ * has those that our shaders take, else on its plain arithmetic. */
 #pragma once
 #include "engine/vulkan/record.h"
 
-/* Whether this device and so many rows take this way. */
+/* Whether so many rows take this way. */
 static inline bool wide_takes(const struct backend *b, uint32_t n_rows)
 {
-    return b->gpu.caps.cooperative_matrix && !b->params.exact && n_rows >= b->tuning.wide_rows;
+    return !b->params.exact && n_rows >= b->tuning.wide_rows;
 }
 bool wide_wanted(const struct recorder *r);
 /* work.xh = halves of x [n_x, x_stride] (n columns), normalised when norm; split: work.xl = what rounding lost. */

@@ -123,7 +123,7 @@ static void print_text(const struct info *n)
            t->effort ? " (effort can be set)" : "");
 }
 
-/* Whether what was chosen has no fast kernel for prefill on this device. */
+/* Whether what was chosen has no matrix units for prefill on this device. */
 static bool slow_prefill(const struct info *n)
 {
     for (int i = 0; n->has_plan && i < MEMORY_MAX_PLACES; i++) {
@@ -143,7 +143,7 @@ static void print_plan(const struct info *n)
         buf_printf(&b, "  can't run               %s\n", n->plan_error.text);
     printf("\nhere\n%s", b.data ? b.data : "");
     if (slow_prefill(n))
-        puts("  prefill                 no fast kernel for this device yet (no VK_NV_cooperative_matrix)");
+        puts("  prefill                 on plain arithmetic, not on matrix units (no VK_NV_cooperative_matrix)");
     buf_fini(&b);
 }
 

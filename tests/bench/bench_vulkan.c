@@ -1,5 +1,6 @@
 /* Speed of the Vulkan backend on a random model of a real shape (Qwen3-30B-A3B), made in memory: no files, no tokenizer.
  *   bench_vulkan [--layers N] [--format mx8|mx|a4|q8] [--rows 1,4,16] [--prefill 512,2048] [--depth N] [--profile] [--chain]
+ *     [--products units|plain|single]   of many rows: as the device can, without matrix units, row by row
  * All layers share one random copy on the host; on the device each has its own. Prints tokens per second, bytes per step
  * and the share of the measured read bandwidth. */
 #include <stdio.h>
@@ -319,7 +320,7 @@ static void tune(struct bench *t)
 
 int main(int argc, char **argv)
 {
-    const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64";
+    const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64", *products = "units";
     int32_t n_layer = 48, max_rows = 64;
     struct bench t = {0};
     struct err e = {0};
@@ -340,6 +341,7 @@ int main(int argc, char **argv)
             rows = !strcmp(argv[i - 1], "--rows") ? v : rows;
             prefills = !strcmp(argv[i - 1], "--prefill") ? v : prefills;
             depth = !strcmp(argv[i - 1], "--depth") ? v : depth;
+            products = !strcmp(argv[i - 1], "--products") ? v : products;
         }
     }
     for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ',')) {
@@ -351,6 +353,14 @@ int main(int argc, char **argv)
     struct backend_params p = {.n_blocks = n_blocks, .max_rows = max_rows, .max_sequences = 64};
     t.b = vulkan_backend.open(t.plan, &p, &e);
     must(t.b != NULL, &e);
+    if (strcmp(products, "units")) {
+        t.b->gpu.caps.cooperative_matrix = false;
+        t.b->step.tile_rows = 0; /* of attention on the matrix units */
+        t.b->tuning.wide_rows = 9;
+    }
+    if (!strcmp(products, "single")) {
+        t.b->tuning.wide_rows = UINT32_MAX;
+    }
     t.rows = calloc(4096, sizeof *t.rows);
     t.tokens = malloc(65536 * sizeof *t.tokens);
     t.blocks = malloc((size_t)n_blocks * sizeof *t.blocks);

@@ -1,8 +1,8 @@
 /* Every Vulkan kernel that multiplies with packed weights against weight_row_f32, for every weight format: rows of W and of
- * x that fill no tile, one block of columns and several, 1 to 9 experts, unaligned files, stacks of several tensors; on the
- * matrix units too where the device has them. The sums of the reference are in double.
+ * x that fill no tile, one block of columns and several, 1 to 9 experts, unaligned files, stacks of several tensors; the products
+ * of many rows with and, where the device has them, with matrix units. The sums of the reference are in double.
  *
- * Tolerances: with f32 activations 2e-6 of the sum of magnitudes; on the matrix units 8 standard deviations of what rounding
+ * Tolerances: with f32 activations 2e-6 of the sum of magnitudes; of many rows 8 standard deviations of what rounding
  * both sides to halves gives, or f32's where both halves of each number are carried. That they are tight enough is itself
  * tested: of the bytes of a packed row, nine in ten must be seen when they change. */
 #include <stdarg.h>
@@ -247,13 +247,27 @@ static void test_linear(void **state)
         linear_check(&linear_cases[i], *state, false, false);
 }
 
-static void test_wide_linear(void **state)
+static void check_wide_linear(const struct weight_form *f)
 {
-    if (!rig.b.gpu.caps.cooperative_matrix)
-        skip();
     for (size_t i = 0; i < sizeof wide_cases / sizeof *wide_cases; i++)
         for (int split = 0; split < 2; split++)
-            linear_check(&wide_cases[i], *state, true, split);
+            linear_check(&wide_cases[i], f, true, split);
+}
+
+/* Without matrix units, and with them where the device has such. */
+static void both_ways(void (*check)(const struct weight_form *f), const struct weight_form *f)
+{
+    const bool units = rig.b.gpu.caps.cooperative_matrix;
+    rig.b.gpu.caps.cooperative_matrix = false;
+    check(f);
+    rig.b.gpu.caps.cooperative_matrix = units;
+    if (units)
+        check(f);
+}
+
+static void test_wide_linear(void **state)
+{
+    both_ways(check_wide_linear, *state);
 }
 
 /* What the kernel computed must not fit weights that differ in one byte. */
@@ -498,7 +512,7 @@ static void test_experts(void **state)
     }
 }
 
-/* --- experts on the matrix units: sort, up, down, sum --- */
+/* --- experts of many rows: sort, up, down, sum --- */
 
 static void wide_memory(const struct experts *x)
 {
@@ -583,12 +597,9 @@ static void check_wide(struct experts *x)
     stack_fini(&down);
 }
 
-static void test_wide_experts(void **state)
+static void check_wide_experts(const struct weight_form *f)
 {
     static const int n_x[] = {9, 33, 70};
-    const struct weight_form *f = *state;
-    if (!rig.b.gpu.caps.cooperative_matrix)
-        skip();
     for (int i = 0; i < 3; i++) {
         struct experts x = shape_of(f, (int)(f - weight_forms) + i, i < 2);
         x.n_x = n_x[i];
@@ -596,6 +607,11 @@ static void test_wide_experts(void **state)
         x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
         check_wide(&x);
     }
+}
+
+static void test_wide_experts(void **state)
+{
+    both_ways(check_wide_experts, *state);
 }
 
 /* Logits that are no numbers, as a damaged model makes them: whatever is chosen, there is such an expert, and whoever takes

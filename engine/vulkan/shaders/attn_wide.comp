@@ -7,7 +7,6 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "common.glsl"
-#define NO_FORMAT
 #include "coop.glsl"
 layout(constant_id = 1) const uint G = 4;
 layout(constant_id = 3) const bool GATE = false;

@@ -1,5 +1,5 @@
 #version 460
-/* Y[t, r] (+)= sum_c W[r, c] X[t, c] on the matrix units
+/* Y[t, r] (+)= sum_c W[r, c] X[t, c] for many rows of X
  * W [rows, cols] packed, decoded to halves in shared memory; X [T, cols] halves; what Y is depends on MODE:
  *   0 dense: y [T, y_stride] f32, added to when ADD, plus bias
  *   1 up:    h [pair, d_ff] halves = act(gate, up); half of the tile's rows are gates, half are ups
@@ -7,15 +7,17 @@
  * Rows of prefill and of larger batches. With TILES the columns of a tile are the pairs of one expert (moe_sort), else TN
  * rows in order. SPLIT carries both sides as two halves each, what rounding lost in the second (times REST_SCALE): f32 precision, for
  * the router, whose choice must not depend on rounding.
- * Grid (rows / TM, tiles); a workgroup of 2 TM KSPLIT threads computes TM x TN, each subgroup of 32 threads 16 rows of it
- * over every KSPLIT-th step of 64 columns: few rows of X need many short sums, many rows few long ones. Packed words are
- * asked for two steps ahead. */
+ * Grid (rows / TM, tiles); a workgroup of 2 TM KSPLIT threads computes TM x TN, a slice of 2 TM of them over every KSPLIT-th
+ * step of 64 columns: few rows of X need many short sums, many rows few long ones. Packed words are asked for two steps ahead.
+ * Who multiplies: the matrix units, or with PLAIN the threads themselves (products_*.glsl). */
 #extension GL_GOOGLE_include_directive : require
+#ifndef PLAIN
 #define WANT_HALVES
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#endif
 #include "common.glsl"
 #include "quant.glsl"
-#include "coop.glsl"
+#include "packed_halves.glsl"
 layout(constant_id = 1) const uint TM = 64;
 layout(constant_id = 2) const uint TN = 32;
 layout(constant_id = 3) const uint MODE = 0;
@@ -43,7 +45,6 @@ layout(push_constant, std430) uniform Push {
 
 const uint SLICE = 2 * TM; /* threads that share a sum's columns */
 const uint THREADS = SLICE * KSPLIT;
-const uint FRAGMENTS = TN / 16;
 const uint B_LOADS = (TN * 8 + SLICE - 1) / SLICE;
 const uint PLANES = SPLIT ? 2 : 1;
 const uint X_AT = TM * PLANES; /* rows of the tile before X's */
@@ -52,6 +53,12 @@ const uint IN_WORDS = (TM + TN) * PLANES * HALF_PITCH, OUT_WORDS = TN * OUT_PITC
 const uint SLICE_WORDS = IN_WORDS * BUFFERS > OUT_WORDS ? IN_WORDS * BUFFERS : OUT_WORDS;
 shared uvec4 pool[SLICE_WORDS * KSPLIT]; /* of each slice: W's tile, X's tile; then results */
 shared uint pair_of[TN];
+
+#ifdef PLAIN
+#include "products_plain.glsl"
+#else
+#include "products_coop.glsl"
+#endif
 
 float activate(float g, float u)
 {
@@ -82,17 +89,6 @@ vec2 result_pair(uint col, uint r)
         v += uintBitsToFloat((r & 2) == 0 ? word.xy : word.zw);
     }
     return v;
-}
-
-/* A slice of one subgroup needs no one else. */
-void slice_barrier()
-{
-    if (SLICE == 32) {
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
-    } else {
-        barrier();
-    }
 }
 
 /* 16 bytes of a row of X: word w of step s; past the row's end zeros, or the last step again where no one looks. */
@@ -157,15 +153,12 @@ void main()
     }
     barrier();
     uint slice = tid / SLICE, lane = tid % SLICE, chunk = lane & 1, base = slice * SLICE_WORDS;
-    uint row = row_of(first_row, lane / 2) * p.n_chunk, x_row = p.n_chunk * 4, n_step = (p.n_chunk + 1) / 2;
+    uint row = row_of(first_row, row_in_slot(lane / 2)) * p.n_chunk, x_row = p.n_chunk * 4, n_step = (p.n_chunk + 1) / 2;
     uint x_at[B_LOADS];
     [[unroll]] for (uint k = 0; k < B_LOADS; k++) {
         x_at[k] = pair_of[min((lane + k * SLICE) / 8, TN - 1)] / PER_ROW * x_row;
     }
-    MatrixC sum[FRAGMENTS], rests[FRAGMENTS]; /* rests: REST_SCALE times what SPLIT adds */
-    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-        sum[f] = rests[f] = MatrixC(0.0);
-    }
+    products_clear();
     Packed packed = packed_load(w, row + min(2 * slice + chunk, p.n_chunk - 1));
     Packed ahead = packed_load(w, row + min(2 * (slice + KSPLIT) + chunk, p.n_chunk - 1));
     uvec4 x[B_LOADS], rest[B_LOADS];
@@ -205,34 +198,13 @@ void main()
             load_x(x[k], rest[k], x_at[k], s + KSPLIT, i % 8, i / 8 < n);
         }
         slice_barrier();
-        [[unroll]] for (uint k = 0; k < K_TILE / 16; k++) {
-            MatrixA a;
-            coopMatLoadNV(a, pool, buffer_at + (lane / 32) * 16 * HALF_PITCH + k * 2, HALF_PITCH, false);
-            [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-                MatrixB b;
-                uint at = buffer_at + (X_AT + f * 16) * HALF_PITCH + k * 2;
-                coopMatLoadNV(b, pool, at, HALF_PITCH, true);
-                sum[f] = coopMatMulAddNV(a, b, sum[f]);
-                if (SPLIT) {
-                    MatrixA a2;
-                    coopMatLoadNV(a2, pool, buffer_at + ((lane / 32) * 16 + TM) * HALF_PITCH + k * 2, HALF_PITCH, false);
-                    rests[f] = coopMatMulAddNV(a2, b, rests[f]);
-                    coopMatLoadNV(b, pool, at + TN * HALF_PITCH, HALF_PITCH, true);
-                    rests[f] = coopMatMulAddNV(a, b, rests[f]);
-                }
-            }
-        }
+        products_add(buffer_at, lane, n);
         if (BUFFERS == 2) {
             buffer_at = buffer_at == base ? base + IN_WORDS : base;
         }
     }
     barrier();
-    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-        if (SPLIT) {
-            sum[f] = sum[f] + rests[f] * (1.0 / REST_SCALE);
-        }
-        coopMatStoreNV(sum[f], pool, base + f * 16 * OUT_PITCH + (lane / 32) * 4, OUT_PITCH, true);
-    }
+    products_store(base, lane);
     barrier();
     const uint out_rows = MODE == 1 ? TM / 2 : TM;
     uint first = gl_WorkGroupID.x * out_rows;
