@@ -37,11 +37,16 @@ function bring(node) {
 const toasts = $("toasts"); // kept: a dialog that is removed takes along what is in it
 const live = $("live");
 
+/** Something else is done now: what was done before is no longer taken back by a button. */
+export function withdrawActions() {
+  for (const node of document.querySelectorAll(".toast:has(.toast-action)")) node.remove();
+}
+
 /** action: {label, run} is a button in it. */
 export function toast(text, ms = 2600, action = null) {
   const node = el("div", { class: "toast" }, text, action && el("button", { class: "toast-action", type: "button",
     on: { click: () => { node.remove(); action.run(); } } }, action.label));
-  if (action) for (const other of document.querySelectorAll(".toast:has(.toast-action)")) other.remove(); // one thing at a time is taken back
+  if (action) withdrawActions(); // one thing at a time is taken back
   bring(toasts).append(node);
   setTimeout(() => node.remove(), ms);
 }

@@ -1,7 +1,7 @@
 // The list of conversations at the side: groups, search, selection, and what the menu of a row does.
 
 import { call } from "./api.js";
-import { announce, confirmDialog, el, $, openMenu, toast } from "./dom.js";
+import { announce, confirmDialog, el, $, openMenu, toast, withdrawActions } from "./dom.js";
 import { dayGroup } from "./format.js";
 import { t } from "./i18n.js";
 import { filtersMenu } from "./list_filters.js";
@@ -142,6 +142,7 @@ const DONE = [["trashed", true, "list.trashed"], ["trashed", false, "list.restor
 /** Pins, archives, trashes or brings back; what can be taken back says so. */
 export async function change(conversations, marks) {
   const ids = conversations.map((c) => c.id);
+  withdrawActions(); // while this is under way, "Undo" would speak of what came before
   try {
     await call("POST", "/api/conversations/bulk", { ids, ...marks });
   } catch (error) { toast(error.message, 5000); return; }
