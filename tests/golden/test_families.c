@@ -173,6 +173,15 @@ static void check_answer(const struct golden_case *c, const struct loaded *l, co
     golden_rows_free(&rows);
 }
 
+/* 300 rows more, of the same kernels: on a device that is the cpu, once for a family. */
+static bool is_too_long(const struct golden_case *c, const cJSON *prompt)
+{
+    const struct golden_case *first = cases;
+    while (strcmp(first->family, c->family))
+        first++;
+    return golden_slow_device(backend) && c != first && cJSON_GetArraySize(prompt) > SHORT;
+}
+
 static void test_exact_equals_reference(void **state)
 {
     const struct golden_case *c = *state;
@@ -182,6 +191,8 @@ static void test_exact_equals_reference(void **state)
     load(&l, c);
     cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
         size_t n;
+        if (is_too_long(c, prompt))
+            continue;
         float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
         assert_non_null(want);
         struct ids ids = prompt_ids(&l, prompt->string);
@@ -203,13 +214,14 @@ static void test_exact_equals_reference(void **state)
 /* In the other sequence's blocks, so that nothing of the whole prompt is at hand. */
 static void test_pieces_agree_with_whole(void **state)
 {
-    static const int32_t pieces[] = {1, 7, 64};
+    static const int32_t pieces[] = {7, 64, 1};
+    const int n_pieces = golden_slow_device(backend) ? 2 : 3; /* answers go row by row anyway */
     const struct golden_case *c = *state;
     struct loaded l;
     load(&l, c);
     struct ids ids = prompt_ids(&l, "p65");
     struct golden_rows whole = last_rows(&exact_run, &ids);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n_pieces; i++) {
         struct golden_rows rows = rows_of(&exact_run, &ids, 1, pieces[i]);
         assert_int_equal(rows.n, whole.n);
         float d = golden_distance(rows.at, whole.at, (size_t)rows.n * (size_t)rows.n_vocab);

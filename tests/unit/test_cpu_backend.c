@@ -14,6 +14,11 @@
 #include "engine/cpu/open.h"
 #include "engine/model/model.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MODEL_OF_MANY_RUNS "tests/data/golden/qwen3moe/mlx-q4" /* the demo model's take minutes there */
+#else
+#define MODEL_OF_MANY_RUNS "engine/demo-model"
+#endif
 #define ROWS 64
 #define TOKENS 75 /* over two blocks of 32 */
 #define SEQUENCES 5
@@ -48,6 +53,11 @@ static int open_path(const char *name)
 static int open_model(void **state)
 {
     return open_path("engine/demo-model");
+}
+
+static int open_model_of_many_runs(void **state)
+{
+    return open_path(MODEL_OF_MANY_RUNS);
 }
 
 static int open_recurrent_model(void **state)
@@ -475,7 +485,7 @@ static void test_steps_that_make_no_sense_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_batches_and_threads_give_the_same_bits),
+        cmocka_unit_test_setup_teardown(test_chunks_batches_and_threads_give_the_same_bits, open_model_of_many_runs, open_model),
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
         cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),
