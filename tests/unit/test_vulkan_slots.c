@@ -118,7 +118,7 @@ static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
     assert_int_equal(first, 1);
     assert_in_range(last, 9, 511);
     assert_true(miss_on_cpu(&r, &s, last) && !miss_on_cpu(&r, &s, last + 1));
-    r.rows = 8; /* the matrix units take more */
+    r.rows = 8; /* more go by tiles */
     assert_false(miss_on_cpu(&r, &s, 9));
     assert_true(miss_range(&r, &s, &first, &last));
     assert_int_equal(first, 1);
