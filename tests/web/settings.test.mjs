@@ -127,6 +127,11 @@ test('the meter says what the engine then counts', opts, async () => {
   await page.fill('#composer-text', draft);
   await page.waitForSelector('#meter:not([hidden])');
   const before = Number(await page.getAttribute('#meter', 'data-used'));
+  const status = page.waitForResponse('**/api/status');
+  await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))); // as when the tab is looked at again
+  await status;
+  await page.evaluate(() => new Promise((drawn) => setTimeout(drawn, 200)));
+  assert.ok(await page.isVisible('#meter'), "the engine's state does not take a draft's figure away");
   await page.press('#composer-text', 'Enter');
   await answered(page);
   const { usage } = (await current()).messages[1];

@@ -16,8 +16,9 @@ $("stop").before(meter);
 let timer = 0;
 let asked = 0;
 let counted; // the chat whose figure stands there
+let draft = null; // what was counted, where the figure is a draft's
 
-function draw(used, limit, cached, draft) {
+function draw(used, limit, cached) {
   meter.hidden = !(limit > 0) || !used;
   if (meter.hidden) return;
   bar.style.width = `${Math.min(100, (100 * used) / limit)}%`;
@@ -36,6 +37,7 @@ function limit() {
 
 /** The last answer's figures: what the next message is put behind. */
 function drawUsed() {
+  draft = null;
   const last = state.current && branch(state.current).findLast((m) => m.role === "assistant");
   const u = last?.usage;
   if (last?.status === "running") draw((last.progress?.total || 0) + (last.tokens || 0), limit(), last.progress?.cached);
@@ -53,8 +55,10 @@ async function countDraft() {
   if (files.length) body.attachments = files;
   try {
     const { prompt_tokens, n_ctx } = await call("POST", "/api/count", body);
-    if (mine === asked && text.value.trim() === content && state.current === conversation) draw(prompt_tokens, n_ctx, before?.usage?.cached_tokens, true);
-  } catch { /* the last figures stay */ }
+    if (mine !== asked || text.value.trim() !== content || state.current !== conversation) return;
+    draft = { content, conversation };
+    draw(prompt_tokens, n_ctx, before?.usage?.cached_tokens);
+  } catch { /* the last figures stay, until the engine's next sign of life */ }
 }
 
 function later() {
@@ -68,4 +72,10 @@ function later() {
 
 text.addEventListener("input", later);
 for (const name of ["answer-end", "thread-changed", "settings-changed", "thread-drawn", "files-changed"]) on(name, later);
-for (const name of ["answer-start", "answer-progress", "status"]) on(name, drawUsed);
+for (const name of ["answer-start", "answer-progress"]) on(name, drawUsed);
+on("status", () => { // of the engine: says nothing about a draft that was counted
+  const typed = text.value.trim();
+  if (draft && draft.content === typed && draft.conversation === state.current) return;
+  drawUsed();
+  if (typed && state.status?.engine?.state === "ready") later();
+});
