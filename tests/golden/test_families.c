@@ -41,6 +41,7 @@ struct golden_case {
 };
 
 static const char *backend = GOLDEN_BACKEND;
+static bool slow; /* a device that is the cpu: less of each */
 static struct golden_case cases[MAX_CASES];
 static int n_cases;
 static const struct golden_case *group_case; /* of this process */
@@ -173,13 +174,15 @@ static void check_answer(const struct golden_case *c, const struct loaded *l, co
     golden_rows_free(&rows);
 }
 
-/* 300 rows more, of the same kernels: on a device that is the cpu, once for a family. */
-static bool is_too_long(const struct golden_case *c, const cJSON *prompt)
+/* 300 rows more, of the same kernels. */
+static bool is_too_long(const cJSON *prompt)
 {
-    const struct golden_case *first = cases;
-    while (strcmp(first->family, c->family))
-        first++;
-    return golden_slow_device(backend) && c != first && cJSON_GetArraySize(prompt) > SHORT;
+    return slow && cJSON_GetArraySize(prompt) > SHORT;
+}
+
+static bool is_first_form(const struct golden_case *c)
+{
+    return c == cases || strcmp(c[-1].family, c->family);
 }
 
 static void test_exact_equals_reference(void **state)
@@ -191,7 +194,7 @@ static void test_exact_equals_reference(void **state)
     load(&l, c);
     cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
         size_t n;
-        if (is_too_long(c, prompt))
+        if (is_too_long(prompt) && !is_first_form(c))
             continue;
         float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
         assert_non_null(want);
@@ -215,7 +218,7 @@ static void test_exact_equals_reference(void **state)
 static void test_pieces_agree_with_whole(void **state)
 {
     static const int32_t pieces[] = {7, 64, 1};
-    const int n_pieces = golden_slow_device(backend) ? 2 : 3; /* answers go row by row anyway */
+    const int n_pieces = slow ? 2 : 3; /* answers go row by row anyway */
     const struct golden_case *c = *state;
     struct loaded l;
     load(&l, c);
@@ -358,13 +361,12 @@ static void test_served_rounding_is_small(void **state)
     const cJSON *prompt;
     float worst[64];
     int n_rows = 0, same = 0;
-    const bool slow = golden_slow_device(backend);
     load(&l, c);
     open_run(&r, c, false);
     cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
         size_t n;
-        if (slow && cJSON_GetArraySize(prompt) > SHORT)
-            continue; /* 300 rows more, of the same kernels: what is exact has run them */
+        if (is_too_long(prompt))
+            continue; /* what is exact has run them */
         float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
         struct ids ids = prompt_ids(&l, prompt->string);
         struct golden_rows rows = last_rows(&r, &ids);
@@ -508,6 +510,7 @@ static int run_case(struct golden_case *c)
         tests[k] = (struct CMUnitTest){names[k], checks[k].run, NULL, NULL, c};
     }
     group_case = c;
+    slow = golden_slow_device(backend);
     return _cmocka_run_group_tests(c->name, tests, n, open_exact, close_exact) != 0;
 }
 
