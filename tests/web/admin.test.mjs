@@ -78,7 +78,16 @@ test('jobs: one is seen without its words, and ended', opts, async () => {
   await section('jobs');
   await page.getByText('Nothing runs').waitFor();
   const running = house.server.chat({ messages: [{ role: 'user', content: 'Repeat: quokka' }], max_tokens: 3500, ignore_eos: true, temperature: 0 });
-  await page.getByRole('button', { name: /^End job/ }).click();
+  const end = page.getByRole('button', { name: /^End job/ });
+  await end.hover();
+  await page.mouse.down(); // and new figures come before it is let go
+  const rows = await page.evaluate(() => new Promise((done) => {
+    const cell = document.querySelectorAll('#view tbody td')[3];
+    const was = cell.textContent;
+    new MutationObserver(() => { if (cell.textContent !== was) done(document.querySelectorAll('#view tbody tr').length); }).observe(document.querySelector('#view'), { subtree: true, childList: true, characterData: true });
+  }));
+  assert.equal(rows, 1);
+  await page.mouse.up();
   assert.ok(!(await page.locator('#view').innerText()).includes('quokka'));
   await page.locator('#confirm-dialog .danger').click();
   await page.getByText('Nothing runs').waitFor();

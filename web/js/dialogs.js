@@ -3,16 +3,17 @@
 import { call } from "./api.js";
 import { copyText, el, $, icon, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
+import { render } from "./render.js";
 
 async function drawKeys() {
   const { items } = await call("GET", "/api/keys");
-  $("keys-list").replaceChildren(...items.map((key) => el("li", {},
+  render($("keys-list"), ...items.map((key) => el("li", { data: { key: key.id } },
     el("span", { class: "grow" }, key.name || t("keys.unnamed")), el("code", {}, `${key.prefix}…`),
     el("span", { class: "muted" }, key.last_used_at ? t("keys.used", { date: date(key.last_used_at) }) : t("keys.neverUsed")),
-    el("button", { class: "icon-button", type: "button", ariaLabel: t("keys.delete", { name: key.name }), on: { click: async () => {
+    el("button", { class: "icon-button", type: "button", data: { key: "delete" }, ariaLabel: t("keys.delete", { name: key.name }), on: { click: async () => {
       try { await call("DELETE", `/api/keys/${key.id}`); await drawKeys(); } catch (error) { toast(error.message); }
     } } }, icon("trash")))));
-  if (!items.length) $("keys-list").replaceChildren(el("li", { class: "muted" }, t("keys.none")));
+  if (!items.length) render($("keys-list"), el("li", { class: "muted" }, t("keys.none")));
 }
 
 export async function keysDialog() {

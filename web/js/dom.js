@@ -2,13 +2,21 @@
 
 import { t } from "./i18n.js";
 
+const listening = new WeakSet();
+
+/** Whether el gave this node something that listens. */
+export const listens = (node) => listening.has(node);
+
 export const $ = (id) => document.getElementById(id);
 
 export function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (name === "class") node.className = value;
-    else if (name === "on") for (const [event, fn] of Object.entries(value)) node.addEventListener(event, fn);
+    else if (name === "on") {
+      listening.add(node);
+      for (const [event, fn] of Object.entries(value)) node.addEventListener(event, fn);
+    }
     else if (name === "data") Object.assign(node.dataset, value);
     else if (name in node) node[name] = value;
     else node.setAttribute(name, value);
@@ -49,6 +57,15 @@ export function toast(text, ms = 2600, action = null) {
   if (action) withdrawActions(); // one thing at a time is taken back
   bring(toasts).append(node);
   setTimeout(() => node.remove(), ms);
+}
+
+/** Of several rounds under way the newest counts: `const counts = begin()` at a round's beginning, and later asks it `counts()`. */
+export function rounds() {
+  let newest = 0;
+  return () => {
+    const mine = ++newest;
+    return () => mine === newest;
+  };
 }
 
 /** Read to people who do not see the page. */

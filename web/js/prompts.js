@@ -4,6 +4,7 @@ import { call } from "./api.js";
 import { focusComposer, setText } from "./composer.js";
 import { el, $, icon, toast } from "./dom.js";
 import { t } from "./i18n.js";
+import { render } from "./render.js";
 
 let known = null; // as the server has them; null: not read yet
 let edited = null; // the one whose text is in the form
@@ -70,13 +71,13 @@ export async function promptsDialog() {
   };
   const draw = async () => {
     const all = await prompts();
-    rows.replaceChildren(...all.map((p) => el("li", {},
+    render(rows, ...all.map((p) => el("li", { data: { key: `${p.id} ${p.updated_at}` } },
       el("span", { class: "grow" }, el("code", {}, `/${p.name}`), " ", el("span", { class: "muted", dir: "auto" }, p.text.replace(/\s+/g, " ").slice(0, 60))),
-      el("button", { class: "icon-button", type: "button", ariaLabel: t("prompts.edit", { name: p.name }), on: { click: () => { edit(p); text.focus(); } } }, icon("edit")),
-      el("button", { class: "icon-button", type: "button", ariaLabel: t("prompts.delete", { name: p.name }), on: { click: async () => {
+      el("button", { class: "icon-button", type: "button", data: { key: "edit" }, ariaLabel: t("prompts.edit", { name: p.name }), on: { click: () => { edit(p); text.focus(); } } }, icon("edit")),
+      el("button", { class: "icon-button", type: "button", data: { key: "delete" }, ariaLabel: t("prompts.delete", { name: p.name }), on: { click: async () => {
         try { await call("DELETE", `/api/prompts/${p.id}`); known = null; if (edited === p) edit(null); await draw(); } catch (error) { complain(error); }
       } } }, icon("trash")))));
-    if (!all.length) rows.replaceChildren(el("li", { class: "muted" }, t("prompts.none")));
+    if (!all.length) render(rows, el("li", { class: "muted" }, t("prompts.none")));
   };
   const node = dialog("prompts-dialog", el("h2", { id: "prompts-dialog-title" }, t("prompts.title")), el("p", { class: "muted" }, t("prompts.intro")), rows,
     el("form", { id: "prompts-form", on: { submit: async (event) => {

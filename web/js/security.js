@@ -2,8 +2,9 @@
 
 import { bytes } from "./admin/view.js";
 import { call } from "./api.js";
-import { copyText, el, toast } from "./dom.js";
+import { copyText, el, rounds, toast } from "./dom.js";
 import { date, number, t } from "./i18n.js";
+import { render } from "./render.js";
 import { emit } from "./state.js";
 
 const when = (ms) => date(ms, { dateStyle: "medium", timeStyle: "short" });
@@ -25,16 +26,24 @@ function proof(button, danger, run) {
 }
 
 function action(label, run, kind = "quiet") {
-  return el("button", { type: "button", class: `${kind} small`, on: { click: run } }, label);
+  return el("button", { type: "button", class: `${kind} small`, data: { key: label }, on: { click: run } }, label);
 }
 
-/** A part of the dialog: draw fills `body`, and may be called again. */
+/** A part of the dialog: draw(redraw, step) gives what it shows; step(...nodes) is what a press of a button leads to. */
 function part(title, draw) {
   const body = el("div", {});
+  const begin = rounds();
+  const step = (...nodes) => {
+    begin(); // a drawing under way would take it away again
+    render(body, ...nodes);
+    body.querySelector("input")?.focus();
+  };
   const redraw = async () => {
-    try { body.replaceChildren(...[await draw(redraw, (...nodes) => body.replaceChildren(...nodes))].flat()); } catch (error) {
-      body.replaceChildren(el("p", { class: "form-error", role: "alert" }, error.message));
-    }
+    const counts = begin();
+    try {
+      const nodes = [await draw(redraw, step)].flat();
+      if (counts()) render(body, ...nodes);
+    } catch (error) { if (counts()) render(body, el("p", { class: "form-error", role: "alert" }, error.message)); }
   };
   redraw();
   return el("section", { class: "security-part" }, el("h3", {}, title), body);
@@ -75,15 +84,15 @@ export function deviceName(agent) {
 
 /** The list of sessions at `path`, each with a button that ends it. */
 export function sessionList(items, path, redraw) {
-  return el("ul", { class: "keys" }, ...items.map((s) => el("li", {},
+  return el("ul", { class: "keys" }, ...items.map((s) => el("li", { data: { key: s.id } },
     el("span", { class: "grow" }, el("b", { title: s.agent }, deviceName(s.agent)),
       el("span", { class: "muted" }, ` ${s.address}`), el("br"),
       el("span", { class: "muted" }, t("security.seen", { from: when(s.created_at), last: when(s.last_used_at) }))),
     s.current ? el("span", { class: "badge" }, t("security.here"))
-      : action(t("security.end"), async () => {
+      : el("button", { type: "button", class: "quiet small", data: { key: "end" }, ariaLabel: t("security.endOf", { device: deviceName(s.agent) }), on: { click: async () => {
         try { await call("DELETE", `${path}/${s.id}`); } catch (error) { toast(error.message); }
         redraw();
-      }))));
+      } } }, t("security.end")))));
 }
 
 async function drawSessions(redraw) {
@@ -113,7 +122,7 @@ function recoveryCodes(codes, done) {
     el("div", { class: "dialog-row" }, action(t("security.copyCodes"), () => copyText(codes.join("\n"))), action(t("security.codesKept"), done, "primary"))];
 }
 
-function confirmForm(secret, redraw, put) {
+function confirmForm(secret, redraw, step) {
   const problem = el("p", { class: "form-error", role: "alert", hidden: true });
   const code = el("input", { inputMode: "numeric", autocomplete: "one-time-code", required: true, pattern: "[0-9 ]{6,7}" });
   return el("form", { class: "proof", on: { submit: async (event) => {
@@ -121,7 +130,7 @@ function confirmForm(secret, redraw, put) {
     problem.hidden = true;
     try {
       const { recovery_codes: codes } = await call("POST", "/api/second-factor/confirm", { code: code.value.replaceAll(" ", "") });
-      put(...recoveryCodes(codes, redraw));
+      step(...recoveryCodes(codes, redraw));
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
@@ -133,19 +142,19 @@ function confirmForm(secret, redraw, put) {
   el("div", { class: "dialog-row" }, el("button", { class: "primary" }, t("security.turnOn"))));
 }
 
-async function drawFactor(redraw, put) {
+async function drawFactor(redraw, step) {
   const factor = await call("GET", "/api/second-factor");
   if (!factor.on) {
-    return [el("p", { class: "muted" }, t("security.factorText")), action(t("security.setUp"), () => put(proof(t("security.next"), false, async (password) => {
-      put(confirmForm(await call("POST", "/api/second-factor", { password }), redraw, put));
+    return [el("p", { class: "muted" }, t("security.factorText")), action(t("security.setUp"), () => step(proof(t("security.next"), false, async (password) => {
+      step(confirmForm(await call("POST", "/api/second-factor", { password }), redraw, step));
     })))];
   }
   return [el("p", {}, t("security.factorOn", { date: date(factor.confirmed_at) }), " ", t("security.codesLeft", { n: factor.recovery_codes })),
     el("div", { class: "row" },
-      action(t("security.newCodes"), () => put(proof(t("security.newCodes"), false, async (password) => {
-        put(...recoveryCodes((await call("POST", "/api/second-factor/recovery-codes", { password })).recovery_codes, redraw));
+      action(t("security.newCodes"), () => step(proof(t("security.newCodes"), false, async (password) => {
+        step(...recoveryCodes((await call("POST", "/api/second-factor/recovery-codes", { password })).recovery_codes, redraw));
       }))),
-      action(t("security.turnOff"), () => put(proof(t("security.turnOff"), true, async (password) => {
+      action(t("security.turnOff"), () => step(proof(t("security.turnOff"), true, async (password) => {
         await call("POST", "/api/second-factor/remove", { password });
         redraw();
       }))))];
@@ -153,9 +162,9 @@ async function drawFactor(redraw, put) {
 
 // --- the end --------------------------------------------------------------------------------------------------------
 
-function drawRemoval(redraw, put) {
+function drawRemoval(redraw, step) {
   return [el("p", { class: "muted" }, t("security.deleteText")), action(t("security.delete"), () => {
-    put(el("p", {}, t("security.deleteSure")), proof(t("security.delete"), true, async (password) => {
+    step(el("p", {}, t("security.deleteSure")), proof(t("security.delete"), true, async (password) => {
       await call("POST", "/api/account/delete", { password });
       emit("account-gone");
     }));

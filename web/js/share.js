@@ -3,13 +3,14 @@
 import { call } from "./api.js";
 import { copyText, el, $, icon, toast } from "./dom.js";
 import { date, t } from "./i18n.js";
+import { render } from "./render.js";
 
 let conversation = null;
 
 function item(link) {
-  return el("li", {}, el("span", { class: "grow" }, t("share.made", { date: date(link.created_at, { dateStyle: "medium", timeStyle: "short" }) }),
+  return el("li", { data: { key: link.id } }, el("span", { class: "grow" }, t("share.made", { date: date(link.created_at, { dateStyle: "medium", timeStyle: "short" }) }),
     el("span", { class: "muted share-until" }, [link.expires_at ? t("share.until", { date: date(link.expires_at) }) : t("share.forever"), link.attachments ? t("share.withFiles") : ""].filter(Boolean).join(" · "))),
-  el("button", { class: "quiet", type: "button", on: { click: async () => {
+  el("button", { class: "quiet", type: "button", data: { key: "revoke" }, on: { click: async () => {
     try { await call("DELETE", `/api/shares/${link.id}`); toast(t("share.revoked")); await draw(); } catch (error) { toast(error.message, 5000); }
   } } }, t("share.revoke")));
 }
@@ -18,7 +19,7 @@ async function draw() {
   const { items, allowed } = await call("GET", `/api/conversations/${conversation.id}/shares`);
   $("share-off").hidden = allowed;
   $("share-form").hidden = !allowed;
-  $("share-list").replaceChildren(...items.map(item));
+  render($("share-list"), ...items.map(item));
   $("share-made").hidden = !items.length;
 }
 

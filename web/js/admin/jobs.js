@@ -3,6 +3,7 @@
 import { call } from "../api.js";
 import { confirmDialog, el, toast } from "../dom.js";
 import { t } from "../i18n.js";
+import { render } from "../render.js";
 import { count, poll, problem, span, table } from "./view.js";
 
 function progress(job) {
@@ -23,16 +24,15 @@ function open(view, signal) {
     again();
   };
   const draw = (s) => {
-    const held = document.activeElement?.dataset?.job;
-    if (s.engine.state === "down") { body.replaceChildren(el("p", { class: "muted" }, t("admin.engineDown"))); return; }
-    if (!s.jobs.length) { body.replaceChildren(el("p", { class: "muted" }, t("admin.noJobs"))); return; }
-    body.replaceChildren(table(t("admin.jobs"), [t("admin.job"), t("admin.user"), t("admin.stateHead"), t("admin.progress"), t("admin.since"), t("admin.request"), ""], s.jobs.map((job) => [
+    if (s.engine.state === "down") { render(body, el("p", { class: "muted" }, t("admin.engineDown"))); return; }
+    if (!s.jobs.length) { render(body, el("p", { class: "muted" }, t("admin.noJobs"))); return; }
+    render(body, table(t("admin.jobs"), [t("admin.job"), t("admin.user"), t("admin.stateHead"), t("admin.progress"), t("admin.since"), t("admin.request"), ""], s.jobs.map((job) => [
       job.id, users.get(job.user_id) || (job.user_id === "0" ? "–" : `#${job.user_id}`), t(`admin.job_${job.state}`), progress(job),
       span(Math.max(0, Date.now() / 1000 - job.started)), el("code", {}, job.request_id || "–"),
-      el("button", { class: "quiet small", type: "button", data: { job: job.id }, ariaLabel: t("admin.jobCancelLabel", { id: job.id }), on: { click: () => cancel(job) } }, t("admin.jobCancel"))])));
-    if (held) body.querySelector(`[data-job="${CSS.escape(held)}"]`)?.focus();
+      el("button", { class: "quiet small", type: "button", data: { key: job.id }, ariaLabel: t("admin.jobCancelLabel", { id: job.id }), on: { click: () => cancel(job) } }, t("admin.jobCancel"))]),
+    s.jobs.map((job) => job.id)));
   };
-  const again = poll(signal, 1000, "/api/admin/status", draw, (error) => body.replaceChildren(problem(error)));
+  const again = poll(signal, 1000, "/api/admin/status", draw, (error) => render(body, problem(error)));
 }
 
 export const jobsSection = { id: "jobs", get title() { return t("admin.jobs"); }, open };

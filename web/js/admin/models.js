@@ -3,6 +3,7 @@
 import { call } from "../api.js";
 import { confirmDialog, el, toast } from "../dom.js";
 import { t } from "../i18n.js";
+import { render } from "../render.js";
 import { block, bytes, dateTime, poll, problem, span, table } from "./view.js";
 
 const RESTING = ["ready", "failed", "unloaded"];
@@ -31,26 +32,20 @@ function open(view, signal) {
     const busy = !RESTING.includes(m.phase);
     const last = (path) => path?.split("/").at(-1) ?? "–";
     const loaded = m.phase === "unloaded" ? null : m.current;
-    const news = JSON.stringify([m.can_switch, m.phase, m.wanted, m.current, m.error, m.since, m.reason]);
-    if (state.dataset.shows !== news) state.replaceChildren(...(m.can_switch ? [block(t("admin.modelNow"),
+    render(state, m.can_switch ? block(t("admin.modelNow"),
       el("p", { class: `state state-${busy ? "loading" : m.phase === "unloaded" ? "down" : "ready"}` }, t(`admin.phase_${m.phase}`, { name: last(m.wanted ?? m.current), current: last(m.current) })),
       m.error ? el("p", { class: "form-error" }, m.error) : null,
       el("p", { class: "muted" }, t("admin.modelSince", { when: dateTime(m.since) })),
-      m.phase === "unloaded" || busy ? null : el("button", { class: "quiet", type: "button", on: { click: unload } }, t("admin.modelUnload")))]
-      : [el("p", { class: "note" }, t("admin.modelFixed", { reason: m.reason }))]));
-    state.dataset.shows = news; // the same once more would be read aloud once more
+      m.phase === "unloaded" || busy ? null : el("button", { class: "quiet", type: "button", data: { key: "unload" }, on: { click: unload } }, t("admin.modelUnload")))
+      : el("p", { class: "note" }, t("admin.modelFixed", { reason: m.reason })));
     hub.hidden = !m.can_switch;
-    if (!progress.contains(document.activeElement) || m.pull?.phase !== "running") drawPull(progress, m.pull, () => again());
-    const held = document.activeElement?.dataset?.path;
-    list.replaceChildren(table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
+    drawPull(progress, m.pull, () => again());
+    render(list, table(t("admin.models"), [t("admin.model"), t("admin.family"), t("admin.format"), t("admin.size"), t("admin.modelPath"), ""], m.items.map((item) => [
       item.path === loaded ? el("b", {}, item.name) : item.name, item.model_type || "–", item.format, bytes(item.bytes), el("code", {}, item.path),
-      item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { path: item.path }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""])));
-    if (held) list.querySelector(`[data-path="${CSS.escape(held)}"]`)?.focus();
+      item.path === loaded ? t("admin.modelLoaded") : m.can_switch ? el("button", { class: "quiet small", type: "button", disabled: busy, data: { key: `${item.path} ${busy}` }, ariaLabel: t("admin.modelLoadLabel", { name: item.name }), on: { click: () => load(item) } }, t("admin.modelLoad")) : ""]),
+    m.items.map((item) => item.path)));
   };
-  const again = poll(signal, 1000, "/api/admin/models", draw, (error) => {
-    if (state.dataset.shows !== error.message) state.replaceChildren(problem(error));
-    state.dataset.shows = error.message;
-  });
+  const again = poll(signal, 1000, "/api/admin/models", draw, (error) => render(state, problem(error)));
 }
 
 function rest(p) {
@@ -81,7 +76,7 @@ function pullForm(again) {
 }
 
 function drawPull(node, pull, again) {
-  if (!pull) { node.replaceChildren(); return; }
+  if (!pull) { render(node); return; }
   const running = pull.phase === "running";
   const bar = el("progress", { ariaLabel: t("admin.pullBar", { repo: pull.repo }) });
   if (pull.total > 0) { bar.max = pull.total; bar.value = pull.got; }
@@ -89,9 +84,9 @@ function drawPull(node, pull, again) {
     try { await call("DELETE", "/api/admin/models/pull"); } catch (error) { toast(error.message); }
     again();
   };
-  node.replaceChildren(el("p", {}, t(`admin.pull_${pull.phase}`, { repo: pull.repo })), pull.error ? el("p", { class: "form-error" }, pull.error) : null,
+  render(node, el("p", {}, t(`admin.pull_${pull.phase}`, { repo: pull.repo })), pull.error ? el("p", { class: "form-error" }, pull.error) : null,
     ...(running ? [bar, el("p", { class: "muted" }, pull.total ? t("admin.pullProgress", { got: bytes(pull.got), all: bytes(pull.total), rate: bytes(pull.rate), done: pull.files_done, files: pull.files }) : t("admin.pullAsking"), " ", rest(pull)),
-      el("button", { class: "quiet", type: "button", on: { click: stop } }, t("admin.pullStop"))] : []));
+      el("button", { class: "quiet", type: "button", data: { key: "stop" }, on: { click: stop } }, t("admin.pullStop"))] : []));
 }
 
 export const modelsSection = { id: "models", get title() { return t("admin.models"); }, open };

@@ -1,8 +1,9 @@
 // One user, for admins: role, limits, password, second factor, sessions, keys, the end.
 
 import { call } from "../api.js";
-import { el, icon, toast } from "../dom.js";
+import { el, icon, rounds, toast } from "../dom.js";
 import { date, t } from "../i18n.js";
+import { render } from "../render.js";
 import { sessionList } from "../security.js";
 import { bytes, count, dateTime, facts, problem } from "./view.js";
 
@@ -11,7 +12,7 @@ const LIMITS = ["tokens_per_day", "storage_bytes", "requests_per_minute", "token
 /** A button that wants a second press before it acts. */
 function careful(label, run) {
   let sure = false;
-  const button = el("button", { type: "button", class: "quiet small", on: { click: () => {
+  const button = el("button", { type: "button", class: "quiet small", data: { key: label }, on: { click: () => {
     if (sure) { run(); return; }
     sure = true;
     button.className = "danger small";
@@ -27,7 +28,7 @@ function careful(label, run) {
 function limitsForm(user, change) {
   const inputs = LIMITS.map((name) => [name, el("input", { type: "number", min: 0, step: 1, value: user.limits ? String(user.limits[name]) : "",
     placeholder: t("users.everyones"), ariaLabel: t(`users.limit_${name}`) })]);
-  return el("form", { class: "limits", on: { submit: (event) => {
+  return el("form", { class: "limits", data: { key: `limits ${JSON.stringify(user.limits)}` }, on: { submit: (event) => {
     event.preventDefault();
     const given = inputs.filter(([, input]) => input.value !== "");
     change({ limits: given.length ? Object.fromEntries(given.map(([name, input]) => [name, Number(input.value)])) : null });
@@ -37,36 +38,39 @@ function limitsForm(user, change) {
 
 function passwordForm(change) {
   const input = el("input", { type: "password", minLength: 8, required: true, autocomplete: "new-password", ariaLabel: t("password.new"), placeholder: t("password.new") });
-  return el("form", { class: "inline-form", on: { submit: (event) => {
+  return el("form", { class: "inline-form", data: { key: "password" }, on: { submit: (event) => {
     event.preventDefault();
-    change({ password: input.value });
+    change({ password: input.value }, () => event.target.reset());
   } } }, input, el("button", { class: "quiet" }, t("users.setPassword")));
 }
 
-async function keyList(user, redraw) {
-  const { items } = await call("GET", `/api/users/${user.id}/keys`);
+function keyList(user, items, redraw) {
   if (!items.length) return el("p", { class: "muted" }, t("keys.none"));
-  return el("ul", { class: "keys" }, ...items.map((key) => el("li", {}, el("span", { class: "grow" }, key.name), el("code", {}, `${key.prefix}…`),
+  return el("ul", { class: "keys" }, ...items.map((key) => el("li", { data: { key: key.id } }, el("span", { class: "grow" }, key.name), el("code", {}, `${key.prefix}…`),
     el("span", { class: "muted" }, key.last_used_at ? t("keys.used", { date: date(key.last_used_at) }) : t("keys.neverUsed")),
-    el("button", { class: "icon-button", type: "button", ariaLabel: t("keys.delete", { name: key.name }), on: { click: async () => {
+    el("button", { class: "icon-button", type: "button", data: { key: "delete" }, ariaLabel: t("keys.delete", { name: key.name }), on: { click: async () => {
       try { await call("DELETE", `/api/users/${user.id}/keys/${key.id}`); } catch (error) { toast(error.message); }
       redraw();
     } } }, icon("trash")))));
 }
 
-async function draw(body, id, close, redraw) {
+async function fetchPerson(id) {
   const [user, { items: sessions }] = await Promise.all([
     call("GET", `/api/users?limit=1&after=${id - 1}`).then(({ items }) => items[0]), call("GET", `/api/users/${id}/sessions`)]);
   if (user?.id !== id) throw new Error(t("users.gone")); // the list says who comes next
-  const run = async (method, path, payload, done) => {
+  return { user, sessions, keys: (await call("GET", `/api/users/${id}/keys`)).items };
+}
+
+function parts({ user, sessions, keys }, close, redraw) {
+  const path = `/api/users/${user.id}`;
+  const run = async (method, at, payload, done) => {
     try {
-      await call(method, path, payload);
+      await call(method, at, payload);
       done();
     } catch (error) { toast(error.message, 5000); }
   };
-  const change = (what) => run("PATCH", `/api/users/${id}`, what, () => { toast(t("users.changed")); redraw(); });
-  const keys = await keyList(user, redraw);
-  body.replaceChildren(
+  const change = (what, done) => run("PATCH", path, what, () => { done?.(); toast(t("users.changed")); redraw(); });
+  return [
     facts([[t("users.role"), t(`users.role_${user.role}`)], [t("users.state"), user.disabled ? t("users.disabled") : t("users.active")],
       [t("users.made"), dateTime(user.created_at)], [t("users.seen"), user.last_seen_at ? dateTime(user.last_seen_at) : t("admin.never")],
       [t("users.tokensToday"), count(user.used.tokens_today)], [t("users.stored"), bytes(user.used.storage_bytes)],
@@ -75,14 +79,13 @@ async function draw(body, id, close, redraw) {
       careful(t(user.role === "admin" ? "users.makeUser" : "users.makeAdmin"), () => change({ role: user.role === "admin" ? "user" : "admin" })),
       careful(t(user.disabled ? "users.enable" : "users.disable"), () => change({ disabled: !user.disabled })),
       user.second_factor ? careful(t("users.dropFactor"), () => change({ second_factor: false })) : "",
-      careful(t("users.remove"), () => run("DELETE", `/api/users/${id}`, undefined, close))),
+      careful(t("users.remove"), () => run("DELETE", path, undefined, close))),
     el("h3", {}, t("users.limits")), limitsForm(user, change),
     el("h3", {}, t("users.newPassword")), passwordForm(change),
     el("h3", {}, t("security.sessions")),
-    sessions.length ? sessionList(sessions, `/api/users/${id}/sessions`, redraw) : el("p", { class: "muted" }, t("users.noSessions")),
-    sessions.length > 1 ? careful(t("users.endAll"), () => run("DELETE", `/api/users/${id}/sessions`, undefined, redraw)) : "",
-    el("h3", {}, t("account.keys")), keys);
-  return user.name;
+    sessions.length ? sessionList(sessions, `${path}/sessions`, redraw) : el("p", { class: "muted" }, t("users.noSessions")),
+    sessions.length > 1 ? careful(t("users.endAll"), () => run("DELETE", `${path}/sessions`, undefined, redraw)) : "",
+    el("h3", {}, t("account.keys")), keyList(user, keys, redraw)];
 }
 
 export function personDialog(id, done) {
@@ -90,11 +93,15 @@ export function personDialog(id, done) {
   const title = el("h2", {});
   const dialog = el("dialog", { class: "dialog person" }, title, body,
     el("form", { method: "dialog", class: "dialog-row" }, el("button", { class: "quiet" }, t("common.close"))));
+  const begin = rounds();
   const redraw = async () => {
+    const counts = begin();
     try {
-      title.textContent = await draw(body, id, () => dialog.close(), redraw);
-      dialog.ariaLabel = title.textContent;
-    } catch (error) { body.replaceChildren(problem(error)); }
+      const person = await fetchPerson(id);
+      if (!counts()) return;
+      title.textContent = dialog.ariaLabel = person.user.name;
+      render(body, ...parts(person, () => dialog.close(), redraw));
+    } catch (error) { if (counts()) render(body, problem(error)); }
   };
   dialog.addEventListener("close", () => { dialog.remove(); done(); });
   document.body.append(dialog);

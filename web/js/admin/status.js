@@ -2,6 +2,7 @@
 
 import { el } from "../dom.js";
 import { t } from "../i18n.js";
+import { render } from "../render.js";
 import { block, bytes, count, dateTime, facts, percent, poll, problem, short, span, stack, table } from "./view.js";
 
 function engineBlock(s) {
@@ -80,13 +81,12 @@ function versionBlock(s) {
 
 function open(view, signal) {
   const body = el("div", { class: "admin-grid" });
-  let wasOpen = false;
   view.append(body);
   poll(signal, 3000, "/api/admin/status", (s) => {
-    wasOpen = body.querySelector("details")?.open ?? wasOpen;
-    body.replaceChildren(engineBlock(s), loadBlock(s), memoryBlock(s), processBlock(s), databaseBlock(s), versionBlock(s));
-    body.querySelector("details").open = wasOpen;
-  }, (error) => { if (!body.childElementCount) body.replaceChildren(problem(error)); });
+    const processes = processBlock(s);
+    processes.querySelector("details").open = body.querySelector("details")?.open;
+    render(body, engineBlock(s), loadBlock(s), memoryBlock(s), processes, databaseBlock(s), versionBlock(s));
+  }, (error) => { if (!body.childElementCount) render(body, problem(error)); });
 }
 
 export const statusSection = { id: "status", get title() { return t("admin.status"); }, open };

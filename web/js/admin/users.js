@@ -2,8 +2,9 @@
 
 import { call } from "../api.js";
 import { personDialog } from "./person.js";
-import { copyText, el, toast } from "../dom.js";
+import { copyText, el, rounds, toast } from "../dom.js";
 import { date, t } from "../i18n.js";
+import { render } from "../render.js";
 import { block, bytes, count, dateTime, problem, table } from "./view.js";
 
 const PAGE = 500; // the server's most
@@ -26,9 +27,9 @@ function stateOf(user) {
 
 function usersTable(users, open) {
   return table(t("users.title"), [t("users.name"), t("users.state"), t("users.seen"), t("users.tokensToday"), t("users.stored"), t("users.access")],
-    users.map((u) => [el("button", { type: "button", class: "name-button", on: { click: () => open(u.id) } }, u.name), stateOf(u),
+    users.map((u) => [el("button", { type: "button", class: "name-button", data: { key: u.name }, on: { click: () => open(u.id) } }, u.name), stateOf(u),
       u.last_seen_at ? dateTime(u.last_seen_at) : t("admin.never"), count(u.used.tokens_today), bytes(u.used.storage_bytes),
-      `${t("users.sessionsOf", { n: u.sessions })}, ${t("users.keysOf", { n: u.keys })}`]));
+      `${t("users.sessionsOf", { n: u.sessions })}, ${t("users.keysOf", { n: u.keys })}`]), users.map((u) => u.id));
 }
 
 function inviteLink(made) {
@@ -55,10 +56,10 @@ function inviteForm(done) {
 function inviteTable(items, redraw) {
   return table(t("users.invites"), [t("users.note"), t("users.role"), t("users.state"), t("users.by"), t("users.until"), ""],
     items.map((i) => [i.note || "–", t(`users.role_${i.role}`), i.used_by ? t("users.usedBy", { name: i.used_by }) : t(`users.invite_${i.state}`),
-      i.made_by || "–", date(i.expires_at), i.state !== "open" ? "" : el("button", { type: "button", class: "quiet small", on: { click: async () => {
+      i.made_by || "–", date(i.expires_at), i.state !== "open" ? "" : el("button", { type: "button", class: "quiet small", data: { key: "revoke" }, on: { click: async () => {
         try { await call("DELETE", `/api/invites/${i.id}`); } catch (error) { toast(error.message); }
         redraw();
-      } } }, t("users.revoke"))]));
+      } } }, t("users.revoke"))]), items.map((i) => i.id));
 }
 
 function newUserForm(done) {
@@ -74,29 +75,31 @@ function newUserForm(done) {
   } } }, name, password, el("button", { class: "quiet" }, t("users.add")));
 }
 
+/** Draws what `fetch` gives into a node of its own; again when asked: [node, draw]. */
+function list(signal, fetch, parts) {
+  const node = el("div", {});
+  const begin = rounds();
+  const draw = async () => {
+    const isNewest = begin();
+    const counts = () => isNewest() && !signal.aborted;
+    try {
+      const found = await fetch();
+      if (counts()) render(node, ...parts(found, draw));
+    } catch (error) { if (counts()) render(node, problem(error)); }
+  };
+  return [node, draw];
+}
+
 async function open(view, signal) {
-  const people = el("div", {});
-  const invites = el("div", {});
+  const [people, drawPeople] = list(signal, allUsers, (users, draw) => [usersTable(users, (id) => personDialog(id, draw))]);
+  const [closed, drawClosed] = list(signal, () => call("GET", "/api/sign-up"), ({ policy }) => (policy === "closed"
+    ? [el("p", { class: "note" }, t("users.closed"), " ", el("a", { href: "#/settings" }, t("users.toSettings")))] : []));
+  const [invites, drawInvites] = list(signal, () => call("GET", "/api/invites"), ({ items }, draw) => [
+    items.length ? inviteTable(items, draw) : el("p", { class: "muted" }, t("users.noInvites"))]);
   const link = el("div", {});
-  const drawPeople = async () => {
-    try {
-      const users = await allUsers();
-      if (signal.aborted) return;
-      people.replaceChildren(usersTable(users, (id) => personDialog(id, drawPeople)), newUserForm(drawPeople));
-    } catch (error) { people.replaceChildren(problem(error)); }
-  };
-  const drawInvites = async () => {
-    try {
-      const [{ policy }, { items }] = await Promise.all([call("GET", "/api/sign-up"), call("GET", "/api/invites")]);
-      if (signal.aborted) return;
-      invites.replaceChildren(...(policy === "closed" ? [el("p", { class: "note" }, t("users.closed"), " ",
-        el("a", { href: "#/settings" }, t("users.toSettings")))] : []),
-      inviteForm((made) => { link.replaceChildren(inviteLink(made)); drawInvites(); }), link,
-      items.length ? inviteTable(items, drawInvites) : el("p", { class: "muted" }, t("users.noInvites")));
-    } catch (error) { invites.replaceChildren(problem(error)); }
-  };
-  view.append(el("div", { class: "blocks" }, block(t("users.all"), people), block(t("users.invites"), invites)));
-  await Promise.all([drawPeople(), drawInvites()]);
+  const invite = inviteForm((made) => { link.replaceChildren(inviteLink(made)); drawInvites(); });
+  view.append(el("div", { class: "blocks" }, block(t("users.all"), people, newUserForm(drawPeople)), block(t("users.invites"), closed, invite, link, invites)));
+  await Promise.all([drawPeople(), drawClosed(), drawInvites()]);
 }
 
 export const usersSection = { id: "users", title: t("users.title"), open };

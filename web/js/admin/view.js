@@ -1,7 +1,7 @@
 // What the admin's sections share: blocks of facts, tables, figures for people, a call that comes again.
 
 import { call } from "../api.js";
-import { el } from "../dom.js";
+import { el, rounds } from "../dom.js";
 import { bytes as inBytes } from "../format.js";
 import { date, number, t } from "../i18n.js";
 
@@ -34,12 +34,12 @@ export function facts(rows) {
     .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
-/** A table that scrolls within itself on a phone. */
-export function table(caption, heads, rows) {
+/** A table that scrolls within itself on a phone. A row may have a name of its own by which it is known when it is drawn again: `keys`. */
+export function table(caption, heads, rows, keys) {
   return el("div", { class: "admin-scroll", tabIndex: 0, role: "group", ariaLabel: caption },
     el("table", { class: "admin-table" }, el("caption", { class: "sr" }, caption),
       el("thead", {}, el("tr", {}, ...heads.map((h) => (h ? el("th", { scope: "col" }, h) : el("td", {}))))),
-      el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((c) => el("td", {}, c)))))));
+      el("tbody", {}, ...rows.map((cells, i) => el("tr", keys ? { data: { key: keys[i] } } : {}, ...cells.map((c) => el("td", {}, c)))))));
 }
 
 /** A bar of parts to scale: [[label, bytes], ...], with its legend. */
@@ -64,12 +64,12 @@ export function problem(error) {
 /** Calls, draws, and comes again after `ms` while the section is open and the page is seen. A reply that was overtaken is not drawn. */
 export function poll(signal, ms, path, draw, failed) {
   let timer = 0;
-  let newest = 0;
+  const begin = rounds();
   const round = async () => {
     clearTimeout(timer);
     if (document.hidden) return; // `seen` goes on
-    const mine = ++newest;
-    const counts = () => mine === newest && !signal.aborted;
+    const isNewest = begin();
+    const counts = () => isNewest() && !signal.aborted;
     try {
       const value = await call("GET", typeof path === "function" ? path() : path);
       if (counts()) draw(value);
