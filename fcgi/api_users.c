@@ -97,8 +97,9 @@ static bool add_user(struct request *r, struct err *e)
 }
 
 struct change {
-    bool has_role, admin, has_disabled, disabled, drop_factor, has_limits, own_limits;
+    struct store_user_change row;
     const char *password;
+    char hash[SECRET_PASSWORD_HASH_SIZE];
     struct store_user_limits limits;
 };
 
@@ -115,10 +116,10 @@ static bool read_limits(struct request *r, int64_t id, const cJSON *body, struct
                 {"storage_bytes", offsetof(struct store_user_limits, storage_bytes)}};
     const cJSON *sent = cJSON_GetObjectItemCaseSensitive(body, "limits"), *o = NULL;
     bool own;
-    c->has_limits = sent != NULL;
+    c->row.has_limits = sent != NULL;
     if (!sent || !json_get_object(body, "limits", &o, e))
         return !sent;
-    c->own_limits = o != NULL;
+    c->row.limits = o ? &c->limits : NULL;
     if (!o || !limits_of_user(r, id, &c->limits, &own, e))
         return !o;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -136,51 +137,37 @@ static const struct field_row changeable[] = {{"role", FIELD_READ}, {"disabled",
 static bool read_change(struct request *r, int64_t id, struct change *c, struct err *e)
 {
     const cJSON *body = request_json(r, e);
+    struct store_user_change *row = &c->row;
     bool factor = true;
-    if (!body || !fields_check(r, body, changeable, e) || !read_role(body, &c->has_role, &c->admin, e) || !json_get_bool(body, "disabled", &c->disabled, e) ||
-        !json_get_bool(body, "second_factor", &factor, e) || !json_get_string(body, "password", &c->password, e) ||
-        !read_limits(r, id, body, c, e))
+    if (!body || !fields_check(r, body, changeable, e) || !read_role(body, &row->has_role, &row->admin, e) ||
+        !json_get_bool(body, "disabled", &row->disabled, e) || !json_get_bool(body, "second_factor", &factor, e) ||
+        !json_get_string(body, "password", &c->password, e) || !read_limits(r, id, body, c, e))
         return false;
-    c->has_disabled = json_member(body, "disabled") != NULL;
-    c->drop_factor = !factor;
+    row->has_disabled = json_member(body, "disabled") != NULL;
+    row->drop_factor = !factor;
     if (json_member(body, "second_factor") && factor)
         return err_field(e, ERR_INPUT, "second_factor", "only its owner can turn it on; false takes it away");
-    if (id == r->who.user_id && ((c->has_disabled && c->disabled) || (c->has_role && !c->admin)))
+    if (id == r->who.user_id && ((row->has_disabled && row->disabled) || (row->has_role && !row->admin)))
         return err_set(e, ERR_CONFLICT, "another admin has to do this to your own account");
-    return true;
+    if (!c->password)
+        return true;
+    row->password_hash = c->hash;
+    return credentials_hash("password", c->password, c->hash, e);
 }
 
-static bool apply(struct request *r, int64_t id, const struct change *c, struct err *e)
+static void log_change(struct request *r, int64_t id, const struct store_user_change *row)
 {
-    char hash[SECRET_PASSWORD_HASH_SIZE];
-    if (c->password) {
-        if (!credentials_hash("password", c->password, hash, e) || !store_user_set_password(r->store, id, hash, NULL, e))
-            return false;
-        users_audit_id(r, "user.password", "user", id);
-    }
-    if (c->has_role) {
-        if (!store_user_set_admin(r->store, id, c->admin, e))
-            return false;
-        users_audit_id(r, c->admin ? "user.role.admin" : "user.role.user", "user", id);
-    }
-    if (c->has_disabled) {
-        if (!store_user_set_disabled(r->store, id, c->disabled, e))
-            return false;
-        users_audit_id(r, c->disabled ? "user.disable" : "user.enable", "user", id);
-        if (c->disabled)
-            user_jobs_cancel(r, id);
-    }
-    if (c->drop_factor) {
-        if (!store_factor_remove(r->store, id, e))
-            return false;
-        users_audit_id(r, "second_factor.reset", "user", id);
-    }
-    if (c->has_limits) {
-        if (!store_limits_set(r->store, id, c->own_limits ? &c->limits : NULL, e))
-            return false;
-        users_audit_id(r, "user.limits", "user", id);
-    }
-    return true;
+    const struct {
+        bool done;
+        const char *action;
+    } rows[] = {{row->password_hash, "user.password"},
+                {row->has_role, row->admin ? "user.role.admin" : "user.role.user"},
+                {row->has_disabled, row->disabled ? "user.disable" : "user.enable"},
+                {row->drop_factor, "second_factor.reset"},
+                {row->has_limits, "user.limits"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].done)
+            users_audit_id(r, rows[i].action, "user", id);
 }
 
 static bool change_user(struct request *r, struct err *e)
@@ -188,9 +175,13 @@ static bool change_user(struct request *r, struct err *e)
     struct store_user user;
     struct change c = {0};
     int64_t id;
-    return request_json(r, e) && users_path_id(r, &id, e) && store_user_by_id(r->store, r->arena, id, &user, e) &&
-           read_change(r, id, &c, e) &&
-           apply(r, id, &c, e) && reply_person(r, 200, id, e);
+    if (!request_json(r, e) || !users_path_id(r, &id, e) || !store_user_by_id(r->store, r->arena, id, &user, e) ||
+        !read_change(r, id, &c, e) || !store_user_change(r->store, id, &c.row, e))
+        return false;
+    log_change(r, id, &c.row);
+    if (c.row.has_disabled && c.row.disabled)
+        user_jobs_cancel(r, id);
+    return reply_person(r, 200, id, e);
 }
 
 static bool remove_user(struct request *r, struct err *e)

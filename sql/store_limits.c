@@ -26,7 +26,7 @@ bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits
     return rc >= 0;
 }
 
-static bool write_limits(struct store *s, int64_t user_id, const struct store_user_limits *l, struct err *e)
+bool set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l, struct err *e)
 {
     int changed = 0;
     sqlite3_stmt *q = query(s, l ? QUERY_LIMITS_SET : QUERY_LIMITS_REMOVE, e);
@@ -41,11 +41,6 @@ static bool write_limits(struct store *s, int64_t user_id, const struct store_us
         bind_int(q, ":storage_bytes", l->storage_bytes);
     }
     return query_run(s, q, &changed, e) && (!l || changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
-}
-
-bool store_limits_set(struct store *s, int64_t user_id, const struct store_user_limits *limits, struct err *e)
-{
-    return write_begin(s, e) && write_end(s, write_limits(s, user_id, limits, e), e);
 }
 
 static bool one_number(struct store *s, enum query which, int64_t user_id, int64_t day, int64_t *out, struct err *e)

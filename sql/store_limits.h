@@ -14,10 +14,8 @@ struct store_user_limits { /* 0: none; each at most STORE_USER_LIMIT_MAX */
 };
 #define STORE_USER_LIMIT_MAX (INT64_C(1) << 50)
 
-/* *own: the user has limits of their own; else *out is all zero. */
+/* *own: the user has limits of their own (store_user_change gives them); else *out is all zero. */
 bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e);
-/* NULL: none of their own any more. ERR_NOTFOUND. */
-bool store_limits_set(struct store *s, int64_t user_id, const struct store_user_limits *limits, struct err *e);
 /* Prompt and answer tokens that are counted on a Unix day. */
 bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens, struct err *e);
 /* Bytes that the user keeps, deleted things until they are cleared away. */

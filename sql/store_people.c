@@ -49,9 +49,14 @@ static bool set_role(struct store *s, int64_t id, bool admin, struct err *e)
     return query_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
 }
 
-bool store_user_set_admin(struct store *s, int64_t id, bool admin, struct err *e)
+bool store_user_change(struct store *s, int64_t id, const struct store_user_change *c, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, set_role(s, id, admin, e), e);
+    if (!write_begin(s, e))
+        return false;
+    bool ok = (!c->password_hash || set_password(s, id, c->password_hash, NULL, e)) &&
+              (!c->has_role || set_role(s, id, c->admin, e)) && (!c->has_disabled || set_disabled(s, id, c->disabled, e)) &&
+              (!c->drop_factor || remove_factor(s, id, e)) && (!c->has_limits || set_limits(s, id, c->limits, e));
+    return write_end(s, ok, e);
 }
 
 bool store_audit_search(struct store *s, const struct store_audit_filter *f, int limit, store_audit_fn fn, void *context,

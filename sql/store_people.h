@@ -20,8 +20,17 @@ typedef bool (*store_person_fn)(void *context, const struct store_person *p); /*
 /* By id, those above `after`; only: this one user, 0: all. */
 bool store_person_list(struct store *s, int64_t after, int limit, int64_t only, store_person_fn fn, void *context,
                        struct err *e);
-/* ERR_CONFLICT: the last admin stays one. ERR_NOTFOUND. */
-bool store_user_set_admin(struct store *s, int64_t id, bool admin, struct err *e);
+
+struct store_user_change {         /* what is not said stays as it is */
+    const char *password_hash;     /* NULL: the old one; a new one ends all sessions */
+    bool has_role, admin;          /* who no longer is an admin loses the open invitations that would make one */
+    bool has_disabled, disabled;   /* a disabled account's sessions end */
+    bool drop_factor;              /* takes the second factor away */
+    bool has_limits;
+    const struct store_user_limits *limits; /* when has_limits; NULL: everyone's */
+};
+/* All of it or nothing. ERR_CONFLICT: the last admin who can log in stays one. ERR_NOTFOUND. */
+bool store_user_change(struct store *s, int64_t id, const struct store_user_change *c, struct err *e);
 
 struct store_audit_filter {
     int64_t before;       /* id; 0: from the newest */

@@ -135,23 +135,20 @@ bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, s
     return query_run(s, q, NULL, e);
 }
 
-static bool set_password(struct store *s, int64_t id, const char *hash, struct err *e)
+bool set_password(struct store *s, int64_t id, const char *hash, const unsigned char *keep_session, struct err *e)
 {
     sqlite3_stmt *q = query(s, QUERY_USER_SET_PASSWORD, e);
     if (!q)
         return false;
     bind_int(q, ":id", id);
     bind_text(q, ":password", hash);
-    return change_one(s, q, e);
+    return change_one(s, q, e) && end_sessions(s, id, keep_session, e);
 }
 
 bool store_user_set_password(struct store *s, int64_t id, const char *password_hash,
                              const unsigned char *keep_session, struct err *e)
 {
-    if (!write_begin(s, e))
-        return false;
-    bool ok = set_password(s, id, password_hash, e) && end_sessions(s, id, keep_session, e);
-    return write_end(s, ok, e);
+    return write_begin(s, e) && write_end(s, set_password(s, id, password_hash, keep_session, e), e);
 }
 
 /* The server must stay in somebody's hands. */
@@ -183,7 +180,7 @@ bool another_admin(struct store *s, int64_t id, struct err *e)
     return others > 0 || err_set(e, ERR_CONFLICT, "this is the last admin");
 }
 
-static bool set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
+bool set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
 {
     if (disabled && (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !revoke_admin_invites(s, id, e)))
         return false;

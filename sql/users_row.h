@@ -18,6 +18,12 @@ bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, s
 bool another_admin(struct store *s, int64_t id, struct err *e);
 /* Open invitations of theirs that would make an admin: nobody who was one comes back by them. */
 bool revoke_admin_invites(struct store *s, int64_t user_id, struct err *e);
+/* All sessions but the one with keep_session's hash end with the old one. */
+bool set_password(struct store *s, int64_t id, const char *hash, const unsigned char *keep_session, struct err *e);
+/* ERR_CONFLICT as another_admin. */
+bool set_disabled(struct store *s, int64_t id, bool disabled, struct err *e);
+/* NULL: everyone's. */
+bool set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l, struct err *e);
 bool remove_factor(struct store *s, int64_t user_id, struct err *e);
 /* Inside a write transaction, after what it adds: ERR_LIMIT, field STORE_QUOTA_FIELD, when the user keeps more than `quota`
  * bytes now (0: no limit). So of several who come at once none is judged by what was there before the others. */

@@ -12,7 +12,7 @@ export const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '.
 const prefix = process.env.SLUICE_PREFIX ?? path.join(top, 'build/root');
 const bin = process.env.SLUICE_BIN; // a build folder that holds the programs side by side
 // What deadlines are multiplied by: sanitized programs take longer, and so does all on a machine that has much else to do.
-export const slow = (process.env.SLUICE_TEST_SANITIZED ? 4 : 1) * Math.max(1, os.loadavg()[0] / os.cpus().length / 4);
+export const slow = (process.env.SLUICE_TEST_SANITIZED ? 4 : 1) * Math.max(1, Math.ceil(os.loadavg()[0] / os.cpus().length / 4));
 // The build folder beside it: build/release of build/root, build/asan of build/asan-root.
 const built = path.join(prefix, '..', /^(\w+)-root$/.exec(path.basename(prefix))?.[1] ?? 'release');
 export const demo = path.join(top, 'engine/demo-model');

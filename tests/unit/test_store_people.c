@@ -43,6 +43,16 @@ static void test_codes_are_those_of_the_rfc(void **state)
     assert_string_equal(text, "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
 }
 
+static bool set_admin(struct fixture *f, int64_t id, bool admin, struct err *e)
+{
+    return store_user_change(f->store, id, &(struct store_user_change){.has_role = true, .admin = admin}, e);
+}
+
+static bool set_limits_of(struct fixture *f, int64_t id, const struct store_user_limits *l, struct err *e)
+{
+    return store_user_change(f->store, id, &(struct store_user_change){.has_limits = true, .limits = l}, e);
+}
+
 /* What an app shows in that step. */
 static void code_at(const unsigned char *secret, int64_t step, char out[8])
 {
@@ -250,7 +260,7 @@ static void test_who_was_an_admin_makes_no_more(void **state)
         ASSERT_OK(store_invite_add(f->store, &i, users, &id, &e));
         ASSERT_OK(store_invite_open(f->store, admins, &n, &e));
         if (way == 0)
-            ASSERT_OK(store_user_set_admin(f->store, boss, false, &e));
+            ASSERT_OK(set_admin(f, boss, false, &e));
         else if (way == 1)
             ASSERT_OK(store_user_set_disabled(f->store, boss, true, &e));
         else
@@ -403,14 +413,14 @@ static void test_roles_and_limits(void **state)
     struct store_user_limits l = {.tokens_per_day = 5000, .storage_bytes = 7, .max_jobs = 2}, got;
     bool own;
     int64_t tokens;
-    ASSERT_ERR(store_user_set_admin(f->store, f->user, false, &e), ERR_CONFLICT); /* the last admin */
-    ASSERT_OK(store_user_set_admin(f->store, f->other, true, &e));
-    ASSERT_OK(store_user_set_admin(f->store, f->user, false, &e));
-    ASSERT_ERR(store_user_set_admin(f->store, 999, true, &e), ERR_NOTFOUND);
+    ASSERT_ERR(set_admin(f, f->user, false, &e), ERR_CONFLICT); /* the last admin */
+    ASSERT_OK(set_admin(f, f->other, true, &e));
+    ASSERT_OK(set_admin(f, f->user, false, &e));
+    ASSERT_ERR(set_admin(f, 999, true, &e), ERR_NOTFOUND);
     ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
     assert_false(own);
-    ASSERT_OK(store_limits_set(f->store, f->user, &l, &e));
-    ASSERT_ERR(store_limits_set(f->store, 999, &l, &e), ERR_NOTFOUND);
+    ASSERT_OK(set_limits_of(f, f->user, &l, &e));
+    ASSERT_ERR(set_limits_of(f, 999, &l, &e), ERR_NOTFOUND);
     ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
     assert_true(own && got.tokens_per_day == 5000 && got.storage_bytes == 7 && got.max_jobs == 2);
     const int64_t today = clock_wall_s() / 86400;
@@ -422,9 +432,36 @@ static void test_roles_and_limits(void **state)
     assert_int_equal(tokens, 35);
     ASSERT_OK(store_person_list(f->store, 0, 5, f->user, keep_person, &p, &e));
     assert_true(p.own_limits && p.limits.max_jobs == 2 && p.tokens_today == 35 && !p.user.admin);
-    ASSERT_OK(store_limits_set(f->store, f->user, NULL, &e));
+    ASSERT_OK(set_limits_of(f, f->user, NULL, &e));
     ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
     assert_true(!own && !got.max_jobs);
+}
+
+static void test_a_user_is_changed_whole_or_not_at_all(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct store_user u;
+    struct store_user_limits l = {.max_jobs = 3}, got;
+    bool own;
+    /* the fourth of them is refused: the last admin */
+    struct store_user_change c = {.password_hash = "$argon2id$another", .has_limits = true, .limits = &l, .has_role = true, .admin = true,
+                                  .has_disabled = true, .disabled = true};
+    ASSERT_ERR(store_user_change(f->store, f->user, &c, &e), ERR_CONFLICT);
+    ASSERT_OK(store_user_by_id(f->store, f->arena, f->user, &u, &e));
+    assert_true(u.admin && !u.disabled && !strcmp(u.password_hash, fixture_hash));
+    ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
+    assert_false(own);
+    ASSERT_OK(set_admin(f, f->other, true, &e));
+    c.admin = false;
+    ASSERT_OK(store_user_change(f->store, f->user, &c, &e));
+    ASSERT_OK(store_user_by_id(f->store, f->arena, f->user, &u, &e));
+    assert_true(!u.admin && u.disabled && !strcmp(u.password_hash, "$argon2id$another"));
+    ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
+    assert_true(own && got.max_jobs == 3);
+    ASSERT_OK(store_user_change(f->store, f->user, &(struct store_user_change){.has_disabled = true}, &e)); /* the rest stays */
+    ASSERT_OK(store_user_by_id(f->store, f->arena, f->user, &u, &e));
+    assert_true(!u.admin && !u.disabled && !strcmp(u.password_hash, "$argon2id$another"));
 }
 
 static bool count_row(void *context, const struct store_audit *a)
@@ -475,6 +512,7 @@ int main(void)
         T(test_the_quota_holds_where_it_is_written),
         T(test_sessions_are_ended_by_their_owner_alone),
         T(test_roles_and_limits),
+        T(test_a_user_is_changed_whole_or_not_at_all),
         T(test_the_audit_log_is_searched_and_never_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // A browser on the page of a running server: shared by the page's tests.
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { load, sleep, start } from '../api/harness.mjs';
+import { load, sleep, slow, start } from '../api/harness.mjs';
 
 const places = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
 /** A small script that only leads to a snap is none: a snap sees neither the tests' files nor their sockets. */
@@ -8,6 +8,9 @@ const isSnap = (file) => statSync(file).size < 20000 && readFileSync(file, 'lati
 const executablePath = places.find((file) => existsSync(file) && !isSnap(file));
 const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
+
+/** ms: how long a page may take for what it shows at once on a machine that has nothing else to do. */
+export const patience = 15000 * slow;
 
 /** Why the page's tests cannot run here, or false. */
 export const noBrowser = executablePath ? false : 'no Chromium or Chrome on this machine (a snap cannot be driven)';
@@ -29,7 +32,7 @@ export async function openHouse(options) {
       const c = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...context });
       await c.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.url });
       const page = await c.newPage();
-      page.setDefaultTimeout(15000);
+      page.setDefaultTimeout(patience);
       page.on('pageerror', (e) => problems.push(`script: ${e.message}`));
       page.on('console', (m) => { if (/Content Security Policy|Refused to|^no string for/.test(m.text())) problems.push(`console: ${m.text()}`); });
       await page.goto(server.url);
@@ -43,7 +46,7 @@ export async function openHouse(options) {
 }
 
 /** Polls a condition in the page. (Playwright's own waitForFunction needs eval, which the page's policy forbids.) */
-export async function until(page, condition, ms = 15000) {
+export async function until(page, condition, ms = patience) {
   for (const end = Date.now() + ms; !await page.evaluate(condition);) {
     if (Date.now() > end) throw new Error(`not within ${ms} ms: ${condition}`);
     await sleep(20);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { noBrowser, openHouse, until } from './page.mjs';
+import { noBrowser, openHouse, patience, until } from './page.mjs';
 
 let house, admin, link;
 const skip = noBrowser;
@@ -31,7 +31,7 @@ async function stranger(where = '/') {
   const context = await house.browser.newContext({ viewport: { width: 1000, height: 900 } });
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: house.server.url });
   const page = await context.newPage();
-  page.setDefaultTimeout(15000);
+  page.setDefaultTimeout(patience);
   page.on('pageerror', (e) => house.problems.push(`script: ${e.message}`));
   page.on('console', (m) => { if (/Content Security Policy|Refused to/.test(m.text())) house.problems.push(m.text()); });
   await page.goto(house.server.url + where);
