@@ -121,8 +121,8 @@ async function checkMemory(...args) {
   }
 }
 
-// malloc then maps each large piece by itself, however many were given back before: allocated() counts maps
-process.env.MALLOC_MMAP_THRESHOLD_ = String(128 << 10);
+// malloc then maps each large piece by itself, however many were given back before, for allocated() (which makes a shaders' compiler slow)
+const MAPPED = { under: ['env', `MALLOC_MMAP_THRESHOLD_=${MIB}`] };
 
 /** What a software GPU allocates is memory of the process: large maps that are neither files nor malloc's arenas, which begin at a
  * multiple of 64 MiB and have their rest without rights behind them. */
@@ -189,7 +189,7 @@ test('ssd_streaming by itself, where the budget is too small for all', async (t)
 
 test('full_gpu by itself, and the same when asked for', { skip: noGpu }, async (t) => {
   const args = [...GPU, '--ctx', '1024', '--slots', '2', '--prefill-chunk', '64'];
-  const { s, plan } = await check(args, 'full_gpu', t);
+  const { s, plan } = await check(args, 'full_gpu', t, MAPPED);
   near(allocated(s), plan.device_bytes, 0.05, 'allocated');
   assert.deepEqual([plan.gpu_layers, plan.cpu_layers, plan.total_layers], [8, 0, 8]);
   assert.ok(plan.device_bytes > plan.weight_bytes);
@@ -198,7 +198,7 @@ test('full_gpu by itself, and the same when asked for', { skip: noGpu }, async (
 });
 
 test('hybrid when asked for: slots on the GPU, all experts in RAM', { skip: noGpu }, async (t) => {
-  const { s, plan, grown } = await check([...GPU, '--strategy', 'hybrid', '--hybrid-experts', 'bus', '--expert-cache', '6M', '--ctx', '1024', '--slots', '2', '--prefill-chunk', '64'], 'hybrid', t);
+  const { s, plan, grown } = await check([...GPU, '--strategy', 'hybrid', '--hybrid-experts', 'bus', '--expert-cache', '6M', '--ctx', '1024', '--slots', '2', '--prefill-chunk', '64'], 'hybrid', t, MAPPED);
   assert.ok(plan.expert_cache_bytes > 0 && plan.expert_cache_bytes <= 6 * MIB, `${plan.expert_cache_bytes}`);
   assert.ok(plan.host_bytes > plan.expert_bytes);
   assert.equal(grown.read_bytes, 0);
