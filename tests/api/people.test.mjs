@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { order, sleep, start } from './harness.mjs';
+import { order, sleep, slow, start } from './harness.mjs';
 import { cleared, holding } from './state_folder.mjs';
 
 const none = { authorization: null };
@@ -187,7 +187,7 @@ test('tokens a day: counted as used, refused past the limit with the time of the
   const { usage } = (await chat()).body;
   const used = async () => (await s.json('GET', '/api/account/limits', undefined, u.key)).body;
   const counted = async (n) => { // the row is written when the reply is out
-    for (let i = 0, now; (now = (await used()).used.tokens_today) !== n; i++) { assert.ok(i < 250, `${now} of ${n}`); await sleep(20); }
+    for (let i = 0, now; (now = (await used()).used.tokens_today) !== n; i++) { assert.ok(i < 250 * slow, `${now} of ${n}`); await sleep(20); }
   };
   await counted(usage.prompt_tokens + usage.completion_tokens);
   assert.equal((await u.patch({ limits: { tokens_per_day: usage.total_tokens + usage.prompt_tokens } })).status, 200);
@@ -245,7 +245,7 @@ test('bytes kept: texts and files count, and go when they are deleted', async ()
   const none = await take(line('a'));
   assert.deepEqual([none.status, none.body.error?.code], [413, 'storage_quota_exceeded'], none.text);
   assert.equal((await s.json('DELETE', `/api/attachments/${file.id}`, undefined, u.key)).status, 204);
-  for (let i = 0; await kept() >= before + 1000; i++) { assert.ok(i < 500, 'cleared away'); await sleep(20); }
+  for (let i = 0; await kept() >= before + 1000; i++) { assert.ok(i < 500 * slow, 'cleared away'); await sleep(20); }
   const some = (await take(['b', 'c', 'd'].map(line).join(''))).body; // 802 bytes each: one has room
   assert.deepEqual([some.conversations, some.imported, some.complete], [1, 1, false]);
   assert.match(some.stopped, /bytes are used/);

@@ -2,7 +2,7 @@
 // that were cut off, workers that were killed.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import { order, sleep, start } from './harness.mjs';
+import { order, sleep, slow, start } from './harness.mjs';
 
 let s, key, id;
 before(async () => { s = await start({ fake: true }); });
@@ -111,7 +111,7 @@ test('a stream that outlives its killed master takes no row of another away', as
   process.kill(master, 'SIGKILL');
   let pid = master;
   for (let i = 0; pid === master || s.childrenOf(pid).length < 4; i++) {
-    assert.ok(i < 250, 'a new master with its children');
+    assert.ok(i < 250 * slow, 'a new master with its children');
     await sleep(20);
     try { pid = s.pid('workers-stream'); } catch { pid = master; }
   }

@@ -100,11 +100,11 @@ test('another device: a message appears and its answer grows; what is deleted go
   await there.goto(page.url());
   await there.waitForSelector('.message.assistant');
   await say(page, order({ text: 'Seen from afar.', token_ms: 100 }));
-  await until(there, () => document.querySelectorAll('.message.assistant').length === 2, 5000);
+  await until(there, () => document.querySelectorAll('.message.assistant').length === 2);
   assert.deepEqual(await answered(there), await answered(page));
   const { messages } = await conversation();
   await house.server.json('DELETE', `/api/messages/${messages[2].id}`);
-  await until(there, () => document.querySelectorAll('.message.assistant').length === 1, 6000);
+  await until(there, () => document.querySelectorAll('.message.assistant').length === 1);
   await there.context().close();
 });
 
