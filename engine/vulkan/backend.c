@@ -106,6 +106,8 @@ static bool open_experts_apart(struct backend *b, struct err *e)
 /* From how many rows on products are done by wide.c: measured, see docs/SPEED.md. */
 static void tune(struct backend *b)
 {
+    /* Tiles share what they read, and few of them leave most of the device idle; rows spread their context over it. */
+    b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
         b->tuning.wide_rows = b->plan->d_model < 1024 ? UINT32_MAX : 9; /* small matrices do not fill the matrix units */
         return;

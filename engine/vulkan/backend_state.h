@@ -89,6 +89,7 @@ struct tuning { /* of the kernels for few rows; measured, see docs/SPEED.md */
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
     uint32_t wide_rows; /* rows of a step from which products are done by wide.c */
+    int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t wide_m, wide_n, wide_buffers; /* tile of a matrix product at most, and tiles in shared memory */
 };
 

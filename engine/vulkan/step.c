@@ -6,8 +6,6 @@
 
 #include "engine/base/clock.h"
 
-#define TILED_ROWS 8
-
 /* Exact for the batches of decoding, coarser for prefill, so that few shapes are recorded. */
 static int32_t round_rows(int32_t n, int32_t most)
 {
@@ -64,7 +62,7 @@ static struct shape fill(struct backend *b, const struct step *s)
         const struct step_sequence *q = &s->sequences[i];
         int32_t n_blocks = (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
         /* A short run is not worth a tile: attn splits its context over workgroups. */
-        bool tiled = tile && q->n_tokens >= TILED_ROWS;
+        bool tiled = tile && q->n_tokens >= b->tuning.tiled_rows;
         for (int32_t j = 0; tiled && j < q->n_tokens; j += tile) {
             int32_t n = q->n_tokens - j < tile ? q->n_tokens - j : tile, run[4] = {shape.n_rows + j, n, 0, 0};
             memcpy(m->tiles[shape.n_tiles++], run, sizeof run);

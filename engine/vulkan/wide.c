@@ -160,7 +160,7 @@ void record_wide_mlp(struct recorder *r, const struct mlp_op *op)
 bool wide_attention_fits(const struct backend *b)
 {
     const struct model_plan *plan = b->plan;
-    if (!b->gpu.caps.cooperative_matrix || b->params.exact) {
+    if (b->params.exact || (!b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared < 32 << 10)) {
         return false;
     }
     for (int i = 0; i < plan->n_layer; i++) {
@@ -182,7 +182,7 @@ void record_wide_attention(struct recorder *r, const struct attention_plan *a, c
         float scale;
     } push = {r->b->work.qkv, l->sinks, r->b->work.attn, s->at_rows, s->at_tiles, s->at_tables, l->kv, r->b->sizes.qkv,
               (uint32_t)a->n_head, (uint32_t)a->n_kv_head, (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)), (uint32_t)a->window, a->scale};
-    struct dispatch d = {.shader = "attn_wide", .spec = {128, (uint32_t)(a->n_head / a->n_kv_head), 0, a->output_gate, a->sinks.at != NULL},
+    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_wide" : "attn_plain", .spec = {128, (uint32_t)(a->n_head / a->n_kv_head), 0, a->output_gate, a->sinks.at != NULL},
                          .push = &push, .push_bytes = sizeof push, .x = (uint32_t)a->n_kv_head, .y = n_tiles, .z = 1};
     d.spec[8] = (uint32_t)a->d_head;
     dispatch_op(r, &d);

@@ -22,7 +22,7 @@ void record_wide_linear(struct recorder *r, const struct linear_op *op, bool spl
 /* After record_route and record_halves(ffn_norm): sort, up, down, sum; with barriers. Not routed: one expert. */
 void record_wide_mlp(struct recorder *r, const struct mlp_op *op);
 
-/* Whether every attention layer can be done by attn_wide. */
+/* Whether every attention layer can be done by attn_wide, or by attn_plain where there are no matrix units. */
 bool wide_attention_fits(const struct backend *b);
 /* Attention of the step's tiles. */
 void record_wide_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, uint32_t n_tiles);

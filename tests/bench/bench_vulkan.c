@@ -1,6 +1,7 @@
 /* Speed of the Vulkan backend on a random model of a real shape (Qwen3-30B-A3B), made in memory: no files, no tokenizer.
- *   bench_vulkan [--layers N] [--format mx8|mx|a4|q8] [--rows 1,4,16] [--prefill 512,2048] [--depth N] [--profile] [--chain]
+ *   bench_vulkan [--layers N] [--format mx8|mx|a4|q8] [--rows 1,4,16] [--prefill 512,2048] [--depth N] [--start N] [--profile] [--chain]
  *     [--products units|plain|single]   of many rows: as the device can, without matrix units, row by row
+ *     [--attention tiles|rows]          of prefills, which begin after --start tokens: as the products, row by row
  * All layers share one random copy on the host; on the device each has its own. Prints tokens per second, bytes per step
  * and the share of the measured read bandwidth. */
 #include <stdio.h>
@@ -320,7 +321,7 @@ static void tune(struct bench *t)
 
 int main(int argc, char **argv)
 {
-    const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64", *products = "units";
+    const char *format = "mx8", *rows = "1", *prefills = "", *depth = "64", *begin = "0", *products = "units", *attention = "tiles";
     int32_t n_layer = 48, max_rows = 64;
     struct bench t = {0};
     struct err e = {0};
@@ -341,25 +342,29 @@ int main(int argc, char **argv)
             rows = !strcmp(argv[i - 1], "--rows") ? v : rows;
             prefills = !strcmp(argv[i - 1], "--prefill") ? v : prefills;
             depth = !strcmp(argv[i - 1], "--depth") ? v : depth;
+            begin = !strcmp(argv[i - 1], "--start") ? v : begin;
             products = !strcmp(argv[i - 1], "--products") ? v : products;
+            attention = !strcmp(argv[i - 1], "--attention") ? v : attention;
         }
     }
     for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ',')) {
         max_rows = atoi(s) > max_rows ? atoi(s) : max_rows;
     }
     t.plan = make_plan(format, n_layer);
-    t.blocks_each = (atoi(depth) + (max_rows > 64 ? max_rows : 64) + 63) / 32 + 2;
+    t.blocks_each = (atoi(depth) + atoi(begin) + (max_rows > 64 ? max_rows : 64) + 63) / 32 + 2;
     int32_t n_blocks = t.blocks_each * 64;
     struct backend_params p = {.n_blocks = n_blocks, .max_rows = max_rows, .max_sequences = 64};
     t.b = vulkan_backend.open(t.plan, &p, &e);
     must(t.b != NULL, &e);
     if (strcmp(products, "units")) {
         t.b->gpu.caps.cooperative_matrix = false;
-        t.b->step.tile_rows = 0; /* of attention on the matrix units */
         t.b->tuning.wide_rows = 9;
     }
     if (!strcmp(products, "single")) {
         t.b->tuning.wide_rows = UINT32_MAX;
+    }
+    if (!strcmp(attention, "rows")) {
+        t.b->step.tile_rows = 0;
     }
     t.rows = calloc(4096, sizeof *t.rows);
     t.tokens = malloc(65536 * sizeof *t.tokens);
@@ -382,7 +387,7 @@ int main(int argc, char **argv)
         decode(&t, atoi(s), atoi(depth));
     }
     for (const char *s = prefills; *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ',')) {
-        prefill(&t, atoi(s), 0);
+        prefill(&t, atoi(s), atoi(begin));
     }
     if (with_tune) {
         tune(&t);

@@ -131,7 +131,7 @@ void main()
 {
     uint split = gl_WorkGroupID.x, kv_head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
     ivec4 row = p.rows.at[t];
-    if (row.y < 0 || (row.w & ROW_WIDE) != 0) { /* dead, or attn_wide's */
+    if (row.y < 0 || (row.w & ROW_WIDE) != 0) { /* dead, or done by tiles */
         return;
     }
     uint last_block = uint(row.y) / BLOCK_TOKENS;

@@ -17,7 +17,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32 { int at[]; };
 /* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, switches: ROW_WIDE
- * where attn_wide takes it, and above that bit how many routed experts it uses of a layer (0: as many as the plan says). */
+ * where attn_wide or attn_plain takes it, and above that bit how many routed experts it uses of a layer (0: as many as the plan says). */
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Rows { ivec4 at[]; };
 const int ROW_WIDE = 1;
 
