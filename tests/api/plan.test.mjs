@@ -141,7 +141,9 @@ async function check(args, strategy, t, options = {}) {
   const s = await start({ args, ...options });
   open.push(s);
   const plan = await checkPlan(s, args, strategy);
-  const { grown, kernel, last } = await checkAnswers(s, strategy);
+  let { grown, kernel, last } = await checkAnswers(s, strategy);
+  // pages of a software GPU's compiler come from the disk too, when it first works: once more without it
+  if (args.includes('vulkan') && grown.read_bytes && kernel > 1.01 * grown.read_bytes) ({ grown, kernel, last } = await checkAnswers(s, strategy));
   if (grown.read_bytes && !kernel) t.diagnostic('this file system does not count reads (O_DIRECT is refused)');
   else if (grown.read_bytes) near(grown.read_bytes, kernel, 0.01, '/metrics, /proc/PID/io');
   return { s, plan, grown, ...await checkMemory(s, plan, last) };
