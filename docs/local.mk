@@ -1,6 +1,6 @@
 # documents; the man pages are made out of the programs' own --help
 
-EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-pages.md %D%/COMPARISON.md %D%/MODELS.md %D%/OPERATIONS.md \
+EXTRA_DIST += %D%/ARCHITECTURE.md %D%/ADDING.md %D%/API.md %D%/API-fields.md %D%/API-pages.md %D%/COMPARISON.md %D%/MODELS.md %D%/OPERATIONS.md \
 	%D%/SPEED.md %D%/grafana-dashboard.json %D%/make-man.sh
 # what an export looks like, for whoever reads one
 dist_pkgdata_DATA = %D%/export.schema.json

@@ -29,7 +29,11 @@ void anthropic_error(struct buf *out, const struct request *r, const struct err 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].status == status)
             type = types[i].type;
-    buf_printf(&text, "%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
+    if (r->hint.context_tokens) /* the words by which its clients know that they have to compact */
+        buf_printf(&text, "prompt is too long: %d tokens > %d maximum", (int)r->hint.prompt_tokens,
+                   (int)r->hint.context_tokens);
+    else
+        buf_printf(&text, "%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
     buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", type);
     buf_json_string(out, text.data ? text.data : "", text.len);
     buf_printf(out, ",\"details\":null},\"request_id\":\"%s\"}", r->id);

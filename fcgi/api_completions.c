@@ -27,7 +27,7 @@ static bool answer(struct request *r, const struct completions_request *c, struc
     fill(&p, r, c);
     p.listener = completions_listener(&v, r, c, &x);
     bool ok = inference_start(&x, r, &p, e);
-    if (ok && c->stream) {
+    if (ok && c->streaming.stream) {
         struct err broken = {0};
         completions_stream_begin(&v);
         bool whole = inference_run(&x, &broken);

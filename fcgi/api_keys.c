@@ -43,6 +43,7 @@ static void put_terms(cJSON *o, const struct store_key_terms *t)
     cJSON_AddNumberToObject(limits, "requests_per_minute", (double)t->requests_per_minute);
     cJSON_AddNumberToObject(limits, "tokens_per_minute", (double)t->tokens_per_minute);
     cJSON_AddNumberToObject(limits, "max_jobs", (double)t->max_jobs);
+    cJSON_AddBoolToObject(o, "strict_parameters", t->strict_parameters);
 }
 
 static bool read_scopes(const cJSON *body, struct store_key_terms *t, struct err *e)
@@ -72,6 +73,7 @@ static bool read_terms(struct request *r, const cJSON *body, struct store_key_te
     int64_t at = t->expires_at;
     if (!read_scopes(body, t, e) || !json_get_int(body, "expires_at", 1, INT64_C(1) << 52, &at, e) ||
         !json_get_object(body, "limits", &limits, e) ||
+        !json_get_bool(body, "strict_parameters", &t->strict_parameters, e) ||
         !json_get_int(limits, "requests_per_minute", 0, STORE_LIMIT_MAX, &t->requests_per_minute, e) ||
         !json_get_int(limits, "tokens_per_minute", 0, STORE_LIMIT_MAX, &t->tokens_per_minute, e) ||
         !json_get_int(limits, "max_jobs", 0, STORE_LIMIT_MAX, &t->max_jobs, e))

@@ -26,6 +26,7 @@ struct chat_stream {
     struct sse sse;
     struct buf head; /* of every chunk: id, created, model */
     struct buf line;
+    bool begun; /* a chunk was written: the first one names what was ignored */
     struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items not sent yet: they go with the next chunk */
 };
 struct chat_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,

@@ -29,6 +29,9 @@ static const struct field_row fields[] = {
     {"grammar", FIELD_READ},
     {"reasoning_effort", FIELD_READ},
     {"enable_thinking", FIELD_READ},
+    {"thinking", FIELD_READ},  /* Anthropic's, as gateways pass it on */
+    {"think", FIELD_READ},     /* Ollama's */
+    {"reasoning", FIELD_READ}, /* OpenRouter's */
     {"chat_template_kwargs", FIELD_READ},
     {"ignore_eos", FIELD_READ},
     {"cache_salt", FIELD_READ},
@@ -38,16 +41,9 @@ static const struct field_row fields[] = {
     {"store", FIELD_INERT},
     {"service_tier", FIELD_INERT},
     {"safety_identifier", FIELD_INERT},
-    {"prompt_cache_key", FIELD_INERT}, /* a hint to a router of many servers; this is one */
+    {"prompt_cache_key", FIELD_INERT},
     {"prompt_cache_options", FIELD_INERT},
     {"prompt_cache_retention", FIELD_INERT},
-    {"audio", FIELD_REFUSED},
-    {"function_call", FIELD_REFUSED},
-    {"functions", FIELD_REFUSED},
-    {"moderation", FIELD_REFUSED},
-    {"prediction", FIELD_REFUSED},
-    {"verbosity", FIELD_REFUSED},
-    {"web_search_options", FIELD_REFUSED},
     {NULL, FIELD_READ},
 };
 
@@ -64,14 +60,19 @@ static bool read_logprobs(struct chat_request *c, const cJSON *body, struct err 
     return true;
 }
 
-static bool read_modalities(const cJSON *body, struct err *e)
+static bool read_modalities(struct request *r, const cJSON *body, struct err *e)
 {
     const cJSON *list = NULL, *item;
+    bool others = false;
     if (!json_get_array(body, "modalities", &list, e))
         return false;
-    cJSON_ArrayForEach(item, list) if (!cJSON_IsString(item) || strcmp(item->valuestring, "text")) return
-        err_field(e, ERR_UNSUPPORTED, "modalities", "this server answers with text only");
-    return true;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsString(item))
+            return err_field(e, ERR_INPUT, "modalities", "must be a list of strings");
+        others |= strcmp(item->valuestring, "text") != 0;
+    }
+    return !others || ignore_field(r, "modalities", foreign_field_reason("modalities"), e);
 }
 
 static bool read_tools(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
@@ -110,21 +111,23 @@ static bool read_progress(struct chat_request *c, const cJSON *body, struct err 
 {
     if (!json_get_bool(body, "return_progress", &c->progress, e))
         return false;
-    return !c->progress || c->stream || err_field(e, ERR_INPUT, "return_progress", "only goes with stream: true");
+    return !c->progress || c->streaming.stream || err_field(e, ERR_INPUT, "return_progress", "only goes with stream: true");
 }
 
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
 {
     cJSON *body = request_json(r, e);
+    const cJSON *reasoning = NULL;
     int64_t n = 1;
     chat_request_init(c, r, "messages");
-    if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))
+    if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
         return false;
     c->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
-    if (!chat_check_messages(c->messages, e) || !field_stream(body, &c->stream, &c->include_usage, e) ||
+    if (!chat_check_messages(c->messages, e) || !field_stream(r, body, &c->streaming, e) ||
         !settings_read(&c->settings, body, r->worker->text, r->arena, e) || !read_logprobs(c, body, e) ||
         !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) || !chat_read_output(c, r, body, e) ||
-        !read_modalities(body, e) || !read_progress(c, body, e) || !chat_read_thinking(c, r, body, e) ||
+        !read_modalities(r, body, e) || !read_progress(c, body, e) || !chat_read_thinking(c, r, body, e) ||
+        !json_get_object(body, "reasoning", &reasoning, e) || !chat_read_reasoning(c, r, reasoning, e) ||
         !json_get_bool(body, "ignore_eos", &c->ignore_eos, e) || !json_get_string(body, "cache_salt", &c->salt, e))
         return false;
     c->n = (int)n;

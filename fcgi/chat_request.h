@@ -1,5 +1,5 @@
-/* The body of POST /v1/chat/completions, checked: each documented field is obeyed, inert by its nature, or refused with
- * its name; an unknown field is refused too. Thread: the request's. */
+/* The body of POST /v1/chat/completions, checked: a field is obeyed, or named as ignored in the answer (ignored.h).
+ * Wrong types and values outside their range are refused with the field's name. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -10,6 +10,12 @@
 
 struct request;
 
+struct stream_options {
+    bool stream;
+    bool include_usage;    /* a last chunk with the usage; the other chunks say "usage": null */
+    bool continuous_usage; /* vLLM's: every chunk has the usage so far */
+};
+
 struct chat_request { /* pointers lie in the request's body tree or arena */
     const char *source; /* the field that holds the conversation, for errors: "messages", "input" */
     cJSON *messages;
@@ -19,7 +25,8 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     struct settings settings;
     struct constraint constraint;
     struct buf grammar; /* the compiled constraint; owned */
-    bool stream, include_usage, progress, one_call, ignore_eos;
+    struct stream_options streaming;
+    bool progress, one_call, ignore_eos;
     int n;            /* choices */
     int top_logprobs; /* -1: none */
     const char *salt; /* cache_salt, "" for none */
@@ -32,12 +39,14 @@ void chat_request_fini(struct chat_request *c);
 
 /* tools, tool_choice, parallel_tool_calls, response_format and grammar of a body in this endpoint's form. */
 bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
-/* chat_template_kwargs, reasoning_effort and enable_thinking. */
-bool chat_read_thinking(struct chat_request *c, const struct request *r, const cJSON *body, struct err *e);
-/* Each tells the template, or is refused under the name `field` where the template does not obey. */
-bool chat_set_effort(struct chat_request *c, const struct request *r, const char *effort, const char *field,
-                     struct err *e);
-bool chat_set_thinking(struct chat_request *c, const struct request *r, bool on, const char *field, struct err *e);
+/* chat_template_kwargs, reasoning_effort, thinking, think and enable_thinking. */
+bool chat_read_thinking(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
+/* The object `reasoning` of OpenAI's responses and OpenRouter's chats (NULL: none): effort, enabled. */
+bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON *reasoning, struct err *e);
+/* Each tells the template what `field` asks for: as it is, as the nearest thing that the template knows (the answer says
+ * so), or it is ignored by name. ERR_INPUT: no such level. */
+bool chat_set_effort(struct chat_request *c, struct request *r, const char *effort, const char *field, struct err *e);
+bool chat_set_thinking(struct chat_request *c, struct request *r, bool on, const char *field, struct err *e);
 
 /* The shapes of messages and tools; errors name the part, such as "messages[2].content[0].type". */
 bool chat_check_messages(const cJSON *messages, struct err *e);
@@ -45,9 +54,8 @@ bool chat_check_tools(const cJSON *tools, struct err *e);
 
 /* Fields that both completions endpoints know. */
 enum field_kind {
-    FIELD_READ,    /* obeyed */
-    FIELD_INERT,   /* taken, changes nothing here by its nature */
-    FIELD_REFUSED, /* documented by OpenAI, not done here: refused unless null */
+    FIELD_READ,  /* obeyed */
+    FIELD_INERT, /* of the endpoint's own form, without effect here: named in the answer, never refused */
 };
 struct field_row {
     const char *name;
@@ -59,11 +67,23 @@ struct field_row {
         {"repetition_penalty", FIELD_READ}, {"presence_penalty", FIELD_READ},                              \
         {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, {"stop", FIELD_READ},                     \
         {"experts_per_token", FIELD_READ}
-/* Refuses unknown fields and those of kind FIELD_REFUSED. */
+/* A parameter of some server that has no effect here, and why: "ignored: ..." in the answer. */
+struct foreign_field {
+    const char *name, *reason;
+};
+/* The reason; NULL: no server that we know has such a parameter. */
+const char *foreign_field_reason(const char *name);
+/* All of them in order; NULL past the end. */
+const struct foreign_field *foreign_field_at(int index);
+
+/* For bodies in a form that clients of other servers send: what `rows` do not know is named as ignored, or refused where
+ * parameters are strict. A null asks for nothing and is passed over. */
+bool fields_take(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e);
+/* For the page's own forms: refuses unknown fields. */
 bool fields_check(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e);
 /* "model" names this server's model, or nothing: else 404 model_not_found. */
 bool field_model(struct request *r, const cJSON *body, struct err *e);
 /* stream and stream_options. */
-bool field_stream(const cJSON *body, bool *stream, bool *include_usage, struct err *e);
+bool field_stream(struct request *r, const cJSON *body, struct stream_options *out, struct err *e);
 /* The prompt cache's scope: the user's own, and apart for each salt. */
 void scope_name(char *out, size_t size, const struct request *r, const char *salt);

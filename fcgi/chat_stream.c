@@ -18,6 +18,26 @@ static void begin_chunk(struct chat_stream *s, int choice)
     buf_printf(&s->line, ",\"choices\":[{\"index\":%d,\"delta\":{", choice);
 }
 
+static int reasoning_tokens(const struct chat_stream *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->x->n; i++)
+        n += s->x->generations[i].n_reasoning;
+    return n;
+}
+
+static void put_usage_so_far(struct chat_stream *s)
+{
+    const struct stream_options *o = &s->c->streaming;
+    if (o->continuous_usage) {
+        struct engine_usage usage = inference_usage_so_far(s->x);
+        buf_puts(&s->line, ",\"usage\":");
+        openai_usage(&s->line, &usage, reasoning_tokens(s));
+    } else if (o->include_usage) {
+        buf_puts(&s->line, ",\"usage\":null");
+    }
+}
+
 static void end_chunk(struct chat_stream *s, int choice, const char *finish)
 {
     struct buf *items = &s->logprobs[choice];
@@ -31,7 +51,12 @@ static void end_chunk(struct chat_stream *s, int choice, const char *finish)
         buf_printf(&s->line, "\"%s\"", finish);
     else
         buf_puts(&s->line, "null");
-    buf_puts(&s->line, s->c->include_usage ? "}],\"usage\":null}" : "}]}");
+    buf_puts(&s->line, "}]");
+    put_usage_so_far(s);
+    if (!s->begun)
+        ignored_write(&s->line, s->r);
+    s->begun = true;
+    buf_putc(&s->line, '}');
     if (s->line.failed || items->failed)
         s->sse.out.failed = true;
     else
@@ -153,13 +178,10 @@ static void begin(void *context)
 static void send_usage(struct chat_stream *s)
 {
     struct engine_usage usage = inference_usage(s->x);
-    int reasoning = 0;
-    for (int i = 0; i < s->x->n; i++)
-        reasoning += s->x->generations[i].n_reasoning;
     buf_clear(&s->line);
     buf_append(&s->line, s->head.data, s->head.len);
     buf_puts(&s->line, ",\"choices\":[],\"usage\":");
-    openai_usage(&s->line, &usage, reasoning);
+    openai_usage(&s->line, &usage, reasoning_tokens(s));
     buf_puts(&s->line, ",\"timings\":");
     openai_timings(&s->line, &usage);
     buf_putc(&s->line, '}');
@@ -174,7 +196,7 @@ static void end(void *context, const struct err *broken)
         buf_clear(&s->line);
         reply_error_object(&s->line, s->r, broken);
         sse_event(&s->sse, NULL, s->line.data, s->line.len);
-    } else if (s->c->include_usage) {
+    } else if (s->c->streaming.include_usage) {
         send_usage(s);
     }
     sse_event(&s->sse, NULL, "[DONE]", 6);

@@ -77,6 +77,7 @@ static void send_reply(void *context, const struct err *broken)
     openai_usage(&b, &usage, reasoning);
     buf_puts(&b, ",\"timings\":");
     openai_timings(&b, &usage);
+    ignored_write(&b, w->r);
     buf_putc(&b, '}');
     reply_json_buf(w->r, 200, &b);
     buf_fini(&b);

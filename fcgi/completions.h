@@ -8,6 +8,7 @@
 #include "engine/base/err.h"
 #include "fcgi/constraint.h"
 #include "fcgi/inference.h"
+#include "fcgi/chat_request.h"
 #include "fcgi/settings.h"
 #include "fcgi/sse.h"
 
@@ -18,7 +19,8 @@ struct completions_request {
     struct buf echoes[INFERENCE_MAX_CHOICES]; /* the prompts' text, when `echo` */
     int n_prompts, n;                         /* n choices for each prompt */
     struct settings settings;
-    bool stream, include_usage, echo, ignore_eos;
+    struct stream_options streaming;
+    bool echo, ignore_eos;
     struct buf grammar; /* compiled, of response_format or grammar; empty: free text */
     int logprobs; /* alternatives per token; -1: none */
     const char *salt;
@@ -38,6 +40,7 @@ struct completions_view { /* a listener, for both forms */
     const struct inference *x;
     struct sse sse;
     struct buf head, line;
+    bool begun; /* a chunk was written: the first one names what was ignored */
     struct completions_logprobs logprobs[INFERENCE_MAX_CHOICES];
 };
 struct inference_listener completions_listener(struct completions_view *v, struct request *r,

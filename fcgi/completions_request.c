@@ -18,6 +18,7 @@ static const struct field_row fields[] = {
     {"stream_options", FIELD_READ},
     FIELD_ROWS_OF_SAMPLING,
     {"max_tokens", FIELD_READ},
+    {"max_completion_tokens", FIELD_READ},
     {"logit_bias", FIELD_READ},
     {"logprobs", FIELD_READ},
     {"echo", FIELD_READ},
@@ -26,7 +27,6 @@ static const struct field_row fields[] = {
     {"ignore_eos", FIELD_READ},
     {"cache_salt", FIELD_READ},
     {"user", FIELD_INERT},
-    {"suffix", FIELD_REFUSED},
     {"grammar", FIELD_READ},
     {"response_format", FIELD_READ},
     {NULL, FIELD_READ},
@@ -92,15 +92,15 @@ static bool read_prompts(struct completions_request *c, const struct text_model 
     return true;
 }
 
-static bool read_counts(struct completions_request *c, const cJSON *body, struct err *e)
+static bool read_counts(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
 {
     int64_t n = 1, best_of = 0, logprobs = -1;
     if (!json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
         !json_get_int(body, "best_of", 1, INFERENCE_MAX_CHOICES, &best_of, e) ||
         !json_get_int(body, "logprobs", 0, MAX_LOGPROBS, &logprobs, e))
         return false;
-    if (best_of && best_of != n)
-        return err_field(e, ERR_UNSUPPORTED, "best_of", "other than n is not done here");
+    if (best_of && best_of != n && !ignore_field(r, "best_of", foreign_field_reason("best_of"), e))
+        return false;
     if (c->n_prompts * n > INFERENCE_MAX_CHOICES)
         return err_field(e, ERR_INPUT, "n", "prompts times n is %lld, at most %d", (long long)(c->n_prompts * n),
                          INFERENCE_MAX_CHOICES);
@@ -122,13 +122,13 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     const struct text_model *m = r->worker->text;
     *c = (struct completions_request){.n = 1, .salt = ""};
     cJSON *body = request_json(r, e);
-    if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))
+    if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
         return false;
     settings_begin(&c->settings, r);
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
-    return field_stream(body, &c->stream, &c->include_usage, e) && settings_read(&c->settings, body, m, r->arena, e) &&
+    return field_stream(r, body, &c->streaming, e) && settings_read(&c->settings, body, m, r->arena, e) &&
            json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
-           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, m, body, e) && read_prompts(c, m, body, e) && read_counts(c, body, e);
+           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, m, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
 }
 
 void completions_request_fini(struct completions_request *c)

@@ -65,6 +65,18 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
         note_token(&v->logprobs[choice], v->r->worker->text->vocab, &ev->tokens[i]);
 }
 
+static void put_usage_so_far(struct completions_view *v)
+{
+    const struct stream_options *o = &v->c->streaming;
+    if (o->continuous_usage) {
+        struct engine_usage usage = inference_usage_so_far(v->x);
+        buf_puts(&v->line, ",\"usage\":");
+        openai_usage(&v->line, &usage, -1);
+    } else if (o->include_usage) {
+        buf_puts(&v->line, ",\"usage\":null");
+    }
+}
+
 static void send_chunk(struct completions_view *v, int choice, const char *text, size_t len, const char *finish)
 {
     buf_clear(&v->line);
@@ -78,7 +90,12 @@ static void send_chunk(struct completions_view *v, int choice, const char *text,
         buf_printf(&v->line, "\"%s\"", finish);
     else
         buf_puts(&v->line, "null");
-    buf_puts(&v->line, v->c->include_usage ? "}],\"usage\":null}" : "}]}");
+    buf_puts(&v->line, "}]");
+    put_usage_so_far(v);
+    if (!v->begun)
+        ignored_write(&v->line, v->r);
+    v->begun = true;
+    buf_putc(&v->line, '}');
     if (v->line.failed)
         v->sse.out.failed = true;
     else
@@ -122,7 +139,7 @@ struct inference_listener completions_listener(struct completions_view *v, struc
         const struct buf *echo = &c->echoes[i / c->n];
         v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
     }
-    if (!c->stream)
+    if (!c->streaming.stream)
         return (struct inference_listener){.context = v, .tokens = take_tokens};
     return (struct inference_listener){.context = v, .tokens = take_tokens, .delta = take_delta, .done = take_done,
                                        .pause = pause_stream, .idle_ms = idle_ms, .idle = keep_alive};
@@ -153,6 +170,7 @@ void completions_reply(struct completions_view *v)
     openai_usage(&b, &usage, -1);
     buf_puts(&b, ",\"timings\":");
     openai_timings(&b, &usage);
+    ignored_write(&b, v->r);
     buf_putc(&b, '}');
     reply_json_buf(v->r, 200, &b);
     buf_fini(&text);
@@ -179,7 +197,7 @@ void completions_stream_end(struct completions_view *v, const struct err *broken
     buf_clear(&v->line);
     if (broken) {
         reply_error_object(&v->line, v->r, broken);
-    } else if (v->c->include_usage) {
+    } else if (v->c->streaming.include_usage) {
         buf_append(&v->line, v->head.data, v->head.len);
         buf_puts(&v->line, ",\"choices\":[],\"usage\":");
         openai_usage(&v->line, &usage, -1);

@@ -99,6 +99,8 @@ cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err 
               json_get_string(settings, "reasoning_effort", &effort, e) &&
               (!effort || chat_set_effort(&c, r, effort, "reasoning_effort", e));
     if (ok && json_member(settings, "thinking"))
+        cJSON_DeleteItemFromObjectCaseSensitive(c.kwargs, "enable_thinking"); /* a level of effort may have set it */
+    if (ok && json_member(settings, "thinking"))
         ok = cJSON_AddBoolToObject(c.kwargs, "enable_thinking", thinking) || err_set(e, ERR_NOMEM, "no memory for the settings");
     if (ok)
         return c.kwargs;

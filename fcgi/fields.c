@@ -8,22 +8,52 @@
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
 
+static const struct field_row *find_row(const struct field_row *rows, const char *name)
+{
+    while (rows->name && strcmp(rows->name, name))
+        rows++;
+    return rows->name ? rows : NULL;
+}
+
+static bool refuse_unknown(struct request *r, const char *name, struct err *e)
+{
+    char field[64];
+    snprintf(field, sizeof field, "%.60s", name);
+    r->hint.code = "unknown_parameter";
+    return err_field(e, ERR_INPUT, field, "this endpoint has no such parameter");
+}
+
 bool fields_check(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e)
 {
     const cJSON *member;
+    cJSON_ArrayForEach(member, body) if (!find_row(rows, member->string)) return refuse_unknown(r, member->string, e);
+    return true;
+}
+
+static bool take_unknown(struct request *r, const char *name, struct err *e)
+{
+    const char *reason = foreign_field_reason(name);
+    if (!reason && parameters_strict(r))
+        return refuse_unknown(r, name, e);
+    return ignore_field(r, name, reason ? reason : "this endpoint has no such parameter", e);
+}
+
+bool fields_take(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e)
+{
+    char message[IGNORED_MESSAGE_BYTES];
+    const cJSON *member;
     cJSON_ArrayForEach(member, body)
     {
-        const struct field_row *row = rows;
-        while (row->name && strcmp(row->name, member->string))
-            row++;
-        if (!row->name) {
-            r->hint.code = "unknown_parameter";
-            char name[64];
-            snprintf(name, sizeof name, "%.60s", member->string);
-            return err_field(e, ERR_INPUT, name, "this endpoint has no such parameter");
+        const struct field_row *row = find_row(rows, member->string);
+        if (cJSON_IsNull(member))
+            continue;
+        if (!row && !take_unknown(r, member->string, e))
+            return false;
+        if (row && row->kind == FIELD_INERT) {
+            const char *reason = foreign_field_reason(row->name);
+            snprintf(message, sizeof message, "ignored: %s", reason ? reason : "it has no effect here");
+            warn_field(r, row->name, message, true);
         }
-        if (row->kind == FIELD_REFUSED && !cJSON_IsNull(member))
-            return err_field(e, ERR_UNSUPPORTED, row->name, "this server does not do this; leave it out");
     }
     return true;
 }
@@ -40,22 +70,31 @@ bool field_model(struct request *r, const cJSON *body, struct err *e)
     return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", model, w->model_id);
 }
 
-bool field_stream(const cJSON *body, bool *stream, bool *include_usage, struct err *e)
+bool field_stream(struct request *r, const cJSON *body, struct stream_options *out, struct err *e)
 {
+    static const struct field_row members[] = {{"include_usage", FIELD_READ}, {"continuous_usage_stats", FIELD_READ},
+                                               {"include_obfuscation", FIELD_READ}, {0}};
     const cJSON *o = NULL, *member;
     bool obfuscate = false;
-    if (!json_get_bool(body, "stream", stream, e) || !json_get_object(body, "stream_options", &o, e))
+    *out = (struct stream_options){0};
+    if (!json_get_bool(body, "stream", &out->stream, e) || !json_get_object(body, "stream_options", &o, e))
         return false;
-    if (o && !*stream)
+    if (o && !out->stream)
         return err_field(e, ERR_INPUT, "stream_options", "only goes with stream: true");
-    cJSON_ArrayForEach(member, o) if (strcmp(member->string, "include_usage") &&
-                                      strcmp(member->string, "include_obfuscation")) return
-        err_field(e, ERR_INPUT, "stream_options", "has no member '%.60s'", member->string);
-    if (!json_get_bool(o, "include_usage", include_usage, e) || !json_get_bool(o, "include_obfuscation", &obfuscate, e))
+    cJSON_ArrayForEach(member, o)
+    {
+        char name[IGNORED_FIELD_BYTES];
+        snprintf(name, sizeof name, "stream_options.%.40s", member->string);
+        if (!cJSON_IsNull(member) && !find_row(members, member->string) &&
+            !ignore_field(r, name, "this endpoint has no such parameter", e))
+            return false;
+    }
+    if (!json_get_bool(o, "include_usage", &out->include_usage, e) ||
+        !json_get_bool(o, "continuous_usage_stats", &out->continuous_usage, e) ||
+        !json_get_bool(o, "include_obfuscation", &obfuscate, e))
         return false;
-    if (obfuscate)
-        return err_field(e, ERR_UNSUPPORTED, "stream_options.include_obfuscation", "is not done here");
-    return true;
+    out->continuous_usage &= out->include_usage; /* as vLLM has it: the one needs the other */
+    return !obfuscate || ignore_field(r, "stream_options.include_obfuscation", "events are not padded", e);
 }
 
 void scope_name(char *out, size_t size, const struct request *r, const char *salt)

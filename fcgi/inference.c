@@ -3,8 +3,10 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "engine/base/clock.h"
+#include "fcgi/facts.h"
 #include "fcgi/limits.h"
 #include "fcgi/model_gate.h"
 #include "fcgi/request.h"
@@ -63,6 +65,21 @@ static int64_t count_prompts(const struct inference_params *p)
     return sum;
 }
 
+/* Clients look for the words of OpenAI and Anthropic before they compact a conversation: both need the two numbers. */
+static void explain_limit(struct request *r, int32_t prompt_tokens, struct err *e)
+{
+    struct status_page page;
+    r->hint.code = "context_length_exceeded";
+    facts_read(r, &page);
+    if (page.n_ctx <= 0 || prompt_tokens < page.n_ctx)
+        return; /* the engine's own words say what was too long */
+    r->hint.prompt_tokens = prompt_tokens;
+    r->hint.context_tokens = page.n_ctx;
+    snprintf(e->text, sizeof e->text,
+             "This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. "
+             "Please reduce the length of the messages.", (int)page.n_ctx, (int)prompt_tokens);
+}
+
 bool inference_start(struct inference *x, struct request *r, const struct inference_params *p, struct err *e)
 {
     *x = (struct inference){.r = r, .listener = p->listener, .one_call = p->one_call, .n = p->n,
@@ -74,7 +91,7 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
         if (!submit(x, p, i, e)) {
             limits_spend(r, -prompt_tokens); /* nothing of it was read */
             if (e->code == ERR_LIMIT)
-                r->hint.code = "context_length_exceeded";
+                explain_limit(r, x->n_prompt[i], e);
             else if (e->code == ERR_BUSY)
                 r->hint.code = "queue_full";
             return false;
@@ -179,6 +196,19 @@ struct engine_usage inference_usage(const struct inference *x)
         if (i % x->per_prompt == 0) {
             sum.prompt_tokens += u->prompt_tokens;
             sum.cached_tokens += u->cached_tokens;
+        }
+    }
+    return sum;
+}
+
+struct engine_usage inference_usage_so_far(const struct inference *x)
+{
+    struct engine_usage sum = {0};
+    for (int i = 0; i < x->n; i++) {
+        sum.completion_tokens += x->generations[i].n_tokens;
+        if (i % x->per_prompt == 0) {
+            sum.prompt_tokens += x->n_prompt[i];
+            sum.cached_tokens += x->generations[i].cached;
         }
     }
     return sum;

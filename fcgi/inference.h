@@ -63,3 +63,5 @@ void inference_end(struct inference *x);
 
 /* Sums over the choices; each prompt is counted once. */
 struct engine_usage inference_usage(const struct inference *x);
+/* The tokens of it while choices still run; the rest is zero. */
+struct engine_usage inference_usage_so_far(const struct inference *x);

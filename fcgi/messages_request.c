@@ -27,18 +27,12 @@ static const struct field_row fields[] = {
     {"metadata", FIELD_INERT},
     {"service_tier", FIELD_INERT},
     {"cache_control", FIELD_INERT}, /* the prompt cache keeps every prompt */
-    {"container", FIELD_REFUSED},
-    {"diagnostics", FIELD_REFUSED},
-    {"context_management", FIELD_REFUSED},
-    {"inference_geo", FIELD_REFUSED},
-    {"mcp_servers", FIELD_REFUSED},
-    {"speed", FIELD_REFUSED},
     {NULL, FIELD_READ},
 };
 static const struct field_row count_fields[] = {
     {"model", FIELD_READ},         {"messages", FIELD_READ},      {"system", FIELD_READ},
     {"tools", FIELD_READ},         {"tool_choice", FIELD_READ},   {"thinking", FIELD_READ},
-    {"output_config", FIELD_READ}, {"cache_control", FIELD_INERT}, {"mcp_servers", FIELD_REFUSED},
+    {"output_config", FIELD_READ}, {"cache_control", FIELD_INERT},
     {NULL, FIELD_READ},
 };
 
@@ -295,7 +289,7 @@ static bool read_output(struct chat_request *c, struct request *r, struct chat_b
     return chat_read_output(c, r, o, e) || messages_rename(e);
 }
 
-static bool read_thinking(struct chat_request *c, const struct request *r, const cJSON *body, struct err *e)
+static bool read_thinking(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
 {
     const cJSON *thinking = NULL, *config = NULL;
     const char *type = "disabled", *effort = NULL;
@@ -349,8 +343,8 @@ bool messages_read(struct chat_request *c, struct request *r, bool counts, struc
 {
     chat_request_init(c, r, "messages");
     cJSON *body = request_json(r, e);
-    if (!check_version(r, e) || !body || !fields_check(r, body, counts ? count_fields : fields, e) ||
-        !field_model(r, body, e) || !json_get_bool(body, "stream", &c->stream, e))
+    if (!check_version(r, e) || !body || !fields_take(r, body, counts ? count_fields : fields, e) ||
+        !field_model(r, body, e) || !json_get_bool(body, "stream", &c->streaming.stream, e))
         return false;
     c->owned = cJSON_CreateObject();
     c->messages = cJSON_AddArrayToObject(c->owned, "messages");

@@ -58,6 +58,7 @@ static void put_head(struct buf *b, const struct messages_view *v)
     openai_id(id, "msg_", v->r);
     buf_printf(b, "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", id);
     buf_json_string(b, model, strlen(model));
+    ignored_write(b, v->r);
     buf_puts(b, ",\"container\":null,\"diagnostics\":null,\"stop_details\":null,\"content\":[");
 }
 
@@ -288,7 +289,7 @@ struct chat_view messages_view(struct messages_view *v, struct request *r, const
                                const struct inference_params *p, const struct inference *x)
 {
     *v = (struct messages_view){.r = r, .x = x, .n_prompt = p->job.n_prompt, .max_tokens = p->job.max_tokens};
-    if (!c->stream)
+    if (!c->streaming.stream)
         return (struct chat_view){.listener = {.context = v, .delta = take_delta}, .end = send_reply};
     v->parts.listener = (struct parts_listener){.context = v, .opened = open_block, .grown = grow_block,
                                                 .closed = close_block};

@@ -89,6 +89,7 @@ bool reply_head(struct request *r, int status, const char *content_type)
 {
     char head[256];
     limits_headers(r);
+    ignored_header(r);
     int n = snprintf(head, sizeof head, "Status: %d %s\r\nX-Request-Id: %s\r\n%s%s%s", status, reply_reason(status),
                      r->id, content_type ? "Content-Type: " : "", content_type ? content_type : "",
                      content_type ? "\r\n" : "");
@@ -160,7 +161,8 @@ void reply_error_object(struct buf *out, const struct request *r, const struct e
         type = "invalid_request_error";
     buf_puts(out, "{\"error\":{\"message\":");
     struct buf text = {0};
-    buf_printf(&text, "%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
+    bool names_field = e->field[0] && !r->hint.context_tokens;
+    buf_printf(&text, "%s%s%s", names_field ? e->field : "", names_field ? ": " : "", e->text);
     buf_json_string(out, text.data ? text.data : "", text.len);
     buf_fini(&text);
     buf_printf(out, ",\"type\":\"%s\",\"param\":", type);

@@ -11,6 +11,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "fcgi/auth.h"
+#include "fcgi/ignored.h"
 #include "fcgi/route.h"
 
 struct FCGX_Request;
@@ -51,7 +52,10 @@ struct request {
         int status;       /* 0: by err_code */
         const char *code; /* "context_length_exceeded"; NULL: by err_code */
         int retry_after_s;
+        int32_t prompt_tokens, context_tokens; /* of a prompt that is too long, for each dialect's own words; 0: not so */
     } hint;
+
+    struct ignored ignored; /* what the answer names as ignored */
 
     /* The reply */
     struct buf headers; /* reply_header's lines, until they are sent */

@@ -31,6 +31,9 @@ static const struct field_row fields[] = {
     {"metadata", FIELD_READ},
     {"background", FIELD_READ},
     {"enable_thinking", FIELD_READ},
+    {"reasoning_effort", FIELD_READ}, /* chat's, beside reasoning.effort */
+    {"thinking", FIELD_READ},
+    {"think", FIELD_READ},
     {"chat_template_kwargs", FIELD_READ},
     {"cache_salt", FIELD_READ},
     {"user", FIELD_INERT},
@@ -40,16 +43,10 @@ static const struct field_row fields[] = {
     {"prompt_cache_options", FIELD_INERT},
     {"prompt_cache_retention", FIELD_INERT},
     {"max_tool_calls", FIELD_INERT}, /* of built-in tools: there are none */
-    {"access_programs", FIELD_REFUSED},
-    {"context_management", FIELD_REFUSED},
-    {"conversation", FIELD_REFUSED},
-    {"image", FIELD_REFUSED},
-    {"moderation", FIELD_REFUSED},
-    {"prompt", FIELD_REFUSED},
     {NULL, FIELD_READ},
 };
 
-static bool read_include(struct responses_request *q, const cJSON *body, struct err *e)
+static bool read_include(struct responses_request *q, struct request *r, const cJSON *body, struct err *e)
 {
     const cJSON *list = NULL, *item;
     int64_t top = 0;
@@ -60,8 +57,11 @@ static bool read_include(struct responses_request *q, const cJSON *body, struct 
         const char *name = cJSON_GetStringValue(item);
         if (name && !strcmp(name, "message.output_text.logprobs"))
             q->logprobs = true;
-        else if (!name || strcmp(name, "reasoning.encrypted_content")) /* reasoning is in the item, plainly */
-            return err_field(e, name ? ERR_UNSUPPORTED : ERR_INPUT, "include", "'%.60s' is not done here", name ? name : "");
+        else if (!name)
+            return err_field(e, ERR_INPUT, "include", "must be a list of strings");
+        else if (strcmp(name, "reasoning.encrypted_content") && /* reasoning is in the item, plainly */
+                 !ignore_field(r, "include", "of its values message.output_text.logprobs is done", e))
+            return false;
     }
     q->logprobs |= top > 0;
     q->chat.top_logprobs = q->logprobs ? (int)top : -1;
@@ -80,38 +80,30 @@ static bool read_metadata(const cJSON *body, struct err *e)
     return true;
 }
 
-static bool read_reasoning(struct chat_request *c, const struct request *r, const cJSON *body, struct err *e)
+static bool read_reasoning(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
 {
-    const cJSON *reasoning = NULL, *member;
-    const char *effort = NULL, *summary = "auto";
+    const cJSON *reasoning = NULL;
+    const char *summary = "auto";
     if (!json_get_object(body, "reasoning", &reasoning, e))
         return false;
-    cJSON_ArrayForEach(member, reasoning)
-    {
-        bool known = !strcmp(member->string, "effort") || !strcmp(member->string, "summary");
-        char field[64];
-        snprintf(field, sizeof field, "reasoning.%.50s", member->string);
-        if (!known && !cJSON_IsNull(member))
-            return err_field(e, ERR_UNSUPPORTED, field, "is not done here");
-    }
-    if (!json_get_string(reasoning, "effort", &effort, e) || !json_get_string(reasoning, "summary", &summary, e))
-        return chat_build_rename(e, e->field, *e->field == 'e' ? "reasoning.effort" : "reasoning.summary");
-    if (strcmp(summary, "auto"))
-        return err_field(e, ERR_UNSUPPORTED, "reasoning.summary", "'%.20s' is not made here; reasoning is shown as it is",
-                         summary);
-    return !effort || chat_set_effort(c, r, effort, "reasoning.effort", e);
+    if (!json_get_string(reasoning, "summary", &summary, e))
+        return chat_build_rename(e, "summary", "reasoning.summary");
+    if (strcmp(summary, "auto") &&
+        !ignore_field(r, "reasoning.summary", "reasoning is not summarised; it is given as it is", e))
+        return false;
+    return chat_read_reasoning(c, r, reasoning, e);
 }
 
-static bool read_switches(struct responses_request *q, const cJSON *body, struct err *e)
+static bool read_switches(struct responses_request *q, struct request *r, const cJSON *body, struct err *e)
 {
     const char *truncation = "disabled";
-    bool background = false, usage;
+    bool background = false;
     q->store = true;
     if (!json_get_bool(body, "store", &q->store, e) || !json_get_bool(body, "background", &background, e) ||
-        !json_get_string(body, "truncation", &truncation, e) || !field_stream(body, &q->chat.stream, &usage, e))
+        !json_get_string(body, "truncation", &truncation, e) || !field_stream(r, body, &q->chat.streaming, e))
         return false;
-    if (background)
-        return err_field(e, ERR_UNSUPPORTED, "background", "is not done here; stream the answer");
+    if (background && !ignore_field(r, "background", foreign_field_reason("background"), e))
+        return false;
     if (strcmp(truncation, "disabled"))
         return err_field(e, strcmp(truncation, "auto") ? ERR_INPUT : ERR_UNSUPPORTED, "truncation",
                          "must be 'disabled': nothing is dropped from a conversation here");
@@ -194,8 +186,8 @@ static bool read_output(struct responses_request *q, struct request *r, struct c
     if (!json_get_array(body, "tools", &tools, e) || !json_get_object(body, "text", &text, e) ||
         !json_get_object(text, "format", &format, e) || !json_get_string(text, "verbosity", &verbosity, e))
         return false;
-    if (strcmp(verbosity, "medium"))
-        return err_field(e, ERR_UNSUPPORTED, "text.verbosity", "other than medium is not done here");
+    if (strcmp(verbosity, "medium") && !ignore_field(r, "text.verbosity", foreign_field_reason("verbosity"), e))
+        return false;
     cJSON *list = tools ? cJSON_AddArrayToObject(o, "tools") : NULL;
     cJSON_ArrayForEach(tool, tools) add_function(b, list, tool);
     if (json_member(body, "tool_choice"))
@@ -273,12 +265,12 @@ bool responses_read(struct responses_request *q, struct request *r, bool counts,
 {
     chat_request_init(&q->chat, r, "input");
     cJSON *body = request_json(r, e);
-    if (!body || !fields_check(r, body, fields, e) || !field_model(r, body, e))
+    if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
         return false;
     q->chat.owned = cJSON_CreateObject();
     q->chat.messages = cJSON_AddArrayToObject(q->chat.owned, "messages");
     struct chat_build b = {.messages = q->chat.messages};
-    if (!read_switches(q, body, e) || !read_settings(q, r, &b, body, e) || !read_include(q, body, e) ||
+    if (!read_switches(q, r, body, e) || !read_settings(q, r, &b, body, e) || !read_include(q, r, body, e) ||
         !read_metadata(body, e) || !read_output(q, r, &b, body, e) || !chat_read_thinking(&q->chat, r, body, e) ||
         !read_reasoning(&q->chat, r, body, e) || !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
         !read_conversation(q, r, &b, body, e))

@@ -106,6 +106,7 @@ void responses_put(struct buf *b, const struct responses_view *v, const char *st
     buf_printf(b, ",\"incomplete_details\":%s,\"model\":", cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
     buf_json_string(b, model, strlen(model));
     buf_append(b, v->q->echo.data, v->q->echo.len);
+    ignored_write(b, v->r);
     buf_printf(b, ",\"store\":%s,\"output\":[", v->q->store ? "true" : "false");
     bool listed = strcmp(status, "in_progress") != 0;
     for (int i = 0; listed && i < v->parts.n; i++) {
@@ -190,7 +191,7 @@ struct chat_view responses_view(struct responses_view *v, struct request *r, str
 {
     *v = (struct responses_view){.r = r, .q = q, .x = x, .created = clock_wall_s()};
     struct chat_view view = {.listener = {.context = v, .tokens = take_tokens, .delta = take_delta}, .end = send_reply};
-    if (q->chat.stream)
+    if (q->chat.streaming.stream)
         responses_stream(v, &view);
     return view;
 }

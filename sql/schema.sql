@@ -41,7 +41,8 @@ CREATE TABLE api_keys (
     expires_at INTEGER NOT NULL DEFAULT 0, -- 0: never
     requests_per_minute INTEGER NOT NULL DEFAULT 0 CHECK (requests_per_minute >= 0), -- limits: 0 is none
     tokens_per_minute INTEGER NOT NULL DEFAULT 0 CHECK (tokens_per_minute >= 0),
-    max_jobs INTEGER NOT NULL DEFAULT 0 CHECK (max_jobs >= 0)
+    max_jobs INTEGER NOT NULL DEFAULT 0 CHECK (max_jobs >= 0),
+    strict_parameters INTEGER NOT NULL DEFAULT 0 CHECK (strict_parameters IN (0, 1)) -- refuse what has no effect
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id);
 
@@ -321,4 +322,4 @@ CREATE TRIGGER user_texts_response_remove AFTER DELETE ON responses BEGIN
 END;
 
 PRAGMA application_id = 1397511491; -- "SLUC"
-PRAGMA user_version = 15;
+PRAGMA user_version = 16;

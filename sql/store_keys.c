@@ -33,9 +33,10 @@ static void bind_terms(sqlite3_stmt *q, const struct store_key_terms *t)
     bind_int(q, ":requests_per_minute", t->requests_per_minute);
     bind_int(q, ":tokens_per_minute", t->tokens_per_minute);
     bind_int(q, ":max_jobs", t->max_jobs);
+    bind_int(q, ":strict_parameters", t->strict_parameters);
 }
 
-/* Five columns from `at` on. */
+/* Six columns from `at` on. */
 static struct store_key_terms read_terms(sqlite3_stmt *q, int at)
 {
     return (struct store_key_terms){
@@ -44,6 +45,7 @@ static struct store_key_terms read_terms(sqlite3_stmt *q, int at)
         .requests_per_minute = sqlite3_column_int64(q, at + 2),
         .tokens_per_minute = sqlite3_column_int64(q, at + 3),
         .max_jobs = sqlite3_column_int64(q, at + 4),
+        .strict_parameters = sqlite3_column_int64(q, at + 5) != 0,
     };
 }
 

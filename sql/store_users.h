@@ -80,6 +80,7 @@ struct store_key_terms {         /* zeroed: everything, for ever, without limit 
     int64_t requests_per_minute; /* limits: 0 is none, at most STORE_LIMIT_MAX */
     int64_t tokens_per_minute;
     int64_t max_jobs; /* that run or wait at one time */
+    bool strict_parameters; /* a parameter without effect is refused, not only named in the answer */
 };
 #define STORE_LIMIT_MAX 1000000000
 

@@ -14,7 +14,7 @@
 struct settings {
     const char *state, *name, *scopes;
     int64_t days, requests_per_minute, tokens_per_minute, max_jobs;
-    bool help;
+    bool strict_parameters, help;
 };
 
 static const struct option options[] = {
@@ -31,6 +31,8 @@ static const struct option options[] = {
      "add: of prompts and answers together; 0: no limit"},
     {"max-jobs", OPTION_INT, offsetof(struct settings, max_jobs), "0", 0, STORE_LIMIT_MAX, NULL, "N",
      "add: answers at one time; 0: no limit"},
+    {"strict-parameters", OPTION_BOOL, offsetof(struct settings, strict_parameters), NULL, 0, 0, NULL, NULL,
+     "add: requests with a parameter that has no effect are refused"},
     {"help", OPTION_BOOL, offsetof(struct settings, help), NULL, 0, 0, NULL, NULL, "show this"},
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -65,6 +67,7 @@ static bool read_terms(const struct settings *o, struct store_key_terms *t, stru
     *t = (struct store_key_terms){.requests_per_minute = o->requests_per_minute,
                                   .tokens_per_minute = o->tokens_per_minute,
                                   .max_jobs = o->max_jobs,
+                                  .strict_parameters = o->strict_parameters,
                                   .expires_at = o->days ? clock_wall_ms() + o->days * DAY_MS : 0};
     return read_scopes(o->scopes, &t->scopes, e);
 }

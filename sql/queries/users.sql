@@ -69,14 +69,15 @@ SELECT 1 FROM sessions WHERE expires_at <= :now LIMIT 1;
 
 -- name: key_add
 INSERT INTO api_keys (user_id, key_hash, name, prefix, created_at, scopes, expires_at, requests_per_minute,
-    tokens_per_minute, max_jobs)
-SELECT id, :key_hash, :name, :prefix, :now, :scopes, :expires_at, :requests_per_minute, :tokens_per_minute, :max_jobs
+    tokens_per_minute, max_jobs, strict_parameters)
+SELECT id, :key_hash, :name, :prefix, :now, :scopes, :expires_at, :requests_per_minute, :tokens_per_minute, :max_jobs,
+    :strict_parameters
 FROM users WHERE id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
 -- name: key_find
 SELECT u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at, k.id, k.used_at,
-    k.scopes, k.expires_at, k.requests_per_minute, k.tokens_per_minute, k.max_jobs
+    k.scopes, k.expires_at, k.requests_per_minute, k.tokens_per_minute, k.max_jobs, k.strict_parameters
 FROM api_keys k JOIN users u ON u.id = k.user_id
 WHERE k.key_hash = :key_hash AND u.disabled = 0 AND u.deleted_at IS NULL;
 
@@ -85,17 +86,17 @@ UPDATE api_keys SET used_at = :now WHERE id = :id;
 
 -- name: key_change
 UPDATE api_keys SET scopes = :scopes, expires_at = :expires_at, requests_per_minute = :requests_per_minute,
-    tokens_per_minute = :tokens_per_minute, max_jobs = :max_jobs
+    tokens_per_minute = :tokens_per_minute, max_jobs = :max_jobs, strict_parameters = :strict_parameters
 WHERE id = :id AND user_id = :user_id;
 
 -- name: key_get
 SELECT id, user_id, name, prefix, created_at, used_at, scopes, expires_at, requests_per_minute, tokens_per_minute,
-    max_jobs
+    max_jobs, strict_parameters
 FROM api_keys WHERE id = :id AND user_id = :user_id;
 
 -- name: key_list
 SELECT id, user_id, name, prefix, created_at, used_at, scopes, expires_at, requests_per_minute, tokens_per_minute,
-    max_jobs
+    max_jobs, strict_parameters
 FROM api_keys
 WHERE user_id = :user_id ORDER BY id;
 

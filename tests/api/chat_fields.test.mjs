@@ -1,4 +1,4 @@
-// Each field of a chat request is obeyed or refused with its name: 400, never 500, never silently ignored.
+// Each field of a chat request is obeyed; a wrong type or value is 400 with its name, never 500 (what is ignored: ignored.test.mjs).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { order, start } from './harness.mjs';
@@ -51,7 +51,6 @@ const cases = [
   ['n', { n: 1000 }],
   ['stream', { stream: 'yes' }],
   ['stream_options', { stream_options: { include_usage: true } }],
-  ['stream_options', { stream: true, stream_options: { nonsense: 1 } }],
   ['tools', { tools: {} }],
   ['tools[0].type', { tools: [{ type: 'web_search' }] }],
   ['tools[0].function.name', { tools: [{ type: 'function', function: { name: 'a b' } }] }],
@@ -68,14 +67,6 @@ const cases = [
   ['reasoning_effort', { reasoning_effort: 'huge' }],
   ['chat_template_kwargs', { chat_template_kwargs: { messages: [] } }],
   ['chat_template_kwargs', { chat_template_kwargs: 'x' }],
-  ['modalities', { modalities: ['text', 'audio'] }],
-  ['audio', { audio: {} }],
-  ['functions', { functions: [] }],
-  ['function_call', { function_call: 'auto' }],
-  ['prediction', { prediction: { type: 'content', content: 'x' } }],
-  ['web_search_options', { web_search_options: {} }],
-  ['verbosity', { verbosity: 'low' }],
-  ['nonsense', { nonsense: 1 }],
 ];
 
 for (const [param, change] of cases) {

@@ -126,9 +126,8 @@ test('count_tokens counts what the message then costs', async () => {
   assert.equal(count.status, 200, count.text);
   const r = await ask(body);
   assert.equal(count.body.input_tokens, r.body.usage.input_tokens);
-  const bad = await s.json('POST', '/v1/messages/count_tokens', { ...body, max_tokens: 5 });
-  assert.equal(bad.status, 400);
-  assert.match(bad.body.error.message, /^max_tokens:/);
+  const more = await s.json('POST', '/v1/messages/count_tokens', { ...body, max_tokens: 5 });
+  assert.equal(more.body.input_tokens, count.body.input_tokens, more.text);
 });
 
 const user = { role: 'user', content: 'hi' };
@@ -171,9 +170,6 @@ const cases = [
   ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 5 } }],
   ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 2000 } }],
   ['output_config.effort', { output_config: { effort: 'huge' } }],
-  ['mcp_servers', { mcp_servers: [] }],
-  ['container', { container: 'x' }],
-  ['nonsense', { nonsense: 1 }],
 ];
 for (const [field, change] of cases) {
   test(`400 ${field}: ${JSON.stringify(change).slice(0, 70)}`, async () => {
