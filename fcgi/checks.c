@@ -155,7 +155,7 @@ void check_engine(const struct checks *c, const struct status_page *page)
     report(c, age < HEARTBEAT_WARN_S ? CHECK_FINE : CHECK_WARNING, "heartbeat", text,
            "a step takes long or the machine is overloaded; watch the load, use a smaller --prefill-chunk");
     if (page->backend_note[0])
-        report(c, CHECK_WARNING, "strategy", page->backend_note, "see docs/OPERATIONS.md on memory strategies");
+        report(c, CHECK_WARNING, "strategy", page->backend_note, "see docs/operations/memory.md");
     if (page->memory_pressure_shrinks) {
         snprintf(text, sizeof text, "the expert cache gave way to other programs %llu times",
                  (unsigned long long)page->memory_pressure_shrinks);

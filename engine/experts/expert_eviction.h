@@ -1,6 +1,6 @@
 /* Which resident expert goes when another needs its memory: by what was wanted lately, or by what is wanted usually beside
  * it. The second keeps what comes again and again (7 to 11 % fewer misses while text goes on as it does), the first what a
- * new subject needs (the second has 2 to 6 % more misses then): docs/SPEED.md. So both name the expert that they would let
+ * new subject needs (the second has 2 to 6 % more misses then): docs/speed/streaming.md. So both name the expert that they would let
  * go, and where they differ, the one that is wanted again first shows which of them was wrong; lately wrong, the other
  * decides. After LeCaR (Vietri et al., "Driving Cache Replacement with ML-based LeCaR", HotStorage 2018), with pairs in
  * place of its two lists of evicted entries.

@@ -14,7 +14,7 @@
 #include "engine/base/err.h"
 #include "engine/experts/expert_layout.h"
 
-#define EXPERT_HALF_LIFE 8.0 /* rows; docs/SPEED.md has the sweep */
+#define EXPERT_HALF_LIFE 8.0 /* rows; docs/speed/streaming.md has the sweep */
 #define EXPERT_USUAL_HALF_LIFE 256.0
 #define EXPERT_USUAL_SHARE (-6.0) /* what the usual count counts for beside the lively one, as a power of two */
 #define EXPERT_STEADY_HALF_LIFE 4096.0

@@ -17,7 +17,7 @@ struct memory_rates { /* bytes per second; 0: unknown */
 };
 
 /* What reads of a few records between the layers of a step reach of the probe's rate, which knows no pauses and shares the
- * machine with nothing: 0.72 to 0.98 in docs/SPEED.md. */
+ * machine with nothing: 0.72 to 0.98 in docs/speed/streaming.md. */
 #define MEMORY_DISK_IN_STEPS 0.85
 
 struct memory_estimate {

@@ -103,7 +103,7 @@ static bool open_experts_apart(struct backend *b, struct err *e)
            heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
-/* From how many rows on products are done by wide.c: measured, see docs/SPEED.md. */
+/* From how many rows on products are done by wide.c: measured, see docs/speed/vulkan.md. */
 static void tune(struct backend *b)
 {
     /* Tiles share what they read, and few of them leave most of the device idle; rows spread their context over it. */

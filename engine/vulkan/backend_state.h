@@ -85,7 +85,7 @@ struct recorded {
 
 #define MAX_RECORDED 48
 
-struct tuning { /* of the kernels for few rows; measured, see docs/SPEED.md */
+struct tuning { /* of the kernels for few rows; measured, see docs/speed/vulkan.md */
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
     uint32_t wide_rows; /* rows of a step from which products are done by wide.c */

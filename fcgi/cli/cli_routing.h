@@ -34,7 +34,7 @@ struct routing_params {
     double guess;                  /* share of a layer's experts that the layer before knows, 0 to 1: by rank up to
                                       a fifth more at first and as much less at last, as far as that stays within 0 to 1;
                                       in place of the others it names experts that are not wanted: two in five that a
-                                      recent token used, the others any. docs/SPEED.md: as a trained model does */
+                                      recent token used, the others any. docs/speed/streaming.md: as a trained model does */
     int32_t n_sequences;
     int32_t n_positions; /* of each; the trace starts anew after 16,384, or after fewer where it would pass 256 MiB */
 };

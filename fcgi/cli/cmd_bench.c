@@ -37,7 +37,7 @@ static const struct option options[] = {
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
     MEMORY_OPTION_ROWS(struct options, memory),
     {"routing", OPTION_CHOICE, AT(routing), "model", 0, 0, ROUTING_KINDS, NULL,
-     "who chooses the experts: the model, or a trace of that kind (see docs/OPERATIONS.md)"},
+     "who chooses the experts: the model, or a trace of that kind (see docs/operations/memory.md)"},
     {"seed", OPTION_INT, AT(seed), "1", 0, 9e15, NULL, "S", "of the trace"},
     {"guess", OPTION_FLOAT, AT(guess), "0.78", 0, 1, NULL, "P",
      "share of a trace's experts that the layer before foresees (0: nothing is read ahead)"},

@@ -47,8 +47,8 @@ test('buckets rise, end at +Inf and agree with the count', () => {
   }
 });
 
-test('docs/OPERATIONS.md names each metric, and none that is not there', () => {
-  const section = doc('OPERATIONS.md').split('## Numbers')[1];
+test('docs/operations/failures.md names each metric, and none that is not there', () => {
+  const section = doc('operations/failures.md').split('## Numbers')[1];
   const named = section.split('\n').filter((l) => /^\| [a-z_]+/.test(l)).flatMap((l) => l.split('|')[1].split(',').map((n) => `sluice_${n.trim()}`))
     .filter((n) => n !== 'sluice_metric' && !n.includes(' '));
   assert.deepEqual(Object.keys(types).filter((n) => !named.includes(n)), [], 'not in the docs');

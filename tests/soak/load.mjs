@@ -2,7 +2,7 @@
 // By hand: many concurrent streams of the demo model through nginx, a storm of clients that leave, and /health meanwhile.
 //   node tests/soak/load.mjs [--streams 200] [--storm 200] [--tokens 60]
 // Starts its own server (SLUICE_PREFIX as for the tests). Status 1 when a stream is not whole, a slot stays held for more
-// than a second after the storm, or the server is not as before. Prints figures for docs/SPEED.md.
+// than a second after the storm, or the server is not as before. Prints figures for docs/speed/page.md.
 import os from 'node:os';
 import { joined, sleep, start } from '../api/harness.mjs';
 
