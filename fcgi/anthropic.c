@@ -36,6 +36,6 @@ void anthropic_error(struct buf *out, const struct request *r, const struct err 
         buf_printf(&text, "%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
     buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", type);
     buf_json_string(out, text.data ? text.data : "", text.len);
-    buf_printf(out, ",\"details\":null},\"request_id\":\"%s\"}", r->id);
+    buf_printf(out, ",\"details\":%s},\"request_id\":\"%s\"}", r->hint.details ? r->hint.details : "null", r->id);
     buf_fini(&text);
 }

@@ -49,6 +49,9 @@ static bool check_part(const cJSON *part, int message, int i, struct err *e)
         return err_field(e, ERR_INPUT, w.path, "must be an object with a type");
     if (!strcmp(type, "file"))
         return check_file(part, w, e);
+    if (!strcmp(type, "image_url") || !strcmp(type, "input_audio") || !strcmp(type, "video_url") || !strcmp(type, "audio_url"))
+        return cJSON_IsObject(json_member(part, type)) || cJSON_IsString(json_member(part, type)) ||
+               err_field(e, ERR_INPUT, at("%.50s.%.12s", w.path, type).path, "must be an object");
     bool refusal = !strcmp(type, "refusal");
     if (strcmp(type, "text") && !refusal)
         return err_field(e, ERR_UNSUPPORTED, at("%.50s.type", w.path).path,

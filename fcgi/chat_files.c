@@ -45,15 +45,14 @@ static int decode(struct request *r, const char *text, const char *path, struct 
     return fd;
 }
 
-/* Its text in a frame. */
-static bool read_file(struct request *r, const cJSON *file, const char *path, struct buf *out, struct err *e)
+bool chat_file_text(struct request *r, const char *given, const char *data, const char *path, struct buf *out,
+                    struct err *e)
 {
-    const char *given = cJSON_GetStringValue(json_member(file, "filename"));
     char name[FILE_NAME_SIZE], own[64], words[sizeof e->text];
     struct file_reading f = {0};
     struct err why = {0};
     file_name_clean(given ? given : "", given ? strlen(given) : 0, name);
-    int held = decode(r, cJSON_GetStringValue(json_member(file, "file_data")), path, &why);
+    int held = decode(r, data, path, &why);
     if (held < 0) {
         *e = why;
         return false;
@@ -78,18 +77,70 @@ static bool read_file(struct request *r, const cJSON *file, const char *path, st
     return ok;
 }
 
+static bool turn_into_text(cJSON *part, const char *member, const char *text, struct err *e)
+{
+    char *copy = strdup(text ? text : ""); /* `text` may be of the member that goes */
+    if (copy) {
+        cJSON_DeleteItemFromObjectCaseSensitive(part, member);
+        cJSON_DeleteItemFromObjectCaseSensitive(part, "type");
+    }
+    bool ok = copy && cJSON_AddStringToObject(part, "type", "text") && cJSON_AddStringToObject(part, "text", copy);
+    free(copy);
+    return ok || err_set(e, ERR_NOMEM, "no memory for the message's text");
+}
+
 static bool become_text(struct request *r, cJSON *part, const char *path, struct err *e)
 {
     struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
-    bool ok = read_file(r, json_member(part, "file"), path, &text, e);
-    if (ok) {
-        cJSON_DeleteItemFromObjectCaseSensitive(part, "file");
-        cJSON_DeleteItemFromObjectCaseSensitive(part, "type");
-        ok = (cJSON_AddStringToObject(part, "type", "text") && cJSON_AddStringToObject(part, "text", text.data)) ||
-             err_set(e, ERR_NOMEM, "no memory for the file's text");
-    }
+    const cJSON *file = json_member(part, "file");
+    bool ok = chat_file_text(r, cJSON_GetStringValue(json_member(file, "filename")),
+                             cJSON_GetStringValue(json_member(file, "file_data")), path, &text, e) &&
+              turn_into_text(part, "file", text.data, e);
     buf_fini(&text);
     return ok;
+}
+
+/* Parts that a text model cannot read; the member that holds the data has the type's name. */
+static bool is_unreadable(const char *type)
+{
+    static const char *const types[] = {"image_url", "image", "input_image", "input_audio", "audio_url", "video_url", NULL};
+    int i = 0;
+    while (types[i] && (!type || strcmp(types[i], type)))
+        i++;
+    return types[i] != NULL;
+}
+
+/* What is asked cannot be answered when there is nothing but images in it. */
+static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
+{
+    const cJSON *part;
+    char path[64];
+    cJSON_ArrayForEach(part, content) if (!is_unreadable(cJSON_GetStringValue(json_member(part, "type")))) return true;
+    if (!content->child)
+        return true;
+    snprintf(path, sizeof path, "messages[%d].content[0].type", index);
+    return err_field(e, ERR_UNSUPPORTED, path, "'%.40s' is not taken: this model reads text only",
+                     cJSON_GetStringValue(json_member(content->child, "type")));
+}
+
+/* One part: a file becomes its text, an image the text that says so. */
+static bool read_part(struct request *r, cJSON *part, int message, int index, int *files, struct err *e)
+{
+    char path[64];
+    const char *type = cJSON_GetStringValue(json_member(part, "type"));
+    if (is_unreadable(type)) {
+        const char *place = !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")
+                                ? CHAT_UNREAD_IMAGE : "[recording: this model reads text only]";
+        snprintf(path, sizeof path, "messages[%d].content[%d]", message, index);
+        return ignore_field(r, path, "this model reads text only; the prompt says that it was here", e) &&
+               turn_into_text(part, type, place, e);
+    }
+    if (!type || strcmp(type, "file"))
+        return true;
+    snprintf(path, sizeof path, "messages[%d].content[%d].file", message, index);
+    if (++*files > STORE_MESSAGE_ATTACHMENTS)
+        return err_field(e, ERR_LIMIT, path, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
+    return become_text(r, part, path, e);
 }
 
 bool chat_files_read(struct request *r, cJSON *messages, struct err *e)
@@ -100,19 +151,11 @@ bool chat_files_read(struct request *r, cJSON *messages, struct err *e)
     {
         cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
         int k = 0;
-        if (cJSON_IsArray(content))
-            cJSON_ArrayForEach(part, content)
-            {
-                char path[64];
-                const char *type = cJSON_GetStringValue(json_member(part, "type"));
-                snprintf(path, sizeof path, "messages[%d].content[%d].file", i, k++);
-                if (!type || strcmp(type, "file"))
-                    continue;
-                if (++files > STORE_MESSAGE_ATTACHMENTS)
-                    return err_field(e, ERR_LIMIT, path, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
-                if (!become_text(r, part, path, e))
-                    return false;
-            }
+        if (cJSON_IsArray(content)) {
+            if (!message->next && !refuse_lone_image(content, i, e))
+                return false;
+            cJSON_ArrayForEach(part, content) if (!read_part(r, part, i, k++, &files, e)) return false;
+        }
         i++;
     }
     return true;

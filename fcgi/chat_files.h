@@ -6,7 +6,14 @@
 
 #include "engine/base/err.h"
 
+struct buf;
 struct request;
 
-/* Messages that chat_check_messages let through: each file part becomes a text part. */
+#define CHAT_UNREAD_IMAGE "[image: this model reads text only]" /* what the prompt has in an image's place */
+
+/* Appends the text of a file in a frame with its name, as a conversation's prompt has it. data: base64, alone or as a data: URL;
+ * name may be NULL; path: the field, for errors (ERR_INPUT, ERR_LIMIT, ERR_UNSUPPORTED). */
+bool chat_file_text(struct request *r, const char *name, const char *data, const char *path, struct buf *out, struct err *e);
+/* Messages that chat_check_messages let through: each file part becomes a text part, and so does each image, which is
+ * named as ignored. ERR_UNSUPPORTED: the last message is nothing but images. */
 bool chat_files_read(struct request *r, cJSON *messages, struct err *e);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fcgi/request.h"
 #include "fcgi/settings.h"
@@ -69,6 +70,23 @@ void facts_parts(cJSON *o, const struct status_page *page)
     }
 }
 
+/* What clients of Anthropic's form, vLLM and gateways look for in a model. n_ctx: tokens. */
+static void add_client_members(cJSON *o, const struct worker *w, int32_t n_ctx)
+{
+    char date[32] = "1970-01-01T00:00:00Z";
+    time_t created = (time_t)w->model_created;
+    struct tm utc;
+    if (gmtime_r(&created, &utc))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    cJSON_AddStringToObject(o, "type", "model");
+    cJSON_AddStringToObject(o, "display_name", w->model_id);
+    cJSON_AddStringToObject(o, "created_at", date);
+    cJSON_AddStringToObject(o, "lifecycle", "active");
+    static const char *const lengths[] = {"max_model_len", "context_length", "max_input_tokens", "max_tokens"};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        cJSON_AddNumberToObject(o, lengths[i], n_ctx);
+}
+
 cJSON *facts_model(const struct request *r, const struct status_page *page)
 {
     const struct worker *w = r->worker;
@@ -78,6 +96,7 @@ cJSON *facts_model(const struct request *r, const struct status_page *page)
     cJSON_AddStringToObject(o, "object", "model");
     cJSON_AddNumberToObject(o, "created", (double)w->model_created);
     cJSON_AddStringToObject(o, "owned_by", "sluice");
+    add_client_members(o, w, page->n_ctx ? page->n_ctx : w->text->n_ctx);
     cJSON *s = cJSON_AddObjectToObject(o, "sluice");
     cJSON_AddStringToObject(s, "state", engine_state_name(page->state));
     add_traits(s, w->text);

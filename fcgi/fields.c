@@ -5,6 +5,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "fcgi/chat_request.h"
+#include "fcgi/model_name.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
 
@@ -64,7 +65,7 @@ bool field_model(struct request *r, const cJSON *body, struct err *e)
     const struct worker *w = r->worker;
     if (!json_get_string(body, "model", &model, e))
         return false;
-    if (!model || !strcmp(model, w->model_id) || !strcmp(model, w->text->name))
+    if (!model || model_is_served(r, model))
         return true;
     r->hint.code = "model_not_found";
     return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", model, w->model_id);

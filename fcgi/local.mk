@@ -11,13 +11,13 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/chat_thinking.c %D%/fields.c %D%/fields_foreign.c \
 	%D%/constraint.c %D%/constraint.h \
 	%D%/chat_build.c %D%/chat_build.h %D%/parts.c %D%/parts.h %D%/anthropic.c %D%/anthropic.h \
-	%D%/messages.h %D%/messages_request.c %D%/messages_view.c %D%/api_messages.c \
+	%D%/messages.h %D%/messages_content.c %D%/messages_content.h %D%/messages_request.c %D%/messages_view.c %D%/api_messages.c \
 	%D%/responses.h %D%/responses_items.c %D%/responses_request.c %D%/responses_chain.c %D%/responses_view.c \
 	%D%/responses_stream.c %D%/api_responses.c \
 	%D%/chat_job.c %D%/chat_job.h %D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
 	%D%/completions.h %D%/completions_request.c %D%/completions_view.c %D%/api_completions.c \
 	%D%/facts.c %D%/facts.h %D%/users.h \
-	%D%/api_chat.c %D%/api_models.c %D%/api_embeddings.c %D%/api_text.c %D%/api_health.c \
+	%D%/api_chat.c %D%/model_name.c %D%/model_name.h %D%/api_models.c %D%/api_embeddings.c %D%/api_text.c %D%/api_health.c \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
 libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h %D%/recorder_house.c %D%/recorder_house.h \

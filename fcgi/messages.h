@@ -8,7 +8,7 @@
 
 struct request;
 
-/* counts: for count_tokens, which wants no max_tokens and takes no sampling fields. */
+/* counts: for count_tokens, which wants no max_tokens and reads no sampling fields. */
 bool messages_read(struct chat_request *c, struct request *r, bool counts, struct err *e);
 
 /* After an error of chat's readers: the field as this request names it. Always false. */

@@ -50,6 +50,7 @@ struct request {
     /* What the error reply says beyond the table of reply.c; set before returning false. */
     struct {
         int status;       /* 0: by err_code */
+        const char *details; /* JSON, for Anthropic's form: error.details; NULL: null */
         const char *code; /* "context_length_exceeded"; NULL: by err_code */
         int retry_after_s;
         int32_t prompt_tokens, context_tokens; /* of a prompt that is too long, for each dialect's own words; 0: not so */

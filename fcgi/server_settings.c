@@ -58,6 +58,9 @@ static const struct setting_row rows[SETTING__N] = {
                                   false, "size of one attached file; 0: no attachments"},
     [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0, SETTING_IMPORT_MAX, NULL, "bytes", false,
                               "size of one imported file; 0: no imports"},
+    [SETTING_MODEL_ALIASES] = {"model_aliases", "api", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL, NULL, false,
+                               "names that also mean the served model, separated by blanks: sonnet gpt-4o claude-*; "
+                               "* is any name"},
     [SETTING_STRICT_PARAMETERS] = {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
                                    "API requests with a parameter that has no effect here are refused; when off, their "
                                    "answers name it"},

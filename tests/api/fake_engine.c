@@ -1,7 +1,8 @@
 /* An engine without a model, for tests of what stands before it: takes sluice-engine's arguments, speaks its protocol,
  * and answers as the last user message orders: the text after "fake:" in the prompt is a JSON object
  *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error code's name,
- *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks}.
+ *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks,
+ *    "say_prompt": true: the answer is the prompt's own text}.
  * Without an order it says "ok". A model folder with a file fake-refuses is not loaded. One process per connection; detached jobs: fake_detached.h. */
 #include <errno.h>
 #include <poll.h>
@@ -123,6 +124,10 @@ static void read_order(struct fake *f)
         end = at + 1;
         if (!o)
             continue;
+        bool say_prompt = false;
+        json_get_bool(o, "say_prompt", &say_prompt, &e);
+        if (say_prompt)
+            f->say = text.data; /* lives as long as this process */
         json_get_string(o, "text", &f->say, &e);
         json_get_string(o, "finish", &f->finish, &e);
         json_get_string(o, "refuse", &f->refuse, &e);

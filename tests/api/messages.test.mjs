@@ -132,6 +132,10 @@ test('count_tokens counts what the message then costs', async () => {
 
 const user = { role: 'user', content: 'hi' };
 const cases = [
+  ['thread', { thread: { id: 'x' } }],
+  ['thinking.display', { thinking: { type: 'adaptive', display: 5 } }],
+  ['messages[0].content[0].source.data', { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'base64' } }] }] }],
+  ['messages[0].content[0]', { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'base64', data: '%%%' } }] }] }],
   ['max_tokens', { max_tokens: undefined }],
   ['max_tokens', { max_tokens: 0 }],
   ['max_tokens', { max_tokens: 'many' }],
@@ -142,23 +146,19 @@ const cases = [
   ['messages[0].role', { messages: [{ role: 'tool', content: 'x' }] }],
   ['messages[0].content', { messages: [{ role: 'user' }] }],
   ['messages[0].content[0].type', { messages: [{ role: 'user', content: [{ type: 'image', source: {} }] }] }],
-  ['messages[0].content[0]', { messages: [{ role: 'user', content: [{ type: 'text' }] }] }],
+  ['messages[0].content[0].text', { messages: [{ role: 'user', content: [{ type: 'text' }] }] }],
   ['messages[0].content[0].tool_use_id', { messages: [{ role: 'user', content: [{ type: 'tool_result' }] }] }],
   ['messages[1].content[0]', { messages: [user, { role: 'assistant', content: [{ type: 'tool_use', id: 'a' }] }, user] }],
-  ['messages[1].content[0].type', { messages: [user, { role: 'assistant', content: [{ type: 'redacted_thinking', data: 'x' }] }, user] }],
   ['system', { system: 5 }],
-  ['system[0]', { system: [{ type: 'image' }] }],
   ['temperature', { temperature: 3 }],
   ['top_k', { top_k: 1.5 }],
   ['stop_sequences', { stop_sequences: 'x' }],
   ['stop_sequences', { stop_sequences: [''] }],
   ['stream', { stream: 1 }],
   ['tools', { tools: {} }],
-  ['tools[0].type', { tools: [{ type: 'bash_20250124', name: 'bash' }] }],
   ['tools[0].input_schema', { tools: [{ name: 'f' }] }],
   ['tools[0].input_schema', { tools: [{ name: 'f', input_schema: 5 }] }],
   ['tools[0].name', { tools: [{ name: 'a b', input_schema: {} }] }],
-  ['tools[0].defer_loading', { tools: [{ name: 'f', input_schema: {}, defer_loading: true }] }],
   ['output_config.format.schema', { output_config: { format: { type: 'json_schema', schema: { type: 'nothing' } } } }],
   ['output_config.format.type', { output_config: { format: { type: 'xml' } } }],
   ['tool_choice', { tools, tool_choice: { type: 'tool', name: 'nobody' } }],
@@ -166,9 +166,6 @@ const cases = [
   ['tool_choice', { tools, tool_choice: { type: 'always' } }],
   ['tool_choice', { tool_choice: { type: 'auto' } }],
   ['thinking.type', { thinking: { type: 'deep' } }],
-  ['thinking.budget_tokens', { thinking: { type: 'enabled' } }],
-  ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 5 } }],
-  ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 2000 } }],
   ['output_config.effort', { output_config: { effort: 'huge' } }],
 ];
 for (const [field, change] of cases) {
@@ -204,4 +201,56 @@ test('every failure has Anthropic\'s shape', async () => {
   assert.match(limit.body.error.message, /^messages: /);
   const good = await ask(say({ text: 'x' }), { authorization: null, 'x-api-key': s.key, 'anthropic-version': '2023-06-01' });
   assert.equal(good.status, 200, good.text);
+});
+
+test('what Claude Code sends is taken, and what has no effect is named', async () => {
+  const r = await s.json('POST', '/v1/messages?beta=true', { model: 'demo-model', max_tokens: 400, ...say({ text: 'ok' }),
+    thinking: { type: 'adaptive', display: 'omitted' }, output_config: { effort: 'high' }, context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] },
+    metadata: { user_id: 'x' }, tools: [...tools.map((t) => ({ ...t, input_examples: [{ town: 'Kiel' }], defer_loading: true, cache_control: { type: 'ephemeral', ttl: '1h' } })),
+      { type: 'web_search_20250305', name: 'web_search', max_uses: 5 }] }, { authorization: `Bearer ${s.key}`, 'anthropic-version': '2023-06-01', 'anthropic-beta': 'claude-code-20250219,interleaved-thinking-2025-05-14' });
+  assert.equal(r.status, 200, r.text);
+  const named = r.body.warnings.map((w) => w.field);
+  for (const field of ['context_management', 'metadata', 'tools[].input_examples', 'tools[].defer_loading', 'tools[1] (web_search_20250305)', 'thinking.display']) assert.ok(named.includes(field), `${field}: ${named}`);
+});
+
+test('a thread is refused with the details that the SDK goes on by', async () => {
+  const r = await ask({ ...say({ text: 'x' }), thread: { type: 'new' } });
+  assert.equal(r.status, 400);
+  assert.deepEqual(r.body.error.details, { error_code: 'thread_unsupported_request', unsupported: ['thread'] });
+});
+
+test('blocks that a text model cannot read become text, or are named', async () => {
+  const base64 = (text) => Buffer.from(text).toString('base64');
+  const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
+  const r = await ask({ system: [{ type: 'text', text: 'SYSTEM' }, image], messages: [
+    { role: 'user', content: [image] },
+    { role: 'assistant', content: [{ type: 'redacted_thinking', data: 'x' }, { type: 'text', text: 'I look.' }, { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'q' } },
+      { type: 'web_search_tool_result', tool_use_id: 's', content: [{ type: 'web_search_result', title: 'TITLE-1', url: 'http://example.org/1', encrypted_content: 'x' }] },
+      { type: 'tool_use', id: 'a', name: 'f', input: {} }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: [image, { type: 'text', text: 'RESULT' }, { type: 'tool_reference', tool_name: 'TOOL-REF' },
+      { type: 'search_result', source: 'http://example.org/2', title: 'TITLE-2', content: [{ type: 'text', text: 'PASSAGE' }] }] },
+    { type: 'document', title: 'notes.txt', context: 'CONTEXT', source: { type: 'text', media_type: 'text/plain', data: 'DOC-TEXT' } },
+    { type: 'document', source: { type: 'base64', media_type: 'text/plain', data: base64('DOC-BASE64 of some length, so that it is text') } },
+    { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'DOC-CONTENT' }] } },
+    { type: 'document', source: { type: 'url', url: 'http://example.org/x.pdf' } },
+    { type: 'text', text: order({ say_prompt: true })[0].content }] }] });
+  assert.equal(r.status, 200, r.text);
+  const prompt = r.body.content.map((b) => b.text).join('');
+  assert.equal(prompt.split('[image: this model reads text only]').length, 4, prompt);
+  for (const word of ['SYSTEM', 'TITLE-1', 'http://example.org/1', 'RESULT', 'TOOL-REF', 'TITLE-2', 'PASSAGE', 'CONTEXT', 'notes.txt', 'DOC-TEXT', 'DOC-BASE64', 'DOC-CONTENT',
+    '[document http://example.org/x.pdf: not read]']) assert.ok(prompt.includes(word), `${word} is not in ${prompt}`);
+  const named = r.body.warnings.map((w) => w.field);
+  for (const field of ['system[1]', 'messages[0].content[0]', 'messages[1].content[0]', 'messages[1].content[2]', 'messages[2].content[0].content[0]', 'messages[2].content[4]']) {
+    assert.ok(named.includes(field), `${field}: ${named}`);
+  }
+});
+
+test('images in a chat become text where there is a question beside them', async () => {
+  const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } };
+  const r = await s.chat({ messages: [{ role: 'user', content: [image] }, { role: 'assistant', content: 'a picture' },
+    { role: 'user', content: [image, { type: 'input_audio', input_audio: { data: 'AA', format: 'wav' } }, { type: 'text', text: order({ say_prompt: true })[0].content }] }] });
+  assert.equal(r.status, 200, r.text);
+  assert.equal(r.body.choices[0].message.content.split('[image: this model reads text only]').length, 3);
+  assert.ok(r.body.choices[0].message.content.includes('[recording: this model reads text only]'));
+  assert.deepEqual(r.headers.get('x-sluice-ignored'), 'messages[0].content[0], messages[2].content[0], messages[2].content[1]');
 });
