@@ -13,7 +13,7 @@
 
 #include "engine/base/err.h"
 
-#define ENGINE_PROTOCOL_VERSION 2
+#define ENGINE_PROTOCOL_VERSION 3
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20
@@ -47,6 +47,8 @@ struct engine_job_params {
     struct engine_sampling sampling;
     const char *const *stop; /* [n_stop] strings */
     int32_t n_stop;
+    char answer_format[24]; /* chat_traits.format: stop strings are not looked for in its reasoning; "": plain text */
+    int32_t answer_begins;  /* enum content_begin (engine/text/content_gate.h): where the prompt left the answer */
     int32_t top_logprobs;  /* -1: no logprobs; 0..ENGINE_MAX_TOP_LOGPROBS alternatives per token */
     bool ignore_eos;
     bool special_text;     /* spell out special tokens in the text (harmony needs them) */

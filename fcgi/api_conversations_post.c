@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
+#include "engine/text/content_gate.h"
 #include "fcgi/answer.h"
 #include "fcgi/attachment.h"
 #include "fcgi/chat_request.h"
@@ -206,6 +207,17 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
     return ok;
 }
 
+/* Which part of the answer is reasoning, where it goes on with what was written before. */
+static void tell_answer(const struct posting *p, struct engine_job_params *job)
+{
+    struct content_gate gate;
+    prompt_tell_answer(&p->prompt, job);
+    content_gate_init(&gate, job->answer_format, (enum content_begin)job->answer_begins);
+    for (size_t i = 0; p->again.id && i < p->earlier.text.len; i++)
+        content_gate_byte(&gate, p->earlier.text.data[i]);
+    job->answer_begins = content_gate_place(&gate);
+}
+
 static struct engine_job *submit(struct request *r, const struct posting *p, const char *key, struct err *e)
 {
     struct settings s;
@@ -221,6 +233,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     if (!settings_read(&s, p->settings, r->worker->text, r->arena, e))
         return NULL;
     settings_apply(&s, &job);
+    tell_answer(p, &job);
     scope_name(job.scope, sizeof job.scope, r, "");
     snprintf(job.key, sizeof job.key, "%s", key);
     snprintf(job.request_id, sizeof job.request_id, "%s", r->id);

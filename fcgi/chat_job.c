@@ -18,6 +18,7 @@ static void fill_job(struct engine_job_params *job, const struct request *r, con
                                       .special_text = prompt_wants_special_text(prompt),
                                       .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len,
                                       .user = (uint64_t)r->who.user_id};
+    prompt_tell_answer(prompt, job);
     settings_apply(&c->settings, job);
     scope_name(job->scope, sizeof job->scope, r, c->salt);
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);

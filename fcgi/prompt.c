@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/text/chat_parser.h"
+#include "engine/text/content_gate.h"
 
 bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e)
 {
@@ -29,6 +30,12 @@ bool prompt_make(const struct text_model *m, const struct prompt_input *in, stru
 bool prompt_wants_special_text(const struct prompt *p)
 {
     return p->format && chat_format_special_text(p->format);
+}
+
+void prompt_tell_answer(const struct prompt *p, struct engine_job_params *job)
+{
+    snprintf(job->answer_format, sizeof job->answer_format, "%s", p->format ? p->format : "");
+    job->answer_begins = p->opens_reasoning ? CONTENT_BEGINS_REASONING : CONTENT_BEGINS_FRESH;
 }
 
 void prompt_fini(struct prompt *p)

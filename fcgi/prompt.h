@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "engine/base/err.h"
+#include "engine/engine.h"
 #include "engine/text/text_model.h"
 
 struct prompt_input {
@@ -26,4 +27,6 @@ struct prompt { /* owner calls prompt_fini; zeroed = empty */
 bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e);
 /* Must the engine spell out special tokens for this format's parser? */
 bool prompt_wants_special_text(const struct prompt *p);
+/* Tells the engine which part of the answer is reasoning: there it looks for no stop strings. */
+void prompt_tell_answer(const struct prompt *p, struct engine_job_params *job);
 void prompt_fini(struct prompt *p);

@@ -185,6 +185,7 @@ static bool prepare(struct scheduler *s, struct job *j, struct err *e)
         return true;
     if (!answer_init(&j->answer, s->set.vocab, p->special_text, p->stop, p->n_stop, e))
         return false;
+    content_gate_init(&j->answer.gate, p->answer_format, (enum content_begin)p->answer_begins);
     if (p->n_grammar && !(j->grammar = grammar_run_create(s->grammars, p->grammar, p->n_grammar, e)))
         return false;
     j->sampler = sampler_create(&p->sampling, s->set.n_vocab, e);

@@ -14,6 +14,36 @@ void answer_fini(struct answer *a)
 {
     stop_matcher_destroy(&a->stops);
     buf_fini(&a->piece);
+    buf_fini(&a->undecided);
+}
+
+/* Reasoning goes past the stops; a stop that has begun before it does not go on behind it. */
+static int32_t push_undecided(struct answer *a, bool content, struct buf *out)
+{
+    int32_t met = -1;
+    if (content) {
+        met = stop_matcher_push(a->stops, a->undecided.data, a->undecided.len, out);
+    } else {
+        stop_matcher_flush(a->stops, out);
+        buf_append(out, a->undecided.data, a->undecided.len);
+    }
+    buf_clear(&a->undecided);
+    return met;
+}
+
+static int32_t push_piece(struct answer *a, struct buf *out)
+{
+    if (!a->gate.format)
+        return stop_matcher_push(a->stops, a->piece.data, a->piece.len, out);
+    int32_t met = -1;
+    for (size_t i = 0; i < a->piece.len && met < 0; i++) {
+        enum content_verdict verdict = content_gate_byte(&a->gate, a->piece.data[i]);
+        if (!buf_putc(&a->undecided, a->piece.data[i]))
+            out->failed = true;
+        else if (verdict != CONTENT_UNDECIDED)
+            met = push_undecided(a, verdict == CONTENT_INSIDE, out);
+    }
+    return met;
 }
 
 /* The piece goes through the stops and is empty again. */
@@ -23,7 +53,7 @@ static int32_t pass_on(struct answer *a, bool whole, struct buf *out)
     if (!whole)
         out->failed = true;
     else if (a->piece.len)
-        met = stop_matcher_push(a->stops, a->piece.data, a->piece.len, out);
+        met = push_piece(a, out);
     buf_clear(&a->piece);
     return met;
 }
@@ -36,6 +66,8 @@ int32_t answer_push(struct answer *a, int32_t id, struct buf *out)
 int32_t answer_flush(struct answer *a, struct buf *out)
 {
     int32_t met = pass_on(a, detokenizer_flush(&a->detokenizer, &a->piece), out);
+    if (met < 0 && a->undecided.len) /* the beginning of a tag that never came is text */
+        met = push_undecided(a, true, out);
     if (met < 0)
         stop_matcher_flush(a->stops, out);
     return met;

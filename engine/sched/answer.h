@@ -6,12 +6,15 @@
 
 #include "engine/base/buf.h"
 #include "engine/sched/stop.h"
+#include "engine/text/content_gate.h"
 #include "engine/text/detokenizer.h"
 
 struct answer {
     struct detokenizer detokenizer;
+    struct content_gate gate; /* stops are looked for in what it lets in; the owner sets it, zeroed lets in all */
     struct stop_matcher *stops;
-    struct buf piece; /* one token's text on its way from the detokenizer to the stops */
+    struct buf piece;     /* one token's text on its way from the detokenizer to the stops */
+    struct buf undecided; /* what the gate has not decided about */
 };
 
 bool answer_init(struct answer *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,

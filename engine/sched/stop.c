@@ -118,4 +118,6 @@ void stop_matcher_flush(struct stop_matcher *m, struct buf *out)
 {
     buf_append(out, m->held.data, m->held.len);
     buf_clear(&m->held);
+    for (int32_t i = 0; i < m->n; i++)
+        m->stops[i].matched = 0;
 }

@@ -17,5 +17,5 @@ void stop_matcher_destroy(struct stop_matcher **m);
 /* Appends to out what may be shown. Returns the index of the stop that was met (then out has the text before it and
  * nothing more may be pushed), or -1. */
 int32_t stop_matcher_push(struct stop_matcher *m, const char *text, size_t len, struct buf *out);
-/* The end without a stop: appends what was held back. */
+/* The end without a stop, of the text or of a part of it: appends what was held back. What is pushed after it matches anew. */
 void stop_matcher_flush(struct stop_matcher *m, struct buf *out);

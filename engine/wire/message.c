@@ -125,6 +125,9 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
                          ENGINE_MAX_EXPERTS_PER_TOKEN);
     if (p->priority < 0 || p->priority > 1)
         return err_field(e, ERR_INPUT, "priority", "%d, expected 0 or 1", p->priority);
+    if (!terminated(p->answer_format, sizeof p->answer_format) || p->answer_begins < 0 || p->answer_begins > 2)
+        return err_field(e, ERR_INPUT, "answer_format", "is too long, or its answer begins at a place %d, expected 0 to 2",
+                         p->answer_begins);
     if (!terminated(p->key, sizeof p->key) || !terminated(p->scope, sizeof p->scope) ||
         !terminated(p->request_id, sizeof p->request_id))
         return err_field(e, ERR_INPUT, "key", "key, scope or request id is too long");
@@ -159,6 +162,8 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     frame_put_u32(b, (uint32_t)p->n_stop);
     for (int32_t i = 0; i < p->n_stop; i++)
         put_string(b, p->stop[i]);
+    put_string(b, p->answer_format);
+    frame_put_u32(b, (uint32_t)p->answer_begins);
     frame_put_u32(b, (uint32_t)p->top_logprobs);
     frame_put_u32(b, (p->ignore_eos ? SUBMIT_IGNORE_EOS : 0u) | (p->special_text ? SUBMIT_SPECIAL_TEXT : 0u) |
                          (p->detached ? SUBMIT_DETACHED : 0u));
@@ -259,6 +264,8 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     s->seed = frame_get_u64(&r);
     if (!get_bias(&r, s, a, e) || !get_stops(&r, p, a, e))
         return false;
+    get_string(&r, p->answer_format, sizeof p->answer_format);
+    p->answer_begins = (int32_t)frame_get_u32(&r);
     p->top_logprobs = (int32_t)frame_get_u32(&r);
     uint32_t flags = frame_get_u32(&r);
     p->ignore_eos = flags & SUBMIT_IGNORE_EOS;

@@ -56,6 +56,22 @@ test('a stop string never shows, not even in part, streamed or whole', async () 
   assert.deepEqual(joined(r.chunks).finish, ['stop']);
 });
 
+test('a stop string is looked for in the content, not in the reasoning before it', async () => {
+  const ask = { messages: [{ role: 'user', content: 'What is 17 + 25?' }], temperature: 0, max_tokens: 120 };
+  const whole = (await say(ask)).message;
+  assert.ok(whole.reasoning_content.length > 20, 'the demo model thinks about a sum');
+  for (const stop of [whole.reasoning_content.slice(3, 9), '\n', '</think>'])
+    assert.deepEqual((await say({ ...ask, stop })).message, whole, JSON.stringify(stop));
+  const cut = whole.content.slice(4, 7);
+  const expected = whole.content.slice(0, whole.content.indexOf(cut));
+  assert.equal((await say({ ...ask, stop: ['\n', cut] })).message.content, expected);
+  const streamed = joined((await s.stream({ ...ask, stop: ['\n', cut] })).chunks);
+  assert.deepEqual([streamed.content, streamed.reasoning], [expected, whole.reasoning_content]);
+  const r = await s.json('POST', '/v1/messages', { ...ask, thinking: { type: 'adaptive' }, stop_sequences: ['\n', cut] }, { 'anthropic-version': '2023-06-01' });
+  assert.equal(r.body.stop_reason, 'stop_sequence', r.text);
+  assert.deepEqual(r.body.content.map((b) => b.text ?? b.thinking), [whole.reasoning_content, expected]);
+});
+
 test('logprobs: the greedy token is the likeliest and the sum is no more than one', async () => {
   const c = await say({ temperature: 0, logprobs: true, top_logprobs: 20 });
   for (const t of c.logprobs.content) {

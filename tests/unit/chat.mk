@@ -1,5 +1,5 @@
 # tests of the templates and answer parsers in engine/text
-CHAT_TESTS = %D%/test_jinja %D%/test_chat_template %D%/test_chat_parser
+CHAT_TESTS = %D%/test_jinja %D%/test_chat_template %D%/test_chat_parser %D%/test_content_gate
 check_PROGRAMS += $(CHAT_TESTS)
 TESTS += $(CHAT_TESTS)
 CHAT_CASES = %D%/chat_cases.c %D%/chat_cases.h
@@ -12,3 +12,5 @@ EXTRA_DIST += tests/data/templates tests/data/jinja tests/data/parsing
 %C%_test_chat_template_LDADD = $(CHAT_TEST_LIBS)
 %C%_test_chat_parser_SOURCES = %D%/test_chat_parser.c $(CHAT_CASES)
 %C%_test_chat_parser_LDADD = $(CHAT_TEST_LIBS)
+%C%_test_content_gate_SOURCES = %D%/test_content_gate.c
+%C%_test_content_gate_LDADD = $(CHAT_TEST_LIBS)

@@ -106,6 +106,42 @@ static void test_a_cut_answer_says_length_and_a_stop_string_ends_it(void **state
     buf_fini(&program);
 }
 
+/* The grammar makes the text certain: reasoning that holds every stop, white space, content. */
+static void stop_in(const char *const *stops, int32_t n, const char *format, const char *shown, const char *met)
+{
+    int32_t prompt[4] = {5, 6, 7, 8};
+    struct outcome o;
+    struct rig r;
+    struct buf program = compile("root ::= \"<think>\\na END b</think>\\n\\nc END\\nd\"");
+    rig_init(&r, 2, 32, 64);
+    struct engine_job_params p = constrained(prompt, 4, 90, &program, 3);
+    p.stop = stops;
+    p.n_stop = n;
+    strcpy(p.answer_format, format);
+    struct job *j = add(&r, &p);
+    run(&r);
+    read_log(j, &o);
+    assert_true(o.done && o.finish == (met ? ENGINE_STOP_STRING : ENGINE_STOP_EOS));
+    assert_string_equal(o.text.data, shown);
+    if (met)
+        assert_string_equal(o.stop, met);
+    buf_fini(&o.text);
+    job_give(&j);
+    rig_fini(&r);
+    buf_fini(&program);
+}
+
+#define REASONED "<think>\na END b</think>\n\n"
+
+static void test_stop_strings_are_looked_for_behind_the_reasoning(void **state)
+{
+    stop_in((const char *const[]){"END"}, 1, "hermes", REASONED "c ", "END");
+    stop_in((const char *const[]){"\n", "a END"}, 2, "hermes", REASONED "c END", "\n");
+    stop_in((const char *const[]){"</think>", "\nc", "k>\n\nc E"}, 3, "hermes", REASONED "c END\nd", NULL);
+    stop_in((const char *const[]){"<thi"}, 1, "hermes", REASONED "c END\nd", NULL);
+    stop_in((const char *const[]){"END"}, 1, "", "<think>\na ", "END"); /* plain text has no reasoning */
+}
+
 static void test_an_end_token_ends_only_where_the_form_may_end(void **state)
 {
     int32_t prompt[3] = {9, 8, 7};
@@ -217,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_keep_the_form_beside_free_ones),
         cmocka_unit_test(test_a_cut_answer_says_length_and_a_stop_string_ends_it),
+        cmocka_unit_test(test_stop_strings_are_looked_for_behind_the_reasoning),
         cmocka_unit_test(test_an_end_token_ends_only_where_the_form_may_end),
         cmocka_unit_test(test_what_the_vocabulary_cannot_spell_fails_the_job),
         cmocka_unit_test(test_masked_draws_are_draws_from_the_rest),

@@ -25,6 +25,8 @@ static struct engine_job_params sample_params(void)
                      .seed = 0x123456789abcdef0u, .bias = bias, .n_bias = 2},
         .stop = stops,
         .n_stop = 3,
+        .answer_format = "hermes",
+        .answer_begins = 1,
         .top_logprobs = 5,
         .special_text = true,
         .detached = true,
@@ -66,6 +68,8 @@ static void test_submit_reads_back_as_written(void **state)
     assert_int_equal(out.n_stop, 3);
     for (int i = 0; i < 3; i++)
         assert_string_equal(out.stop[i], stops[i]);
+    assert_string_equal(out.answer_format, "hermes");
+    assert_int_equal(out.answer_begins, 1);
     assert_int_equal(out.top_logprobs, 5);
     assert_true(out.special_text && out.detached && !out.ignore_eos);
     assert_string_equal(out.key, "message-17");
@@ -125,6 +129,8 @@ static void test_params_out_of_range_name_the_field(void **state)
     REFUSE("logit_bias", p.sampling.n_bias = ENGINE_MAX_BIAS + 1);
     REFUSE("top_logprobs", p.top_logprobs = 21);
     REFUSE("stop", p.n_stop = 17);
+    REFUSE("answer_format", p.answer_begins = 3);
+    REFUSE("answer_format", memset(p.answer_format, 'x', sizeof p.answer_format));
     REFUSE("stop", p.stop = (const char *const[]){""}; p.n_stop = 1);
     REFUSE("stop", p.stop = (const char *const[]){"\xa9"}; p.n_stop = 1);
     REFUSE("key", p.key[0] = 0);
