@@ -26,7 +26,7 @@ static bool create_response(struct request *r, struct err *e)
     struct responses_request q = {0};
     struct prompt prompt = {0};
     struct inference_params p;
-    bool ok = responses_read(&q, r, false, e) && (chat_job_make(&p, &prompt, r, &q.chat, e) || responses_rename(e)) && answer(r, &q, &p, e);
+    bool ok = responses_read(&q, r, false, e) && responses_job_make(&p, &prompt, r, &q, e) && answer(r, &q, &p, e);
     prompt_fini(&prompt);
     responses_request_fini(&q);
     return ok;

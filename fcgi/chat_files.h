@@ -9,7 +9,9 @@
 struct buf;
 struct request;
 
-#define CHAT_UNREAD_IMAGE "[image: this model reads text only]" /* what the prompt has in an image's place */
+/* What the prompt has in the place of an image, or of a recording. */
+#define CHAT_UNREAD_IMAGE "[image: this model reads text only]"
+#define CHAT_UNREAD_RECORDING "[recording: this model reads text only]"
 
 /* Appends the text of a file in a frame with its name, as a conversation's prompt has it. data: base64, alone or as a data: URL;
  * name may be NULL; path: the field, for errors (ERR_INPUT, ERR_LIMIT, ERR_UNSUPPORTED). */

@@ -23,17 +23,28 @@ struct responses_request { /* zeroed, then responses_read; responses_request_fin
     cJSON *chain;         /* the items before them, oldest first: trees of the store's rows; owned */
     const char *previous; /* previous_response_id or NULL */
     bool store, logprobs;
+    bool summary;  /* reasoning is given as its summary too */
+    bool truncate; /* truncation: auto */
     struct buf echo; /* the request's fields as the answer repeats them: ,"name":value... */
 };
 
 /* counts: for /v1/responses/input_tokens. */
 bool responses_read(struct responses_request *q, struct request *r, bool counts, struct err *e);
+/* The job; with truncation: auto the oldest turns are dropped until the prompt leaves room for an answer. */
+bool responses_job_make(struct inference_params *p, struct prompt *prompt, struct request *r, struct responses_request *q,
+                        struct err *e);
 /* After an error of chat's readers: the field as this request names it. Always false. */
 bool responses_rename(struct err *e);
 void responses_request_fini(struct responses_request *q);
 
-/* Adds an input item, of the request or of the store, to the conversation; i: its place, for errors. */
-bool responses_add_item(struct chat_build *b, const cJSON *item, int i, struct err *e);
+struct responses_reader {
+    struct request *r;
+    struct chat_build *build;
+    int files; /* that were read */
+};
+/* Adds an input item, of the request or of the store, to the conversation; i: its place, for errors. What a text model
+ * cannot read becomes a text that says so, or is named as ignored. */
+bool responses_add_item(struct responses_reader *rd, const cJSON *item, int i, struct err *e);
 /* The request's `input` as the list of items that is stored: messages have a type and their content as parts, all have
  * ids. NULL: *e. */
 cJSON *responses_input_items(const struct request *r, const cJSON *input, struct err *e);

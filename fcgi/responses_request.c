@@ -28,6 +28,7 @@ static const struct field_row fields[] = {
     {"text", FIELD_READ},
     {"reasoning", FIELD_READ},
     {"truncation", FIELD_READ},
+    {"ignore_eos", FIELD_READ},
     {"metadata", FIELD_READ},
     {"background", FIELD_READ},
     {"enable_thinking", FIELD_READ},
@@ -80,18 +81,22 @@ static bool read_metadata(const cJSON *body, struct err *e)
     return true;
 }
 
-static bool read_reasoning(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
+/* There is no second model that would summarise: the reasoning itself is given where clients look for a summary. */
+static bool read_reasoning(struct responses_request *q, struct request *r, const cJSON *body, struct err *e)
 {
+    static const char *const members[] = {"summary", "generate_summary"};
     const cJSON *reasoning = NULL;
-    const char *summary = "auto";
     if (!json_get_object(body, "reasoning", &reasoning, e))
         return false;
-    if (!json_get_string(reasoning, "summary", &summary, e))
-        return chat_build_rename(e, "summary", "reasoning.summary");
-    if (strcmp(summary, "auto") &&
-        !ignore_field(r, "reasoning.summary", "reasoning is not summarised; it is given as it is", e))
-        return false;
-    return chat_read_reasoning(c, r, reasoning, e);
+    for (int i = 0; i < 2; i++) {
+        const char *summary = NULL;
+        if (!json_get_string(reasoning, members[i], &summary, e))
+            return chat_build_rename(e, members[i], i ? "reasoning.generate_summary" : "reasoning.summary");
+        if (summary && strcmp(summary, "auto") && strcmp(summary, "concise") && strcmp(summary, "detailed") && strcmp(summary, "none"))
+            return err_field(e, ERR_INPUT, "reasoning.summary", "must be auto, concise or detailed");
+        q->summary |= summary && strcmp(summary, "none");
+    }
+    return chat_read_reasoning(&q->chat, r, reasoning, e);
 }
 
 static bool read_switches(struct responses_request *q, struct request *r, const cJSON *body, struct err *e)
@@ -104,10 +109,10 @@ static bool read_switches(struct responses_request *q, struct request *r, const 
         return false;
     if (background && !ignore_field(r, "background", foreign_field_reason("background"), e))
         return false;
-    if (strcmp(truncation, "disabled"))
-        return err_field(e, strcmp(truncation, "auto") ? ERR_INPUT : ERR_UNSUPPORTED, "truncation",
-                         "must be 'disabled': nothing is dropped from a conversation here");
-    return true;
+    q->truncate = !strcmp(truncation, "auto");
+    if (!q->truncate && strcmp(truncation, "disabled"))
+        return err_field(e, ERR_INPUT, "truncation", "must be auto or disabled");
+    return json_get_bool(body, "ignore_eos", &q->chat.ignore_eos, e);
 }
 
 /* Sampling, under chat's names. */
@@ -124,7 +129,14 @@ static bool read_settings(struct responses_request *q, struct request *r, struct
            chat_build_rename(e, "max_tokens", "max_output_tokens");
 }
 
-/* {type: function, name, ...} as chat's {type, function: {name, ...}}; other types as they are, to be refused by name. */
+/* Tools that a server of OpenAI's would run, and the client's own that are no functions. */
+static bool is_other_tool(const cJSON *tool)
+{
+    const char *type = cJSON_GetStringValue(json_member(tool, "type"));
+    return cJSON_IsObject(tool) && type && *type && strcmp(type, "function");
+}
+
+/* {type: function, name, ...} as chat's {type, function: {name, ...}}. */
 static void add_function(struct chat_build *b, cJSON *list, const cJSON *tool)
 {
     static const char *const members[] = {"name", "description", "parameters", "strict", NULL};
@@ -138,7 +150,25 @@ static void add_function(struct chat_build *b, cJSON *list, const cJSON *tool)
         b->failed = true;
 }
 
-static void add_choice(struct chat_build *b, cJSON *o, const cJSON *choice)
+static bool add_tools(struct chat_build *b, struct request *r, cJSON *list, const cJSON *tools, struct err *e)
+{
+    const cJSON *tool;
+    char field[IGNORED_FIELD_BYTES];
+    int i = 0;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        const char *name = cJSON_GetStringValue(json_member(tool, "name"));
+        snprintf(field, sizeof field, "tools[%d] (%.30s%s%.20s)", i++, cJSON_GetStringValue(json_member(tool, "type")),
+                 name ? " " : "", name ? name : "");
+        if (!is_other_tool(tool))
+            add_function(b, list, tool);
+        else if (!ignore_field(r, field, "functions are taken; the server runs no tools of its own", e))
+            return false;
+    }
+    return true;
+}
+
+static bool add_choice(struct chat_build *b, struct request *r, cJSON *o, const cJSON *choice, struct err *e)
 {
     const char *type = cJSON_GetStringValue(json_member(choice, "type"));
     const cJSON *tool;
@@ -152,10 +182,13 @@ static void add_choice(struct chat_build *b, cJSON *o, const cJSON *choice)
         cJSON *allowed = cJSON_AddObjectToObject(named, "allowed_tools");
         chat_build_refer(b, allowed, "mode", json_member(choice, "mode"));
         cJSON *list = cJSON_AddArrayToObject(allowed, "tools");
-        cJSON_ArrayForEach(tool, json_member(choice, "tools")) add_function(b, list, tool);
+        cJSON_ArrayForEach(tool, json_member(choice, "tools")) if (!is_other_tool(tool)) add_function(b, list, tool);
+    } else if (is_other_tool(choice)) {
+        return ignore_field(r, "tool_choice", "functions are taken; the server runs no tools of its own", e);
     } else {
         chat_build_refer(b, o, "tool_choice", choice);
     }
+    return true;
 }
 
 static void add_format(struct chat_build *b, cJSON *o, const cJSON *format)
@@ -180,7 +213,7 @@ bool responses_rename(struct err *e)
 static bool read_output(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
                         struct err *e)
 {
-    const cJSON *tools = NULL, *tool, *text = NULL, *format = NULL;
+    const cJSON *tools = NULL, *text = NULL, *format = NULL;
     const char *verbosity = "medium";
     cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "output");
     if (!json_get_array(body, "tools", &tools, e) || !json_get_object(body, "text", &text, e) ||
@@ -189,20 +222,20 @@ static bool read_output(struct responses_request *q, struct request *r, struct c
     if (strcmp(verbosity, "medium") && !ignore_field(r, "text.verbosity", foreign_field_reason("verbosity"), e))
         return false;
     cJSON *list = tools ? cJSON_AddArrayToObject(o, "tools") : NULL;
-    cJSON_ArrayForEach(tool, tools) add_function(b, list, tool);
-    if (json_member(body, "tool_choice"))
-        add_choice(b, o, json_member(body, "tool_choice"));
+    if (!add_tools(b, r, list, tools, e) ||
+        (json_member(body, "tool_choice") && !add_choice(b, r, o, json_member(body, "tool_choice"), e)))
+        return false;
     chat_build_refer(b, o, "parallel_tool_calls", json_member(body, "parallel_tool_calls"));
     if (format)
         add_format(b, o, format);
     return chat_read_output(&q->chat, r, o, e) || responses_rename(e);
 }
 
-static bool add_items(struct chat_build *b, const cJSON *items, struct err *e)
+static bool add_items(struct responses_reader *rd, const cJSON *items, struct err *e)
 {
     const cJSON *item;
     int i = 0;
-    cJSON_ArrayForEach(item, items) if (!responses_add_item(b, item, i++, e)) return false;
+    cJSON_ArrayForEach(item, items) if (!responses_add_item(rd, item, i++, e)) return false;
     return true;
 }
 
@@ -225,7 +258,8 @@ static bool read_conversation(struct responses_request *q, struct request *r, st
         return false;
     if (instructions)
         chat_build_text(b, chat_build_message(b, "system"), instructions);
-    return add_items(b, q->chain, e) && add_items(b, q->input, e);
+    struct responses_reader rd = {.r = r, .build = b};
+    return add_items(&rd, q->chain, e) && add_items(&rd, q->input, e);
 }
 
 static void echo_member(struct buf *b, const cJSON *body, const char *name, const char *otherwise)
@@ -272,7 +306,7 @@ bool responses_read(struct responses_request *q, struct request *r, bool counts,
     struct chat_build b = {.messages = q->chat.messages};
     if (!read_switches(q, r, body, e) || !read_settings(q, r, &b, body, e) || !read_include(q, r, body, e) ||
         !read_metadata(body, e) || !read_output(q, r, &b, body, e) || !chat_read_thinking(&q->chat, r, body, e) ||
-        !read_reasoning(&q->chat, r, body, e) || !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
+        !read_reasoning(q, r, body, e) || !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
         !read_conversation(q, r, &b, body, e))
         return false;
     if (!counts)

@@ -55,12 +55,34 @@ static void send_part(struct responses_view *v, const char *type, const struct p
     send_event(v, type);
 }
 
+/* An event of the reasoning's summary, which is the reasoning itself; member: "part", "delta" or "text". */
+static void send_summary(struct responses_view *v, const char *type, int index, const char *member, const char *text, size_t len)
+{
+    char id[RESPONSES_ID_SIZE];
+    const bool part = !strcmp(member, "part");
+    responses_item_id(id, "rs", v->r, index);
+    begin_event(v, type);
+    buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index, member,
+               part ? "{\"type\":\"summary_text\",\"text\":" : "");
+    buf_json_string(&v->line, text, len);
+    if (part)
+        buf_putc(&v->line, '}');
+    send_event(v, type);
+}
+
+static bool is_summarised(const struct responses_view *v, const struct part *part)
+{
+    return v->q->summary && part->kind == PART_REASONING;
+}
+
 static void open_item(void *context, const struct part *part, int index)
 {
     struct responses_view *v = context;
     send_item(v, "response.output_item.added", index, "in_progress");
     if (part->kind != PART_CALL)
         send_part(v, "response.content_part.added", part, index, false);
+    if (is_summarised(v, part))
+        send_summary(v, "response.reasoning_summary_part.added", index, "part", "", 0);
 }
 
 static void grow_item(void *context, const struct part *part, int index, const char *piece, size_t len)
@@ -75,6 +97,8 @@ static void grow_item(void *context, const struct part *part, int index, const c
     if (part->kind == PART_TEXT)
         buf_printf(&v->line, ",\"logprobs\":[%s]", v->pending.len ? v->pending.data : "");
     send_event(v, types[part->kind]);
+    if (is_summarised(v, part))
+        send_summary(v, "response.reasoning_summary_text.delta", index, "delta", piece, len);
 }
 
 static void close_item(void *context, const struct part *part, int index)
@@ -98,6 +122,10 @@ static void close_item(void *context, const struct part *part, int index)
     send_event(v, types[part->kind]);
     if (part->kind != PART_CALL)
         send_part(v, "response.content_part.done", part, index, true);
+    if (is_summarised(v, part)) {
+        send_summary(v, "response.reasoning_summary_text.done", index, "text", text, len);
+        send_summary(v, "response.reasoning_summary_part.done", index, "part", text, len);
+    }
     bool cut = v->x->generations[0].finish == ENGINE_LENGTH || v->x->generations[0].state == GENERATION_FAILED;
     send_item(v, "response.output_item.done", index, cut ? "incomplete" : "completed");
 }

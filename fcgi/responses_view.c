@@ -31,6 +31,13 @@ static void put_call(struct buf *b, const struct part *part, const char *text, s
     buf_json_string(b, name->data ? name->data : "", name->len);
 }
 
+static void put_text_part(struct buf *b, const char *type, const char *text, size_t len)
+{
+    buf_printf(b, "{\"type\":\"%s\",\"text\":", type);
+    buf_json_string(b, text, len);
+    buf_putc(b, '}');
+}
+
 void responses_put_item(struct buf *b, const struct responses_view *v, int index, const char *status)
 {
     static const char *const names[][2] = {{"rs", "reasoning"}, {"msg", "message"}, {"fc", "function_call"}};
@@ -43,12 +50,12 @@ void responses_put_item(struct buf *b, const struct responses_view *v, int index
     buf_printf(b, "{\"id\":\"%s\",\"type\":\"%s\",\"status\":\"%s\"", id, names[part->kind][1], status);
     switch (part->kind) {
     case PART_REASONING:
-        buf_puts(b, ",\"summary\":[],\"content\":[");
-        if (begun) {
-            buf_puts(b, "{\"type\":\"reasoning_text\",\"text\":");
-            buf_json_string(b, text, len);
-            buf_putc(b, '}');
-        }
+        buf_puts(b, ",\"summary\":[");
+        if (begun && v->q->summary)
+            put_text_part(b, "summary_text", text, len);
+        buf_puts(b, "],\"content\":[");
+        if (begun)
+            put_text_part(b, "reasoning_text", text, len);
         buf_puts(b, "],\"encrypted_content\":null");
         break;
     case PART_TEXT:

@@ -74,3 +74,21 @@ test('a prompt that is too long is refused in the words by which each client com
   const text = await s.json('POST', '/v1/completions', { prompt: messages[0].content });
   assert.match(text.body.error.message, words);
 });
+
+test('truncation: auto drops the oldest turns until the conversation fits', async () => {
+  const turn = (i) => [{ role: 'user', content: `TURN-${i} ${'word '.repeat(400)}` }, { role: 'assistant', content: 'yes' }];
+  const input = [{ role: 'developer', content: 'Be brief.' }, ...Array.from({ length: 20 }, (_, i) => turn(i)).flat(), { role: 'user', content: 'The last question?' }];
+  const refused = await s.json('POST', '/v1/responses', { input, max_output_tokens: 4 });
+  assert.equal(refused.body.error.code, 'context_length_exceeded');
+  const r = await s.json('POST', '/v1/responses', { input, max_output_tokens: 4, truncation: 'auto' });
+  assert.equal(r.status, 200, r.text);
+  const context = (await s.json('GET', '/v1/models')).body.data[0].max_model_len;
+  assert.ok(r.body.usage.input_tokens > context * 0.6 && r.body.usage.input_tokens <= context - 4, `${r.body.usage.input_tokens} of ${context}`);
+  const [warning] = r.body.warnings;
+  assert.equal(warning.field, 'truncation');
+  assert.match(warning.message, /^\d+ of the oldest messages were dropped/);
+  const short = await s.json('POST', '/v1/responses', { input: 'hi', max_output_tokens: 4, truncation: 'auto' });
+  assert.equal(short.body.warnings, undefined);
+  const alone = await s.json('POST', '/v1/responses', { input: 'word '.repeat(3 * context), truncation: 'auto' });
+  assert.equal(alone.body.error.code, 'context_length_exceeded'); // the last turn stays
+});

@@ -56,8 +56,10 @@ test('reasoning is an item of its own', async () => {
   const r = await ask({ input: say({ text: '<think>\nA greeting.\n</think>\n\nHello!' }), include: ['reasoning.encrypted_content'],
     reasoning: { summary: 'auto' } });
   assert.deepEqual(r.body.output.map((i) => i.type), ['reasoning', 'message'], r.text);
-  assert.deepEqual(r.body.output[0].summary, []);
   assert.equal(r.body.output[0].content[0].text.trim(), 'A greeting.');
+  assert.deepEqual(r.body.output[0].summary, [{ type: 'summary_text', text: r.body.output[0].content[0].text }]);
+  const plain = await ask({ input: say({ text: '<think>\nA greeting.\n</think>\n\nHello!' }) });
+  assert.deepEqual(plain.body.output[0].summary, []);
   assert.ok(r.body.usage.output_tokens_details.reasoning_tokens > 0);
 });
 
@@ -222,17 +224,18 @@ const cases = [
   ['input[0].type', { input: [{ type: 5, role: 'user', content: 'x' }] }],
   ['input[0].id', { input: [{ id: 5, role: 'user', content: 'x' }] }],
   ['input[0].status', { input: [{ status: {}, role: 'user', content: 'x' }] }],
-  ['input[1].type', { input: [user, { type: 'item_reference', id: 'x' }] }],
   ['input[1].call_id', { input: [user, { type: 'function_call', name: 'f', arguments: '{}' }] }],
   ['input[1].call_id', { input: [user, { type: 'function_call_output', output: 'x' }] }],
   ['input[1].output', { input: [user, { type: 'function_call_output', call_id: 'a' }] }],
-  ['input[1].encrypted_content', { input: [user, { type: 'reasoning', summary: [], encrypted_content: 'x' }] }],
   ['previous_response_id', { previous_response_id: 'resp_nothing' }],
   ['previous_response_id', { previous_response_id: 5 }],
   ['instructions', { instructions: 5 }],
   ['store', { store: 'yes' }],
-  ['truncation', { truncation: 'auto' }],
   ['truncation', { truncation: 'some' }],
+  ['reasoning.summary', { reasoning: { summary: 'long' } }],
+  ['reasoning.summary', { reasoning: { summary: 5 } }],
+  ['input[0].content', { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AA' }] }] }],
+  ['input[0].content', { input: [{ role: 'user', content: [{ type: 'input_file', file_data: '%%%' }] }] }],
   ['include', { include: 'x' }],
   ['max_output_tokens', { max_output_tokens: 0 }],
   ['max_output_tokens', { max_output_tokens: 'x' }],
@@ -244,7 +247,6 @@ const cases = [
   ['reasoning.effort', { reasoning: { effort: 5 } }],
   ['stream_options', { stream_options: {} }],
   ['tools', { tools: {} }],
-  ['tools[0].type', { tools: [{ type: 'web_search' }] }],
   ['tools[0].name', { tools: [{ type: 'function', name: 'a b' }] }],
   ['tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 5 }] }],
   ['text.format.type', { text: { format: { type: 'xml' } } }],
@@ -276,4 +278,55 @@ test('what is too large to keep says that it was not kept', async () => {
   assert.equal(r.status, 200, r.text.slice(0, 300));
   assert.equal(r.body.store, false);
   assert.equal((await s.json('GET', `/v1/responses/${r.body.id}`)).status, 404);
+});
+
+test('a stream gives reasoning as its summary too, where one is asked for', async () => {
+  const list = await stream({ input: say({ text: '<think>\nA greeting.\n</think>\n\nHello!' }), reasoning: { effort: 'high', summary: 'detailed' } });
+  const of = list.filter((e) => e.type.startsWith('response.reasoning_summary'));
+  assert.deepEqual([...new Set(of.map((e) => e.type.slice('response.reasoning_summary_'.length)))], ['part.added', 'text.delta', 'text.done', 'part.done']);
+  const text = of.filter((e) => e.type.endsWith('text.delta')).map((e) => e.delta).join('');
+  assert.equal(text.trim(), 'A greeting.');
+  assert.deepEqual([of.at(-2).text, of.at(-1).part], [text, { type: 'summary_text', text }]);
+  assert.ok(of.every((e) => e.summary_index === 0 && e.output_index === 0 && e.item_id === of[0].item_id));
+  assert.equal(list.find((e) => e.type === 'response.output_item.done').item.summary[0].text, text);
+});
+
+test('what Codex sends is taken, and what has no effect is named', async () => {
+  const r = await ask({ instructions: 'You are Codex.', input: [{ type: 'message', role: 'developer', content: [{ type: 'input_text', text: 'x' }] },
+    { role: 'user', content: say({ text: 'ok' }) }], tools: [...tools, { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
+    { type: 'web_search', external_web_access: true }, { type: 'namespace', name: 'mcp', tools: [] }, { type: 'local_shell' }],
+    tool_choice: 'auto', parallel_tool_calls: false, reasoning: { effort: 'xhigh', summary: 'auto' }, store: false, include: ['reasoning.encrypted_content'],
+    prompt_cache_key: 'k', client_metadata: { a: 'b' }, text: { verbosity: 'low' }, truncation: 'auto', ignore_eos: false });
+  assert.equal(r.status, 200, r.text);
+  const named = r.body.warnings.map((w) => w.field);
+  for (const field of ['client_metadata', 'prompt_cache_key', 'text.verbosity', 'tools[1] (custom apply_patch)', 'tools[2] (web_search)', 'tools[3] (namespace mcp)',
+    'tools[4] (local_shell)', 'reasoning.effort']) assert.ok(named.includes(field), `${field}: ${named}`);
+  const choice = await ask({ input: say({ text: 'ok' }), tools: [{ type: 'web_search' }], tool_choice: { type: 'web_search' } });
+  assert.equal(choice.status, 200, choice.text);
+  assert.deepEqual(choice.body.warnings.map((w) => w.field), ['tools[0] (web_search)', 'tool_choice']);
+});
+
+test('items of other kinds become text, or are named', async () => {
+  const base64 = Buffer.from('FILE-TEXT, long enough to be text').toString('base64');
+  const r = await ask({ input: [
+    { role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AA' }] },
+    { type: 'reasoning', summary: [], encrypted_content: 'x' }, { type: 'reasoning', content: [], summary: [{ type: 'summary_text', text: 'SUMMARY' }] },
+    { type: 'item_reference', id: 'msg_1' }, { type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: 'q' } },
+    { type: 'custom_tool_call', call_id: 'a', name: 'apply_patch', input: 'PATCH' }, { type: 'custom_tool_call_output', call_id: 'a', output: 'PATCHED' },
+    { type: 'local_shell_call', call_id: 'b', status: 'completed', action: { type: 'exec', command: ['LS-COMMAND'] } },
+    { type: 'local_shell_call_output', call_id: 'b', output: { stdout: 'LS-OUTPUT' } },
+    { type: 'function_call', call_id: 'c', name: 'view', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image', image_url: 'x' }, { type: 'input_text', text: 'SEEN' }] },
+    { role: 'user', content: [{ type: 'input_file', filename: 'notes.txt', file_data: `data:text/plain;base64,${base64}` }, { type: 'input_file', file_id: 'file_1', filename: 'gone.txt' },
+      { type: 'input_text', text: say({ say_prompt: true }) }] }] });
+  assert.equal(r.status, 200, r.text);
+  const prompt = r.body.output.map((o) => (o.content || []).map((c) => c.text).join('')).join('');
+  for (const word of ['[image: this model reads text only]', 'PATCH', 'PATCHED', 'LS-COMMAND', 'LS-OUTPUT', 'SEEN', 'FILE-TEXT', 'notes.txt', '[file gone.txt: not read]']) {
+    assert.ok(prompt.includes(word), `${word} is not in ${prompt}`);
+  }
+  assert.equal(prompt.split('[image: this model reads text only]').length, 3);
+  const named = r.body.warnings.map((w) => w.field);
+  for (const field of ['input[0].content', 'input[1].encrypted_content', 'input[3] (item_reference)', 'input[4] (web_search_call)', 'input[10].output', 'input[11].content']) {
+    assert.ok(named.includes(field), `${field}: ${named}`);
+  }
 });
