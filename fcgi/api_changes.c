@@ -10,6 +10,7 @@
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
 #include "fcgi/facts.h"
+#include "fcgi/prompt.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -173,7 +174,7 @@ static bool base(struct request *r, struct err *e)
     cJSON_AddBoolToObject(o, "thinking", traits->thinking);
     cJSON_AddBoolToObject(o, "thinking_switch", traits->thinking_switch);
     cJSON_AddBoolToObject(o, "effort", traits->effort);
-    cJSON_AddBoolToObject(o, "tools", traits->tools);
+    cJSON_AddBoolToObject(o, "tools", prompt_takes_tools(r));
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;

@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "fcgi/facts.h"
+#include "fcgi/prompt.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -69,7 +70,7 @@ static void add_model(cJSON *o, const struct request *r, const struct status_pag
     cJSON_AddNumberToObject(model, "n_ctx", page->n_ctx);
     cJSON_AddBoolToObject(model, "thinking", t->thinking);
     cJSON_AddBoolToObject(model, "thinking_switch", t->thinking_switch);
-    cJSON_AddBoolToObject(model, "tools", t->tools);
+    cJSON_AddBoolToObject(model, "tools", prompt_takes_tools(r));
     cJSON_AddStringToObject(model, "backend", page->backend);
     cJSON_AddStringToObject(model, "device", page->device);
 }

@@ -122,7 +122,8 @@ static bool apply_template(struct request *r, struct err *e)
         !chat_files_read(r, cJSON_GetObjectItemCaseSensitive(body, "messages"), e))
         return false;
     struct prompt_input in = {.messages = cJSON_GetObjectItemCaseSensitive(body, "messages"), .tools = tools,
-                              .kwargs = kwargs, .no_generation_prompt = !add};
+                              .kwargs = kwargs, .no_generation_prompt = !add,
+                              .generic_tools = prompt_generic_tools(r)};
     bool ok = prompt_make(r->worker->text, &in, &prompt, e);
     if (ok) {
         const struct buf *text = &prompt.rendered.text;

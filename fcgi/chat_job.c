@@ -36,7 +36,8 @@ static bool name_source(const struct chat_request *c, struct err *e)
 bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct request *r, struct chat_request *c,
                    struct err *e)
 {
-    struct prompt_input in = {.messages = c->messages, .tools = c->tools, .kwargs = c->kwargs};
+    struct prompt_input in = {.messages = c->messages, .tools = c->tools, .kwargs = c->kwargs,
+                              .generic_tools = prompt_generic_tools(r)};
     if (!prompt_make(r->worker->text, &in, prompt, e))
         return name_source(c, e);
     if (prompt->ids.n == 0 || prompt->ids.n > INT32_MAX)

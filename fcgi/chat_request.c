@@ -6,6 +6,7 @@
 #include "engine/base/json.h"
 #include "fcgi/chat_files.h"
 #include "fcgi/inference.h"
+#include "fcgi/prompt.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
 
@@ -90,8 +91,7 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
         return false;
     if (none)
         c->tools = NULL;
-    const struct chat_template *t = r->worker->text->chat_template;
-    if (c->tools && t && !chat_template_traits(t)->tools)
+    if (c->tools && r->worker->text->chat_template && !prompt_takes_tools(r))
         return err_field(e, ERR_UNSUPPORTED, "tools", "the model's chat template does not show tools to it");
     return true;
 }

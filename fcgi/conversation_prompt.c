@@ -111,7 +111,8 @@ bool conversation_render(struct request *r, const struct conversation_ask *ask, 
     } else if (json_get_string(ask->settings, "system", &system, e)) {
         b.failed = system && *system && !add_message(b.messages, "system", system);
         struct prompt_input in = {.messages = b.messages, .kwargs = ask->kwargs,
-                                  .tools = json_member(ask->settings, "tools")};
+                                  .tools = json_member(ask->settings, "tools"),
+                                  .generic_tools = prompt_generic_tools(r)};
         ok = read_branch(r, ask, &b, e) &&
              prompt_make(r->worker->text, &in, out, e);
     }

@@ -9,10 +9,13 @@
 #include "engine/engine.h"
 #include "engine/text/text_model.h"
 
+struct request;
+
 struct prompt_input {
     cJSON *messages;     /* array; changed in place by chat_messages_normalize */
     const cJSON *tools;  /* array or NULL */
     const cJSON *kwargs; /* template variables (enable_thinking ...), or NULL */
+    bool generic_tools;  /* prompt_generic_tools: a template without tools is shown them all the same */
     bool no_generation_prompt; /* apply-template only: do not open the assistant's turn */
 };
 
@@ -25,6 +28,10 @@ struct prompt { /* owner calls prompt_fini; zeroed = empty */
 
 /* ERR_INPUT: messages that the template refuses (its own words); ERR_UNSUPPORTED: the model has no chat template. */
 bool prompt_make(const struct text_model *m, const struct prompt_input *in, struct prompt *out, struct err *e);
+/* May tools be shown to a model whose template shows none? The server's setting generic_tool_prompt. */
+bool prompt_generic_tools(const struct request *r);
+/* Can requests bring tools: by the template, or by the generic prompt? */
+bool prompt_takes_tools(const struct request *r);
 /* Must the engine spell out special tokens for this format's parser? */
 bool prompt_wants_special_text(const struct prompt *p);
 /* Tells the engine which part of the answer is reasoning: there it looks for no stop strings. */

@@ -58,6 +58,9 @@ static const struct setting_row rows[SETTING__N] = {
                                   false, "size of one attached file; 0: no attachments"},
     [SETTING_IMPORT_BYTES] = {"import_bytes", "limits", SETTING_TYPE_INT, "1073741824", 0, SETTING_IMPORT_MAX, NULL, "bytes", false,
                               "size of one imported file; 0: no imports"},
+    [SETTING_GENERIC_TOOL_PROMPT] = {"generic_tool_prompt", "api", SETTING_TYPE_BOOL, "true", 0, 0, NULL, NULL, false,
+                                     "a model whose template shows no tools is told of them in the system message; when off, "
+                                     "requests with tools are refused there"},
     [SETTING_MODEL_ALIASES] = {"model_aliases", "api", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL, NULL, false,
                                "names that also mean the served model, separated by blanks: sonnet gpt-4o claude-*; "
                                "* is any name"},

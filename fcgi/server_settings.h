@@ -37,6 +37,7 @@ enum server_setting {
     SETTING_ATTACHMENT_BYTES,
     SETTING_IMPORT_BYTES,
     SETTING_STRICT_PARAMETERS,
+    SETTING_GENERIC_TOOL_PROMPT, /* prompt.h */
     SETTING_MODEL_ALIASES, /* model_name.h */
     SETTING__N
 };

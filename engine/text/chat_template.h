@@ -43,6 +43,13 @@ bool chat_template_render(const struct chat_template *t, const struct chat_input
  * `thinking` / `reasoning`. */
 bool chat_messages_normalize(const struct chat_template *t, cJSON *messages, struct err *e);
 
+/* For a template that shows no tools (chat_traits.tools is false): describes them in the system message (where it takes none,
+ * in the user's first), and turns earlier calls and their results into text, all as the format "hermes" has it, in place on
+ * normalised messages. Render without tools afterwards; an answer to tools is one in hermes. tools NULL: only what the
+ * template would not show of earlier calls becomes text. */
+bool chat_messages_generic_tools(const struct chat_template *t, cJSON *messages, const cJSON *tools, struct err *e);
+#define CHAT_GENERIC_TOOLS_FORMAT "hermes"
+
 struct chat_traits { /* read off the template by probing renders */
     const char *format;      /* output format's name for chat_parser: "hermes", "harmony", ..., "plain" */
     bool tools;              /* it shows tools to the model */

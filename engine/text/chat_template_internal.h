@@ -14,6 +14,7 @@ struct chat_template {
     bool arguments_as_text; /* a call's arguments must stay a string */
     bool short_ids;         /* a call's id must be nine letters or digits (Mistral) */
     bool knows_developer;
+    bool shows_calls; /* an assistant's earlier calls are in the prompt */
 };
 
 bool chat_template_says(const struct chat_template *t, const char *text); /* anywhere in its source */

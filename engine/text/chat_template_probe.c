@@ -9,9 +9,11 @@
 #define USER "{\"role\":\"user\",\"content\":\"hi\"}"
 #define TOOLS "[{\"type\":\"function\",\"function\":{\"name\":\"" PROBE "\",\"description\":\"d\",\"parameters\":" \
               "{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"string\",\"description\":\"d\"}},\"required\":[\"x\"]}}}]"
-#define CALL(id, arguments) \
+#define CALL(id, arguments) CALL_OF("f", id, arguments)
+#define NAMED_CALL(arguments) CALL_OF(PROBE, "abcdefghi", arguments)
+#define CALL_OF(name, id, arguments) \
     "[" USER ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"" id "\",\"type\":\"function\"," \
-    "\"function\":{\"name\":\"f\",\"arguments\":" arguments "}}]}," \
+    "\"function\":{\"name\":\"" name "\",\"arguments\":" arguments "}}]}," \
     "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"name\":\"f\",\"content\":\"r\"}]"
 
 struct probe {
@@ -76,6 +78,8 @@ static void probe_calls(struct chat_template *t)
         t->short_ids = object || text;
     }
     t->arguments_as_text = text && !object;
+    struct probe calls = {text && !object ? NAMED_CALL("\"{}\"") : NAMED_CALL("{}"), NULL, NULL};
+    t->shows_calls = shows(t, &calls, PROBE);
 }
 
 /* A list of parts is understood when its text comes out as text, not printed as a list. */

@@ -20,7 +20,7 @@ libsluice_text_a_SOURCES += \
 	%D%/jinja_filters.c %D%/jinja_filters_text.c %D%/jinja_tests.c \
 	%D%/jinja_string_methods.c %D%/jinja_containers.c \
 	%D%/chat_template.c %D%/chat_template.h %D%/chat_template_internal.h \
-	%D%/chat_template_probe.c %D%/chat_template_messages.c \
+	%D%/chat_template_probe.c %D%/chat_generic_tools.c %D%/chat_template_messages.c \
 	%D%/content_gate.c %D%/content_gate.h \
 	%D%/chat_parser.c %D%/chat_parser.h %D%/parse_format.c %D%/parse_format.h \
 	%D%/parse_json.c %D%/parse_json.h %D%/parse_call.c %D%/parse_live.c %D%/parse_arguments.c \

@@ -348,6 +348,93 @@ static void test_kwargs_can_not_replace_the_messages(void **state)
     chat_template_destroy(&t);
 }
 
+/* ---- tools for templates that show none */
+
+#define CHATML "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}"
+#define NO_SYSTEM "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}" \
+    "{{ '<|' + m.role + '|>' + m.content }}{% endfor %}"
+#define GENERIC_HEAD "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with " \
+    "function signatures within <tools></tools> XML tags:\n<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"f\"}}\n" \
+    "</tools>\n\nFor each function call, return a json object with function name and arguments within " \
+    "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>"
+
+/* The prompt of `messages` in a template that shows no tools, with one tool where `tools`. */
+static void assert_generic(const char *source, const char *messages, bool tools, const char *want)
+{
+    struct err e = {0};
+    struct chat_template *t = chat_template_compile(source, strlen(source), NULL, NULL, &e);
+    cJSON *m = json_parse(messages, strlen(messages), NULL, &e);
+    cJSON *list = cJSON_Parse("[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]");
+    struct rendered r;
+    assert_non_null(t);
+    assert_non_null(m);
+    assert_false(chat_template_traits(t)->tools);
+    assert_true(chat_messages_normalize(t, m, &e));
+    assert_true(chat_messages_generic_tools(t, m, tools ? list : NULL, &e));
+    if (!chat_template_render(t, &(struct chat_input){.messages = m}, &r, &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(r.text.data, want);
+    rendered_fini(&r);
+    cJSON_Delete(list);
+    cJSON_Delete(m);
+    chat_template_destroy(&t);
+}
+
+#define CALLED(arguments) "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\"," \
+    "\"arguments\":" arguments "}},{\"id\":\"2\",\"function\":{\"name\":\"g\"}}]}"
+#define RESULT(id, text) "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"" text "\"}"
+#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
+#define SHOWN_CALLS(arguments) "<tool_call>\n{\"name\": \"f\", \"arguments\": " arguments "}\n</tool_call>\n" \
+    "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"
+#define SHOWN_RESULTS "<tool_response>\nr1\n</tool_response>\n<tool_response>\nr2\n</tool_response>"
+
+static void test_tools_are_described_where_the_template_shows_none(void **state)
+{
+    assert_generic(CHATML, "[" USER("q") "]", true, "<|system|>" GENERIC_HEAD "<|user|>q");
+    assert_generic(CHATML, "[{\"role\":\"system\",\"content\":\"Be brief.\"}," USER("q") "]", true,
+                   "<|system|>Be brief.\n\n" GENERIC_HEAD "<|user|>q");
+    assert_generic(NO_SYSTEM, "[" USER("q") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER("p") "]", true,
+                   "<|user|>" GENERIC_HEAD "\n\nq<|assistant|>a<|user|>p");
+    assert_generic(NO_SYSTEM, "[{\"role\":\"assistant\",\"content\":\"a\"}]", true, "<|user|>" GENERIC_HEAD "\n\n<|assistant|>a");
+}
+
+static void test_earlier_calls_are_text_where_the_template_shows_none(void **state)
+{
+    const char *history = "[" USER("q") "," CALLED("\"{\\\"x\\\":[1,2]}\"") "," RESULT("1", "r1") "," RESULT("2", "r2") ","
+        USER("and now?") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER("b") "]";
+    assert_generic(CHATML, history, false, "<|user|>q<|assistant|>" SHOWN_CALLS("{\"x\": [1, 2]}") "<|user|>" SHOWN_RESULTS
+                   "\nand now?<|assistant|>a<|user|>b");
+    assert_generic(CHATML, "[" USER("q") "," CALLED("\"no json\"") "]", false, "<|user|>q<|assistant|>" SHOWN_CALLS("\"no json\""));
+    /* a template that shows calls, but not the tools, keeps its own way unless it is told of tools */
+    const char *own = CHATML "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ '[' + c.function.name + ']' }}{% endfor %}{% endfor %}";
+    assert_generic(own, "[" USER("q") "," CALLED("{}") "]", false, "<|user|>q<|assistant|>[f][g]");
+    assert_generic(own, "[" USER("q") "," CALLED("{}") "]", true, "<|system|>" GENERIC_HEAD "<|user|>q<|assistant|>" SHOWN_CALLS("{}"));
+}
+
+/* DeepSeek V3.1's own template, which shows calls and no tools: what comes from outside stays marked as such. */
+static void test_a_real_template_without_tools_is_told_of_them(void **state)
+{
+    if (chat_cases_by_hand())
+        skip();
+    struct chat_template *t = compile_file("templates/deepseek-v3.1.jinja", "<s>", "</s>");
+    struct err e = {0};
+    struct rendered r;
+    cJSON *c = json_parse(marked, sizeof marked - 1, NULL, &e), *messages = cJSON_GetObjectItem(c, "messages");
+    assert_true(chat_messages_normalize(t, messages, &e));
+    assert_true(chat_messages_generic_tools(t, messages, json_member(c, "tools"), &e));
+    assert_true(chat_template_render(t, &(struct chat_input){.messages = messages, .add_generation_prompt = true}, &r, &e));
+    assert_non_null(strstr(r.text.data, "<tools>\n{\"type\": \"function\""));
+    assert_non_null(strstr(r.text.data, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a "));
+    assert_non_null(strstr(r.text.data, "<tool_response>\nres "));
+    int n = 0;
+    for (const char *at = r.text.data; (at = strstr(at, MARK)); at += sizeof MARK - 1, n++)
+        assert_true(inside(&r, (size_t)(at - r.text.data), (size_t)(at - r.text.data) + sizeof MARK - 1));
+    assert_true(n >= 8);
+    rendered_fini(&r);
+    cJSON_Delete(c);
+    chat_template_destroy(&t);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +451,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_arguments_take_the_form_that_the_template_wants),
         cmocka_unit_test(test_reasoning_is_there_under_the_names_asked_for),
         cmocka_unit_test(test_kwargs_can_not_replace_the_messages),
+        cmocka_unit_test(test_tools_are_described_where_the_template_shows_none),
+        cmocka_unit_test(test_earlier_calls_are_text_where_the_template_shows_none),
+        cmocka_unit_test(test_a_real_template_without_tools_is_told_of_them),
     };
     chat_cases_directory(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
