@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcgiapp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 #define THREADS_MAX 64
 #define STORE_RETRY_NS ((uint64_t)1000000000)
+#define ACCEPT_RETRY_MS 100
 
 /* Written by signal handlers, which can reach nothing else: readable means "stop accepting" and "end streams". */
 static int stop_fd = -1, abort_fd = -1;
@@ -114,6 +116,22 @@ static int open_epoll(int listen_fd)
     return fd;
 }
 
+/* Without a free descriptor a connection stays in the backlog and epoll reports it again at once, so the next try has
+ * to wait. *exhausted keeps the log at one line until a connection is accepted again. */
+static bool accept_connection(FCGX_Request *fcgx, bool *exhausted)
+{
+    int rc = FCGX_Accept_r(fcgx);
+    if (rc >= 0)
+        *exhausted = false;
+    if (rc != -EMFILE && rc != -ENFILE && rc != -ENOBUFS && rc != -ENOMEM)
+        return rc >= 0;
+    if (!*exhausted)
+        log_error("accept: %s; connections wait", strerror(-rc));
+    *exhausted = true;
+    poll(&(struct pollfd){.fd = stop_fd, .events = POLLIN}, 1, ACCEPT_RETRY_MS);
+    return false;
+}
+
 static void serve_one(struct request *r, struct store *store)
 {
     struct err e = {0};
@@ -122,60 +140,70 @@ static void serve_one(struct request *r, struct store *store)
     request_end(r);
 }
 
-static void *serve(void *argument)
+/* The accept loop of a thread that has all it needs. */
+static void serve_all(const struct child_params *p, struct request *r, int epoll)
 {
-    const struct child_params *p = argument;
-    bool alone = p->n_threads == 1;
-    FCGX_Request fcgx;
-    struct request r;
+    bool alone = p->n_threads == 1, exhausted = false;
     struct store *store = NULL;
     uint64_t next_try = 0;
     uint64_t one = 1;
-    int epoll = open_epoll(p->listen_fd);
-    FCGX_InitRequest(&fcgx, p->listen_fd, 0);
-    if (epoll < 0 || !request_init(&r, &fcgx, p->worker)) {
-        log_error("a thread could not start: no descriptors or no memory");
-        return NULL;
-    }
-    r.slot = alone ? p->slot : NULL;
+    r->slot = alone ? p->slot : NULL;
     keep_store(p->worker, &store, &next_try);
     if (alone)
         usage_sweep(p->worker->shared, store);
     set_state(p, CHILD_IDLE);
     for (enum woken woken = WOKEN_CONNECTION; woken == WOKEN_CONNECTION;) {
         woken = wait_connection(epoll);
-        if (woken == WOKEN_LEAVE || FCGX_Accept_r(&fcgx) < 0)
+        if (woken == WOKEN_LEAVE || !accept_connection(r->fcgx, &exhausted))
             continue;
         if (alone) {
-            guard_hand_over(p->guard_fd, p->slot_index, fcgx.ipcFd, fcgx.requestId);
+            guard_hand_over(p->guard_fd, p->slot_index, r->fcgx->ipcFd, r->fcgx->requestId);
             set_state(p, CHILD_BUSY);
             ssize_t n = write(p->wake_fd, &one, sizeof one);
             (void)n;
         }
         atomic_fetch_add_explicit(&p->slot->requests, 1, memory_order_relaxed);
-        serve_one(&r, keep_store(p->worker, &store, &next_try));
+        serve_one(r, keep_store(p->worker, &store, &next_try));
         if (alone)
             set_state(p, CHILD_IDLE);
     }
     store_close(&store);
-    request_fini(&r);
+}
+
+/* A thread. Returns NULL, or its argument when it could not start. */
+static void *serve(void *argument)
+{
+    const struct child_params *p = argument;
+    FCGX_Request fcgx;
+    struct request r;
+    int epoll = open_epoll(p->listen_fd);
+    FCGX_InitRequest(&fcgx, p->listen_fd, 0);
+    bool ready = epoll >= 0 && request_init(&r, &fcgx, p->worker);
+    if (ready) {
+        serve_all(p, &r, epoll);
+        request_fini(&r);
+    } else {
+        log_error("a thread could not start: no descriptors or no memory");
+    }
     FCGX_Free(&fcgx, 1);
-    close(epoll);
-    return NULL;
+    if (epoll >= 0)
+        close(epoll);
+    return ready ? NULL : argument;
 }
 
 int child_run(const struct child_params *p)
 {
     pthread_t threads[THREADS_MAX];
     int n = p->n_threads < THREADS_MAX ? p->n_threads : THREADS_MAX;
-    if (n == 1) {
-        serve((void *)p);
-        return 0;
-    }
-    int started = 0;
+    if (n == 1)
+        return serve((void *)p) ? 1 : 0;
+    int started = 0, failed = 0;
     while (started < n && pthread_create(&threads[started], NULL, serve, (void *)p) == 0)
         started++;
-    for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-    return started == n ? 0 : 1;
+    for (int i = 0; i < started; i++) {
+        void *failure = NULL;
+        pthread_join(threads[i], &failure);
+        failed += failure != NULL;
+    }
+    return started == n && !failed ? 0 : 1;
 }

@@ -17,7 +17,7 @@ struct child_params {
     int n_threads;
 };
 
-/* Returns the exit status. */
+/* Returns the exit status: 1 when a thread could not start, so that the master delays the next fork. */
 int child_run(const struct child_params *p);
 /* Signal handlers, before anything else in a forked child. False: no descriptors left. */
 bool child_signals(void);

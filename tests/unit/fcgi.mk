@@ -1,6 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
 FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_guard %D%/test_openapi %D%/test_limits \
-	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown
+	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -29,3 +29,5 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_parts_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_reader_SOURCES = %D%/test_reader.c
 %C%_test_reader_LDADD = $(READER_LIBS) $(CMOCKA_LIBS)
+%C%_test_pool_SOURCES = %D%/test_pool.c %D%/process_cpu.c %D%/process_cpu.h
+%C%_test_pool_LDADD = $(FCGI_TEST_LIBS)
