@@ -7,11 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -19,16 +15,18 @@
 #include "engine/base/log.h"
 #include "engine/sched/connection.h"
 #include "engine/sched/job_table.h"
+#include "engine/sched/listener.h"
 #include "engine/wire/message.h"
 
 #define MAX_CONNECTIONS 1024
-#define BACKLOG 256
 #define SILENT_MS 30000.0 /* a connection that asks for nothing is closed */
 #define FLUSH_MS 1000.0   /* at the end: for clients to read the last events */
 
 struct server {
     struct server_params set;
-    int listen_fd, epoll_fd, event_fd, signal_fd;
+    struct listener listener;
+    bool paused; /* the listener is not watched: see listener_accept */
+    int epoll_fd, event_fd, signal_fd;
     struct connection *connections;
     int32_t n_connections, n_silent; /* silent: without a job */
     struct job_table jobs;
@@ -43,59 +41,6 @@ static bool watch(struct server *s, int fd, void *tag, uint32_t events, int oper
     return epoll_ctl(s->epoll_fd, operation, fd, &ev) == 0;
 }
 
-/* A socket file that nobody listens on is left over from an engine that was killed. */
-static bool remove_stale(const struct sockaddr_un *address, struct err *e)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return err_errno(e, "socket");
-    bool alive = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0;
-    close(fd);
-    if (alive)
-        return err_set(e, ERR_CONFLICT, "another engine listens on %s", address->sun_path);
-    struct stat st;
-    if (lstat(address->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return err_set(e, ERR_CONFLICT, "%s exists and is not a socket", address->sun_path);
-    unlink(address->sun_path);
-    return true;
-}
-
-static bool open_socket(struct server *s, struct err *e)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = s->set.socket_path;
-    if (strlen(path) >= sizeof address.sun_path)
-        return err_field(e, ERR_INPUT, "socket", "path is longer than %zu bytes", sizeof address.sun_path - 1);
-    strcpy(address.sun_path, path);
-    if (!remove_stale(&address, e))
-        return false;
-    s->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s->listen_fd < 0)
-        return err_errno(e, "socket");
-    /* the mode is right from the first moment: no window between bind and chmod */
-    mode_t mask = umask(0117);
-    int bound = bind(s->listen_fd, (struct sockaddr *)&address, sizeof address);
-    umask(mask);
-    if (bound != 0)
-        return err_errno(e, "bind %s", path);
-    if (s->set.group != (gid_t)-1 && chown(path, (uid_t)-1, s->set.group) != 0)
-        return err_errno(e, "chown %s to group %d", path, (int)s->set.group);
-    if (listen(s->listen_fd, BACKLOG) != 0)
-        return err_errno(e, "listen %s", path);
-    return true;
-}
-
-/* Each connection is a descriptor, and the soft limit is often 1024: at it, accept fails and is asked again at once. */
-static void raise_limit(void)
-{
-    const rlim_t wanted = 2 * MAX_CONNECTIONS;
-    struct rlimit l;
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < wanted && l.rlim_cur < l.rlim_max) {
-        l.rlim_cur = l.rlim_max < wanted ? l.rlim_max : wanted;
-        setrlimit(RLIMIT_NOFILE, &l);
-    }
-}
-
 struct server *server_open(const struct server_params *p, struct err *e)
 {
     sigset_t signals;
@@ -104,9 +49,8 @@ struct server *server_open(const struct server_params *p, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for the server");
         return NULL;
     }
-    raise_limit();
     s->set = *p;
-    s->listen_fd = s->epoll_fd = s->event_fd = s->signal_fd = -1;
+    s->listener.fd = s->epoll_fd = s->event_fd = s->signal_fd = -1;
     atomic_init(&s->quit_status, -1);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
@@ -119,10 +63,10 @@ struct server *server_open(const struct server_params *p, struct err *e)
         err_errno(e, "epoll, eventfd or signalfd");
         goto fail;
     }
-    if (!open_socket(s, e))
+    if (!listener_open(&s->listener, p->socket_path, p->group, MAX_CONNECTIONS, e))
         goto fail;
-    /* tags that are no connection: the addresses of the descriptors themselves */
-    if (!watch(s, s->listen_fd, &s->listen_fd, EPOLLIN, EPOLL_CTL_ADD) ||
+    /* Tags that are no connection: addresses of our own members. */
+    if (!watch(s, s->listener.fd, &s->listener, EPOLLIN, EPOLL_CTL_ADD) ||
         !watch(s, s->event_fd, &s->event_fd, EPOLLIN, EPOLL_CTL_ADD) ||
         !watch(s, s->signal_fd, &s->signal_fd, EPOLLIN, EPOLL_CTL_ADD)) {
         err_errno(e, "epoll_ctl");
@@ -342,41 +286,51 @@ static void turn_away(struct connection *c)
     connection_destroy(&c);
 }
 
+static void take_connection(struct server *s, int fd)
+{
+    if (!connection_peer_allowed(fd, s->set.group)) {
+        log_warn("connection refused: neither our user nor of the group");
+        close(fd);
+        return;
+    }
+    struct connection *c = connection_create(fd);
+    if (!c)
+        return;
+    if (s->n_connections >= MAX_CONNECTIONS) {
+        turn_away(c);
+        return;
+    }
+    if (!watch(s, fd, c, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD)) {
+        connection_destroy(&c);
+        return;
+    }
+    c->next = s->connections;
+    if (c->next)
+        c->next->previous = c;
+    s->connections = c;
+    s->n_connections++;
+    s->n_silent++;
+    count_connections(s);
+    /* HELLO, which fits. A peer that has closed gets none, but its buffered frames (a CANCEL that could not wait) are
+     * still read. */
+    connection_send(c);
+}
+
 static void accept_all(struct server *s)
 {
-    for (;;) {
-        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
-            continue;
-        if (fd < 0)
-            return;
-        if (!connection_peer_allowed(fd, s->set.group)) {
-            log_warn("connection refused: neither our user nor of the group");
-            close(fd);
-            continue;
-        }
-        struct connection *c = connection_create(fd);
-        if (!c)
-            continue;
-        if (s->n_connections >= MAX_CONNECTIONS) {
-            turn_away(c);
-            continue;
-        }
-        if (!watch(s, fd, c, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD)) {
-            connection_destroy(&c);
-            continue;
-        }
-        c->next = s->connections;
-        if (c->next)
-            c->next->previous = c;
-        s->connections = c;
-        s->n_connections++;
-        s->n_silent++;
-        count_connections(s);
-        /* HELLO, which fits. Who has left already gets none, but what it said on its way out is still to be read: a
-         * cancel that could not wait. */
-        connection_send(c);
-    }
+    int fd;
+    while ((fd = listener_accept(&s->listener)) >= 0)
+        take_connection(s, fd);
+    if (s->listener.retry_at)
+        s->paused = watch(s, s->listener.fd, &s->listener, 0, EPOLL_CTL_MOD);
+}
+
+/* Accepts what waited while descriptors were missing. */
+static void resume_accepting(struct server *s, double now)
+{
+    if (!s->paused || s->listener.fd < 0 || now < s->listener.retry_at)
+        return;
+    s->paused = !watch(s, s->listener.fd, &s->listener, EPOLLIN, EPOLL_CTL_MOD);
 }
 
 static void pump_all(struct server *s)
@@ -419,9 +373,7 @@ static void stop_accepting(struct server *s)
     struct status_page *page = status_begin(s->set.status);
     page->state = ENGINE_STOPPING;
     status_end(s->set.status);
-    unlink(s->set.socket_path);
-    close(s->listen_fd);
-    s->listen_fd = -1;
+    listener_close(&s->listener, s->set.socket_path);
 }
 
 /* True: everything that was asked for has ended. */
@@ -444,6 +396,8 @@ static int wait_ms(const struct server *s)
 {
     if (s->stop_at_ms > 0)
         return 50;
+    if (s->paused)
+        return 100;
     return s->n_silent || job_table_kept(&s->jobs) ? 1000 : -1;
 }
 
@@ -453,7 +407,7 @@ static void dispatch(struct server *s, int timeout)
     struct epoll_event ev;
     if (epoll_wait(s->epoll_fd, &ev, 1, timeout) != 1)
         return;
-    if (ev.data.ptr == &s->listen_fd)
+    if (ev.data.ptr == &s->listener)
         accept_all(s);
     else if (ev.data.ptr == &s->event_fd)
         pump_all(s);
@@ -469,6 +423,7 @@ int server_run(struct server *s)
     while (atomic_load(&s->quit_status) < 0) {
         dispatch(s, wait_ms(s));
         double now = clock_ms();
+        resume_accepting(s, now);
         if (now - swept >= 1000) {
             swept = now;
             close_silent(s, now);
@@ -505,10 +460,7 @@ void server_close(struct server **s)
     while ((*s)->connections)
         drop(*s, (*s)->connections);
     job_table_fini(&(*s)->jobs);
-    if ((*s)->listen_fd >= 0) {
-        close((*s)->listen_fd);
-        unlink((*s)->set.socket_path);
-    }
+    listener_close(&(*s)->listener, (*s)->set.socket_path);
     if ((*s)->epoll_fd >= 0)
         close((*s)->epoll_fd);
     if ((*s)->event_fd >= 0)

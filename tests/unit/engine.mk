@@ -24,7 +24,7 @@ scheduler_rig = %D%/scheduler_rig.c %D%/scheduler_rig.h %D%/fake_backend.c %D%/f
 %C%_test_prefix_reuse_SOURCES = %D%/test_prefix_reuse.c $(scheduler_rig)
 %C%_test_prefix_reuse_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # over the real program ./sluice-engine
-%C%_test_engine_SOURCES = %D%/test_engine.c %D%/engine_process.c %D%/engine_process.h
+%C%_test_engine_SOURCES = %D%/test_engine.c %D%/engine_process.c %D%/engine_process.h %D%/process_cpu.c %D%/process_cpu.h
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_inbox_SOURCES = %D%/test_inbox.c
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +19,7 @@
 #include "engine/base/clock.h"
 #include "engine/wire/message.h"
 #include "tests/unit/engine_process.h"
+#include "tests/unit/process_cpu.h"
 
 static struct engine_process engine;
 
@@ -399,30 +401,39 @@ static void test_random_disconnects_leave_nothing_behind(void **state)
     assert_int_equal(page.n_jobs, 0);
 }
 
-static double cpu_seconds(pid_t pid)
-{
-    char path[64], text[1024] = {0};
-    unsigned long user = 0, kernel = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
-    fclose(f);
-    assert_int_equal(sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
-    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
-}
-
 static void test_idle_engine_uses_no_cpu_and_keeps_its_heartbeat(void **state)
 {
     struct status_page page;
     struct err e = {0};
     assert_true(engine_process_wait_idle(&engine, &page));
-    double before = cpu_seconds(engine.pid), beat = page.heartbeat;
+    double before = process_cpu_seconds(engine.pid), beat = page.heartbeat;
     poll(NULL, 0, 2200);
-    assert_true(cpu_seconds(engine.pid) - before <= 0.05);
+    assert_true(process_cpu_seconds(engine.pid) - before <= 0.05);
     assert_true(status_read(engine.status, &page, &e));
     assert_true(page.heartbeat > beat + 0.9);
     assert_int_equal(page.connections, 0);
+}
+
+static void test_without_descriptors_connections_wait_and_nothing_spins(void **state)
+{
+    struct rlimit old;
+    struct answer_text a;
+    struct engine_job_params p = hello_params(50);
+    struct status_page page;
+    assert_true(engine_process_wait_idle(&engine, &page));
+    assert_int_equal(prlimit(engine.pid, RLIMIT_NOFILE, NULL, &old), 0);
+    assert_int_equal(prlimit(engine.pid, RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max}, NULL), 0);
+    int waiting = raw_connection();
+    struct pollfd greeted = {.fd = waiting, .events = POLLIN};
+    double before = process_cpu_seconds(engine.pid);
+    assert_int_equal(poll(&greeted, 1, 1000), 0);
+    assert_true(process_cpu_seconds(engine.pid) - before <= 0.1);
+    assert_int_equal(prlimit(engine.pid, RLIMIT_NOFILE, &old, NULL), 0);
+    assert_int_equal(poll(&greeted, 1, 10000), 1); /* HELLO */
+    close(waiting);
+    struct engine_job *j = submit(&p);
+    assert_true(answer_read(j, &a) && a.done);
+    engine_close(&j);
 }
 
 static void test_killed_engine_is_noticed_by_its_clients(void **state)
@@ -511,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_reader_that_sleeps_does_not_stop_others),
         cmocka_unit_test(test_random_disconnects_leave_nothing_behind),
         cmocka_unit_test(test_idle_engine_uses_no_cpu_and_keeps_its_heartbeat),
+        cmocka_unit_test(test_without_descriptors_connections_wait_and_nothing_spins),
         cmocka_unit_test(test_second_engine_does_not_disturb_the_first),
     };
     const struct CMUnitTest own[] = {
