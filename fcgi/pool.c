@@ -250,7 +250,7 @@ static bool open_loop(struct pool *pool, struct err *e)
     return (pool->signal_fd >= 0 && pool->wake_fd >= 0) || err_errno(e, "signalfd");
 }
 
-bool pool_run(const struct pool_params *p, struct err *e)
+bool pool_supervise(const struct pool_params *p, struct err *e)
 {
     struct pool pool = {.p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
     if (!guard_init(&pool.guard, e) || !open_loop(&pool, e))

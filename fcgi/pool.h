@@ -20,4 +20,4 @@ struct pool_params {
 };
 
 /* Runs until SIGTERM or SIGINT; true: drained. */
-bool pool_run(const struct pool_params *p, struct err *e);
+bool pool_supervise(const struct pool_params *p, struct err *e);

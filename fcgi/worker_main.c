@@ -184,7 +184,7 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
             return false;
     }
     log_info("pool=%s model=%s", route_pool_name(w->pool), w->model_id);
-    return pool_run(&p, e);
+    return pool_supervise(&p, e);
 }
 
 /* Each stream needs some descriptors, each child of the stream pool is a process: the soft limit is often 1024. */

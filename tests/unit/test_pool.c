@@ -66,7 +66,7 @@ static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
     if (pid == 0) {
         struct err e = {0};
         p.listen_fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* epoll refuses it: no child comes to serve */
-        _exit(pool_run(&p, &e) ? 0 : 1);
+        _exit(pool_supervise(&p, &e) ? 0 : 1);
     }
     poll(NULL, 0, ms);
     end(pid, 0);
