@@ -27,7 +27,7 @@ static const struct field_row fields[] = {
     {"tool_choice", FIELD_READ},
     {"parallel_tool_calls", FIELD_READ},
     {"response_format", FIELD_READ},
-    {"grammar", FIELD_READ},
+    FIELD_ROWS_OF_FORMS,
     {"reasoning_effort", FIELD_READ},
     {"enable_thinking", FIELD_READ},
     {"thinking", FIELD_READ},  /* Anthropic's, as gateways pass it on */
@@ -98,7 +98,7 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
 
 bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)
 {
-    return read_tools(c, r, body, e) && constraint_read_format(&c->constraint, body, e);
+    return read_tools(c, r, body, e) && constraint_read_format(&c->constraint, r, body, e);
 }
 
 void chat_request_init(struct chat_request *c, const struct request *r, const char *source)
@@ -140,4 +140,5 @@ void chat_request_fini(struct chat_request *c)
     cJSON_Delete(c->owned);
     c->kwargs = c->owned = NULL;
     buf_fini(&c->grammar);
+    constraint_fini(&c->constraint);
 }

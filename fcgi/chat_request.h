@@ -67,6 +67,11 @@ struct field_row {
         {"repetition_penalty", FIELD_READ}, {"presence_penalty", FIELD_READ},                              \
         {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, {"stop", FIELD_READ},                     \
         {"experts_per_token", FIELD_READ}
+/* The content's form, as llama.cpp, SGLang and vLLM name it: what constraint.h reads. */
+#define FIELD_ROWS_OF_FORMS                                                                                \
+    {"grammar", FIELD_READ}, {"json_schema", FIELD_READ}, {"regex", FIELD_READ}, {"ebnf", FIELD_READ},     \
+        {"guided_json", FIELD_READ}, {"guided_regex", FIELD_READ}, {"guided_choice", FIELD_READ},          \
+        {"guided_grammar", FIELD_READ}, {"structured_outputs", FIELD_READ}
 /* A parameter of some server that has no effect here, and why: "ignored: ..." in the answer. */
 struct foreign_field {
     const char *name, *reason;

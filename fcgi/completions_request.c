@@ -27,7 +27,7 @@ static const struct field_row fields[] = {
     {"ignore_eos", FIELD_READ},
     {"cache_salt", FIELD_READ},
     {"user", FIELD_INERT},
-    {"grammar", FIELD_READ},
+    FIELD_ROWS_OF_FORMS,
     {"response_format", FIELD_READ},
     {NULL, FIELD_READ},
 };
@@ -111,10 +111,13 @@ static bool read_counts(struct completions_request *c, struct request *r, const 
     return true;
 }
 
-static bool read_constraint(struct completions_request *c, const struct text_model *m, const cJSON *body, struct err *e)
+static bool read_constraint(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
 {
     struct constraint wish = {0};
-    return constraint_read_format(&wish, body, e) && constraint_compile(&wish, m, NULL, NULL, false, &c->grammar, e);
+    bool ok = constraint_read_format(&wish, r, body, e) &&
+              constraint_compile(&wish, r->worker->text, NULL, NULL, false, &c->grammar, e);
+    constraint_fini(&wish);
+    return ok;
 }
 
 bool completions_read(struct completions_request *c, struct request *r, struct err *e)
@@ -128,7 +131,7 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
     return field_stream(r, body, &c->streaming, e) && settings_read(&c->settings, body, m, r->arena, e) &&
            json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
-           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, m, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
+           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, r, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
 }
 
 void completions_request_fini(struct completions_request *c)

@@ -7,69 +7,9 @@
 
 #include "engine/base/json.h"
 #include "engine/grammar/gbnf.h"
+#include "engine/grammar/regex.h"
 #include "engine/text/chat_parser.h"
 #include "fcgi/prompt.h"
-
-static bool check_members(const cJSON *o, const char *path, const char *const *known, struct err *e)
-{
-    const cJSON *v;
-    cJSON_ArrayForEach(v, o)
-    {
-        int i = 0;
-        while (known[i] && strcmp(known[i], v->string))
-            i++;
-        char field[64];
-        snprintf(field, sizeof field, "%.30s.%.30s", path, v->string);
-        if (!known[i])
-            return err_field(e, ERR_INPUT, field, "there is no such member");
-    }
-    return true;
-}
-
-static bool read_json_schema(struct constraint *c, const cJSON *format, struct err *e)
-{
-    static const char *const known[] = {"name", "description", "schema", "strict", NULL};
-    const char *path = "response_format.json_schema", *name = NULL, *description = NULL;
-    const cJSON *o = json_member(format, "json_schema"), *schema;
-    if (!cJSON_IsObject(o))
-        return err_field(e, ERR_INPUT, path, "must be an object");
-    if (!check_members(o, path, known, e) || !json_get_string(o, "name", &name, e) ||
-        !json_get_string(o, "description", &description, e) || !json_get_bool(o, "strict", &c->strict, e))
-        return false;
-    if (!name || !*name || strlen(name) > 64)
-        return err_field(e, ERR_INPUT, "response_format.json_schema.name", "must have 1 to 64 characters");
-    c->field = "response_format.json_schema.schema";
-    schema = json_member(o, "schema");
-    if (schema && !cJSON_IsObject(schema) && !cJSON_IsBool(schema))
-        return err_field(e, ERR_INPUT, c->field, "must be an object");
-    c->schema = schema;
-    c->json_object = !schema;
-    return true;
-}
-
-bool constraint_read_format(struct constraint *c, const cJSON *body, struct err *e)
-{
-    static const char *const known[] = {"type", "json_schema", NULL};
-    const cJSON *f = NULL;
-    const char *type = NULL;
-    if (!json_get_string(body, "grammar", &c->gbnf, e) || !json_get_object(body, "response_format", &f, e) ||
-        !json_get_string(f, "type", &type, e))
-        return false;
-    if (f && !type)
-        return err_field(e, ERR_INPUT, "response_format.type", "is needed");
-    if (f && !check_members(f, "response_format", known, e))
-        return false;
-    bool schema = type && !strcmp(type, "json_schema"), object = type && !strcmp(type, "json_object");
-    if (type && !schema && !object && strcmp(type, "text"))
-        return err_field(e, ERR_INPUT, "response_format.type", "must be text, json_object or json_schema");
-    if (!schema && json_member(f, "json_schema"))
-        return err_field(e, ERR_INPUT, "response_format.json_schema", "only goes with type: json_schema");
-    if (c->gbnf && (schema || object))
-        return err_field(e, ERR_INPUT, "grammar", "does not go with a response_format: the answer can have one form");
-    c->json_object = object;
-    c->field = c->gbnf ? "grammar" : "response_format";
-    return !schema || read_json_schema(c, f, e);
-}
 
 /* ---- tools */
 
@@ -167,11 +107,23 @@ static bool list_callable(const struct constraint *c, const cJSON *tools, struct
     return true;
 }
 
+static expr choice_of(const struct constraint *c, struct builder *b)
+{
+    struct expr_list all = {0};
+    const cJSON *item;
+    cJSON_ArrayForEach(item, c->choice) expr_list_add(b, &all, expr_text(b, item->valuestring));
+    return expr_alt_list(b, &all);
+}
+
 /* The content's grammar; -1: *e, or none is wanted (then e is untouched). */
 static expr content_of(const struct constraint *c, struct builder *b, struct json_schema *s, struct err *e)
 {
     if (c->gbnf)
         return gbnf_read(b, c->gbnf, strlen(c->gbnf), e);
+    if (c->regex)
+        return regex_read_whole(b, c->regex, expr_class, e);
+    if (c->choice)
+        return choice_of(c, b);
     if (c->schema)
         return json_schema_read(s, c->schema, c->strict, e);
     return c->json_object ? json_schema_any_object(s) : -1;
@@ -211,7 +163,7 @@ static bool blame(const struct constraint *c, struct err *e)
     if (e->code == ERR_LIMIT)
         e->code = ERR_INPUT;
     if (!e->field[0] && e->code != ERR_NOMEM)
-        snprintf(e->field, sizeof e->field, "%s", c->gbnf || c->schema ? c->field : "tools");
+        snprintf(e->field, sizeof e->field, "%s", c->field ? c->field : "tools");
     return false;
 }
 
@@ -239,7 +191,7 @@ bool constraint_compile(const struct constraint *c, const struct text_model *m, 
     struct answer_shape a;
     if (!list_callable(c, c->calls == CALLS_NONE || !prompt ? NULL : tools, &callable, e))
         return false;
-    bool content = c->gbnf || c->schema || c->json_object;
+    bool content = c->gbnf || c->regex || c->choice || c->schema || c->json_object;
     bool calls = c->calls == CALLS_MUST || (c->calls == CALLS_MAY && (callable.strict || c->allowed));
     bool ok = true;
     if (content || calls) {

@@ -10,19 +10,26 @@
 #include "engine/text/text_model.h"
 
 struct prompt;
+struct request;
 
-struct constraint { /* zeroed: free text; pointers lie in the request's body */
+struct constraint { /* zeroed: free text; pointers lie in the request's body, but for `parsed` */
     const cJSON *schema;      /* the content's schema, or NULL */
     bool json_object, strict; /* any JSON object; OpenAI's strict rules for the schema */
     const char *gbnf;         /* the content's grammar, or NULL */
-    const char *field;        /* where schema or gbnf stand in the request, for errors */
+    const char *regex;        /* what the whole content matches, or NULL */
+    const cJSON *choice;      /* texts of which the content is one, or NULL */
+    cJSON *parsed;            /* the schema where it came as a string; owned: constraint_fini */
+    const char *field;        /* where the content's form stands in the request, for errors; NULL: it is free */
     enum calls_wish calls;    /* CALLS_MAY where tools are there and nothing was said */
     const char *named;        /* the one function that may be called, or NULL */
     const cJSON *allowed;     /* [{type, function: {name}}] those that may be called, or NULL: all */
 };
 
-/* response_format and grammar. */
-bool constraint_read_format(struct constraint *c, const cJSON *body, struct err *e);
+/* response_format, llama.cpp's grammar and json_schema, vLLM's structured_outputs and guided_*, SGLang's regex and ebnf. */
+bool constraint_read_format(struct constraint *c, struct request *r, const cJSON *body, struct err *e);
+/* The names of these fields but for response_format, in order; NULL past the end. */
+const char *constraint_field(int i);
+void constraint_fini(struct constraint *c);
 /* tool_choice, over checked tools (NULL: none). *none: no tool shall be shown or called. */
 bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON *tools, bool *none, struct err *e);
 

@@ -15,6 +15,7 @@
 #define SCHEDULING "the scheduler shares the engine fairly between users"
 #define DETAIL "the answer's form does not have it"
 #define TOKENS "tokens are not filtered by it; logit_bias can forbid or favour them"
+#define BACKEND "the server has one grammar engine, with its own white space"
 #define OTHER_FORM "it belongs to another endpoint's form"
 
 static const struct foreign_field foreign[] = {
@@ -42,6 +43,8 @@ static const struct foreign_field foreign[] = {
     {"no_stop_trim", "a stop string is never part of the answer"},
     {"include_stop_str_in_output", "a stop string is never part of the answer"},
     {"add_bos_token", TEMPLATE}, {"add_special_tokens", TEMPLATE}, {"stop_regex", TOKENS},
+    {"guided_decoding_backend", BACKEND}, {"guided_whitespace_pattern", BACKEND},
+    {"structural_tag", "a grammar can hold the answer to a form"},
     /* what the answer shows */
     {"timings_per_token", "the answer's timings come at its end"}, {"post_sampling_probs", DETAIL}, {"n_probs", DETAIL},
     {"return_tokens", DETAIL}, {"return_token_ids", DETAIL}, {"return_tokens_as_token_ids", DETAIL},

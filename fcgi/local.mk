@@ -9,7 +9,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/prompt.c %D%/prompt.h %D%/settings.c %D%/settings.h %D%/generation.c %D%/generation.h \
 	%D%/inference.c %D%/inference.h %D%/openai.c %D%/openai.h %D%/usage.c %D%/usage.h \
 	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/chat_thinking.c %D%/fields.c %D%/fields_foreign.c \
-	%D%/constraint.c %D%/constraint.h \
+	%D%/constraint.c %D%/constraint_fields.c %D%/constraint.h \
 	%D%/chat_build.c %D%/chat_build.h %D%/parts.c %D%/parts.h %D%/anthropic.c %D%/anthropic.h \
 	%D%/messages.h %D%/messages_content.c %D%/messages_content.h %D%/messages_request.c %D%/messages_view.c %D%/api_messages.c \
 	%D%/responses.h %D%/responses_items.c %D%/responses_request.c %D%/responses_chain.c %D%/responses_truncate.c %D%/responses_view.c \

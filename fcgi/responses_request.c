@@ -25,6 +25,7 @@ static const struct field_row fields[] = {
     {"tools", FIELD_READ},
     {"tool_choice", FIELD_READ},
     {"parallel_tool_calls", FIELD_READ},
+    FIELD_ROWS_OF_FORMS,
     {"text", FIELD_READ},
     {"reasoning", FIELD_READ},
     {"truncation", FIELD_READ},
@@ -228,6 +229,8 @@ static bool read_output(struct responses_request *q, struct request *r, struct c
     chat_build_refer(b, o, "parallel_tool_calls", json_member(body, "parallel_tool_calls"));
     if (format)
         add_format(b, o, format);
+    for (int i = 0; constraint_field(i); i++)
+        chat_build_refer(b, o, constraint_field(i), json_member(body, constraint_field(i)));
     return chat_read_output(&q->chat, r, o, e) || responses_rename(e);
 }
 

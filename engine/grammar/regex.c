@@ -15,6 +15,7 @@ struct reader {
     regex_class_fn make;
     const char *at;
     int depth;
+    bool whole;                /* it is anchored at both ends, even where it does not say so */
     bool open_start, open_end; /* of the alternative at the top that was just read: not anchored */
     struct err *e;
 };
@@ -288,7 +289,7 @@ static expr read_sequence(struct reader *r)
     struct expr_list list = {0};
     bool top = r->depth == 0;
     if (top)
-        r->open_start = r->open_end = true;
+        r->open_start = r->open_end = !r->whole;
     if (top && *r->at == '^') {
         r->open_start = false;
         r->at++;
@@ -335,14 +336,23 @@ static expr read_alternatives(struct reader *r)
     }
 }
 
+static expr read_pattern(struct reader *r)
+{
+    if (strlen(r->at) > MAX_PATTERN)
+        return bad(r, ERR_LIMIT, "is too long");
+    /* ^(a|b)$ is common: alternatives inside the anchors, at depth 1, come out right by themselves */
+    expr x = read_alternatives(r);
+    if (x >= 0 && *r->at)
+        return bad(r, ERR_INPUT, "has a ')' that closes nothing");
+    return x;
+}
+
 expr regex_read(struct builder *b, const char *pattern, regex_class_fn make, struct err *e)
 {
-    struct reader r = {.b = b, .make = make, .at = pattern, .e = e};
-    if (strlen(pattern) > MAX_PATTERN)
-        return bad(&r, ERR_LIMIT, "is too long");
-    /* ^(a|b)$ is common: alternatives inside the anchors, at depth 1, come out right by themselves */
-    expr x = read_alternatives(&r);
-    if (x >= 0 && *r.at)
-        return bad(&r, ERR_INPUT, "has a ')' that closes nothing");
-    return x;
+    return read_pattern(&(struct reader){.b = b, .make = make, .at = pattern, .e = e});
+}
+
+expr regex_read_whole(struct builder *b, const char *pattern, regex_class_fn make, struct err *e)
+{
+    return read_pattern(&(struct reader){.b = b, .make = make, .at = pattern, .e = e, .whole = true});
 }

@@ -13,3 +13,5 @@ typedef expr (*regex_class_fn)(struct builder *b, const struct cp_range *ranges,
 
 /* make: how a class of characters is written (expr_json_class, expr_class). -1: *e (ERR_UNSUPPORTED, ERR_INPUT). */
 expr regex_read(struct builder *b, const char *pattern, regex_class_fn make, struct err *e);
+/* The same for a pattern that is to match the whole text, anchored or not, as the fields of other servers mean it. */
+expr regex_read_whole(struct builder *b, const char *pattern, regex_class_fn make, struct err *e);
