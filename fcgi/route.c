@@ -2,6 +2,8 @@
 #define LOG_MODULE "http"
 #include "fcgi/route.h"
 
+#include <assert.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,55 +73,75 @@ const char *route_pool_name(enum route_pool p)
     return pool_names[p];
 }
 
-const struct route *route_at(int index)
+/* All rows in the tables' order. A row's place is its index for the counters. */
+static const struct route *rows[SHARED_ROUTES];
+static int n_rows;
+
+static void list_rows(void)
 {
     for (const struct route *const *t = tables; *t; t++)
-        for (const struct route *row = *t; row->path; row++)
-            if (index-- == 0)
-                return row;
-    return NULL;
+        for (const struct route *row = *t; row->path; row++) {
+            assert(n_rows < SHARED_ROUTES - 1); /* the counters' last row is for requests without a route */
+            rows[n_rows++] = row;
+        }
 }
 
 int route_count(void)
 {
-    int n = 0;
-    while (route_at(n))
-        n++;
-    return n;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, list_rows);
+    return n_rows;
+}
+
+const struct route *route_at(int index)
+{
+    return index >= 0 && index < route_count() ? rows[index] : NULL;
 }
 
 /* Compares segment by segment, so that an escaped slash stays inside its segment. */
-static bool path_matches(struct request *r, const char *pattern, const char *path)
+static bool path_matches(const char *pattern, const char *path)
 {
-    r->n_params = 0;
     while (*pattern == '/' && *path == '/') {
         pattern++;
         path++;
         size_t want = strcspn(pattern, "/"), len = strcspn(path, "/");
-        if (*pattern == '{') {
-            char *value = len ? request_decode(r, path, len, false) : NULL;
-            if (!value || r->n_params == REQUEST_MAX_PARAMS)
-                return false;
-            char *name = arena_copy(r->arena, pattern + 1, want - 2);
-            if (!name)
-                return false;
-            r->params[r->n_params++] = (struct request_pair){name, value};
-        } else if (len != want || memcmp(pattern, path, len)) {
+        if (*pattern == '{' ? !len : len != want || memcmp(pattern, path, len))
             return false;
-        }
         pattern += want;
         path += len;
     }
     return !*pattern && !*path;
 }
 
+/* Decodes the segments that a matching pattern names. False: one is not valid text, so the path is none of this row's. */
+static bool take_params(struct request *r, const char *pattern, const char *path)
+{
+    r->n_params = 0;
+    while (*pattern == '/') {
+        pattern++;
+        path++;
+        size_t want = strcspn(pattern, "/"), len = strcspn(path, "/");
+        if (*pattern == '{') {
+            char *value = r->n_params < REQUEST_MAX_PARAMS ? request_decode(r, path, len, false) : NULL;
+            char *name = value ? arena_copy(r->arena, pattern + 1, want - 2) : NULL;
+            if (!name)
+                return false;
+            r->params[r->n_params++] = (struct request_pair){name, value};
+        }
+        pattern += want;
+        path += len;
+    }
+    return true;
+}
+
 struct route_match route_find(struct request *r, enum http_method method, const char *path)
 {
     struct route_match m = {.index = -1};
     enum http_method want = method == HTTP_HEAD ? HTTP_GET : method;
-    const struct route *row;
-    for (int i = 0; (row = route_at(i)); i++) {
-        if (!path_matches(r, row->path, path))
+    const int n = route_count();
+    for (int i = 0; i < n; i++) {
+        const struct route *row = rows[i];
+        if (!path_matches(row->path, path) || !take_params(r, row->path, path))
             continue;
         m.allowed |= 1u << row->method;
         if (row->method == HTTP_GET)

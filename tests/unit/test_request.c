@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -113,6 +114,65 @@ static void test_routes_tell_the_methods_of_a_path(void **state)
     fake_request_close(&f);
 }
 
+/* The pattern with a value for each of its names. */
+static void fill_in(const char *pattern, const char *value, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; *pattern && n + strlen(value) + 1 < size; pattern++) {
+        if (*pattern != '{') {
+            out[n++] = *pattern;
+            continue;
+        }
+        n += (size_t)snprintf(out + n, size - n, "%s", value);
+        pattern = strchr(pattern, '}');
+    }
+    out[n] = '\0';
+}
+
+static void test_every_route_is_found_by_its_path(void **state)
+{
+    struct fake_request f;
+    char path[256];
+    fake_request_open(&f, PARAMS("REQUEST_URI=/"), NULL);
+    for (int i = 0; i < route_count(); i++) {
+        const struct route *row = route_at(i);
+        fill_in(row->path, "%37x", path, sizeof path);
+        struct route_match m = route_find(&f.r, row->method, path);
+        assert_int_equal(m.index, i);
+        assert_ptr_equal(m.route, row);
+        int names = 0;
+        for (const char *p = row->path; (p = strchr(p, '{')); p++)
+            names++;
+        assert_int_equal(f.r.n_params, names);
+        for (int k = 0; k < names; k++)
+            assert_string_equal(f.r.params[k].value, "7x");
+        m = route_find(&f.r, HTTP_OTHER, path);
+        assert_true(!m.route && m.index == -1 && f.r.n_params == 0);
+        assert_true(m.allowed & 1u << row->method);
+        assert_int_equal(m.allowed >> HTTP_GET & 1, m.allowed >> HTTP_HEAD & 1);
+    }
+    assert_null(route_at(route_count()));
+    assert_null(route_at(-1));
+    fake_request_close(&f);
+}
+
+/* Hundreds of rows are compared with each path: only the one that matches may cost memory. */
+static void test_only_the_route_that_matches_decodes(void **state)
+{
+    struct fake_request f;
+    char id[4001], path[4200];
+    memset(id, 'x', sizeof id - 1);
+    id[sizeof id - 1] = '\0';
+    fake_request_open(&f, PARAMS("REQUEST_URI=/"), NULL);
+    for (int i = 0; i < route_count(); i++) {
+        fill_in(route_at(i)->path, id, path, sizeof path);
+        size_t before = arena_used(f.r.arena);
+        route_find(&f.r, route_at(i)->method, path);
+        assert_true(arena_used(f.r.arena) - before <= 4 * sizeof id);
+    }
+    fake_request_close(&f);
+}
+
 static void test_routes_fit_the_counters(void **state)
 {
     assert_true(route_count() > 20);
@@ -204,6 +264,8 @@ int main(void)
         cmocka_unit_test(test_ids_differ_and_paths_must_be_paths),
         cmocka_unit_test(test_routes_match_whole_segments),
         cmocka_unit_test(test_routes_tell_the_methods_of_a_path),
+        cmocka_unit_test(test_every_route_is_found_by_its_path),
+        cmocka_unit_test(test_only_the_route_that_matches_decodes),
         cmocka_unit_test(test_routes_fit_the_counters),
         cmocka_unit_test(test_json_bodies_are_objects_of_bounded_size),
         cmocka_unit_test(test_each_error_code_has_its_status),
