@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "engine/engine.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/users.h"
@@ -11,7 +12,7 @@ static bool cancel_job(struct request *r, struct err *e)
 {
     int64_t id;
     char key[32], target[32];
-    if (!users_path_id(r, &id, e))
+    if (!path_id_param(r, "id", &id, e))
         return false;
     snprintf(key, sizeof key, "#%lld", (long long)id);
     if (!engine_cancel_key(r->worker->engine_socket, key, e))

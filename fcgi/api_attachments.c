@@ -5,6 +5,7 @@
 #include "fcgi/attachment.h"
 #include "fcgi/conversation.h"
 #include "fcgi/limits.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -54,14 +55,14 @@ static bool add(struct request *r, struct err *e)
 static bool describe(struct request *r, struct err *e)
 {
     int64_t id;
-    return conversation_path_id(r, &id, e) && send_row(r, 200, id, e);
+    return path_id_param(r, "id", &id, e) && send_row(r, 200, id, e);
 }
 
 static bool send_content(struct request *r, struct err *e)
 {
     int64_t id;
     struct store_attachment a;
-    return conversation_path_id(r, &id, e) && store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e) &&
+    return path_id_param(r, "id", &id, e) && store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e) &&
            attachment_send(r, &a, e);
 }
 
@@ -82,7 +83,7 @@ static bool reply_text(void *context, const char *name, const char *text)
 static bool send_text(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!conversation_path_id(r, &id, e) || !store_attachment_text(r->store, r->who.user_id, id, reply_text, r, e))
+    if (!path_id_param(r, "id", &id, e) || !store_attachment_text(r->store, r->who.user_id, id, reply_text, r, e))
         return false;
     return r->replied || err_set(e, ERR_NOTFOUND, "an image has no text");
 }
@@ -90,7 +91,7 @@ static bool send_text(struct request *r, struct err *e)
 static bool remove_one(struct request *r, struct err *e)
 {
     int64_t id;
-    return conversation_path_id(r, &id, e) && store_attachment_remove(r->store, r->who.user_id, id, e) && reply_empty(r, 204);
+    return path_id_param(r, "id", &id, e) && store_attachment_remove(r->store, r->who.user_id, id, e) && reply_empty(r, 204);
 }
 
 #define UPLOAD_BODY ((size_t)32 << 20) /* as nginx; the setting says less */

@@ -10,6 +10,7 @@
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
 #include "fcgi/facts.h"
+#include "fcgi/path_id.h"
 #include "fcgi/prompt.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
@@ -37,9 +38,9 @@ static bool read_query(struct request *r, int64_t *conversation, int64_t *after,
 {
     const char *id = request_query(r, "conversation"), *since = request_query(r, "after");
     *conversation = *after = 0;
-    if (id && !conversation_read_id(id, conversation))
+    if (id && !path_id_parse(id, conversation))
         return err_set(e, ERR_NOTFOUND, "there is no such conversation");
-    if (since && strcmp(since, "0") && !conversation_read_id(since, after))
+    if (since && strcmp(since, "0") && !path_id_parse(since, after))
         return err_field(e, ERR_INPUT, "after", "is not the id of a message");
     return true;
 }
@@ -99,13 +100,13 @@ static bool read_ask(struct request *r, const cJSON *body, struct conversation_a
     if (!fields_check(r, body, count_fields, e) || !json_get_string(body, "conversation_id", &id, e) ||
         !json_get_string(body, "parent_id", &parent, e) || !json_get_string(body, "content", &ask->content, e))
         return false;
-    if (id && !conversation_read_id(id, &ask->conversation_id))
+    if (id && !path_id_parse(id, &ask->conversation_id))
         return err_set(e, ERR_NOTFOUND, "there is no such conversation");
     if (id && !store_conversation_get(r->store, r->arena, r->who.user_id, ask->conversation_id, &c, e))
         return false;
     *stored = c.settings;
     ask->leaf = cJSON_GetObjectItemCaseSensitive(body, "parent_id") ? 0 : c.leaf_id;
-    if (parent && (!id || !conversation_read_id(parent, &ask->leaf)))
+    if (parent && (!id || !path_id_parse(parent, &ask->leaf)))
         return err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
     return ask->content || ask->leaf || err_field(e, ERR_INPUT, "content", "is needed where nothing stands before it");
 }

@@ -1,12 +1,12 @@
 /* /api/conversations: make, read, change, remove; stop an answer. docs/API-pages.md is the contract. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
 #include "engine/engine.h"
 #include "fcgi/answer.h"
 #include "fcgi/conversation.h"
+#include "fcgi/path_id.h"
 #include "fcgi/recorder.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
@@ -17,20 +17,6 @@
 
 #define MAX_REPLY ((size_t)512 << 20)
 #define MAX_RUNNING 64 /* answers of one conversation that a removal stops at once; the recorder stops the rest */
-
-bool conversation_read_id(const char *text, int64_t *id)
-{
-    size_t n = text ? strlen(text) : 0;
-    if (!n || n > 18 || strspn(text, "0123456789") != n)
-        return false;
-    *id = strtoll(text, NULL, 10);
-    return *id > 0;
-}
-
-bool conversation_path_id(const struct request *r, int64_t *id, struct err *e)
-{
-    return conversation_read_id(request_param(r, "id"), id) || err_set(e, ERR_NOTFOUND, "there is no such thing");
-}
 
 /* The rest of what one conversation says beyond its line in the list. */
 static void put_details(struct buf *out, const struct store_conversation *c)
@@ -91,7 +77,7 @@ static bool read_change(struct request *r, const cJSON *body, const char *stored
     if (!json_get_string(body, "title", &c->title, e) || !json_get_object(body, "settings", &settings, e) ||
         !json_get_string(body, "leaf_id", &leaf, e))
         return false;
-    if (leaf && !conversation_read_id(leaf, &c->leaf_id))
+    if (leaf && !path_id_parse(leaf, &c->leaf_id))
         return err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation");
     if (!settings)
         return true;
@@ -127,7 +113,7 @@ static bool read_conversation(struct request *r, struct err *e)
     int64_t id, texts = 0;
     struct store_conversation c;
     struct buf out = {.limit = MAX_REPLY};
-    if (!conversation_path_id(r, &id, e) || !request_query_int(r, "texts", 1, CONVERSATION_TEXTS_MAX, &texts, e) ||
+    if (!path_id_param(r, "id", &id, e) || !request_query_int(r, "texts", 1, CONVERSATION_TEXTS_MAX, &texts, e) ||
         !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
         return false;
     conversation_json(&out, &c);
@@ -149,7 +135,7 @@ static bool change_conversation(struct request *r, struct err *e)
     struct store_conversation_change c = {0};
     const cJSON *body = request_json(r, e);
     /* The page sends its settings whole: what it leaves out is back at the model's default. */
-    return body && conversation_path_id(r, &id, e) &&
+    return body && path_id_param(r, "id", &id, e) &&
            store_conversation_get(r->store, r->arena, r->who.user_id, id, &now, e) &&
            read_change(r, body, "{}", &c, e) && read_marks(r, body, &c, e) &&
            store_conversation_change(r->store, r->who.user_id, id, &c, e) &&
@@ -172,7 +158,7 @@ static bool remove_conversation(struct request *r, struct err *e)
 {
     int64_t id;
     struct keys keys = {0};
-    if (!conversation_path_id(r, &id, e) ||
+    if (!path_id_param(r, "id", &id, e) ||
         !store_message_running(r->store, r->who.user_id, id, note_key, &keys, e) ||
         !store_conversation_remove(r->store, r->who.user_id, id, e))
         return false;
@@ -190,7 +176,7 @@ static bool stop_answer(struct request *r, struct err *e)
     int64_t id;
     struct store_message m;
     struct err why = {0};
-    if (!conversation_path_id(r, &id, e) || !store_message_get(r->store, r->arena, r->who.user_id, id, &m, e))
+    if (!path_id_param(r, "id", &id, e) || !store_message_get(r->store, r->arena, r->who.user_id, id, &m, e))
         return false;
     if (m.status == MESSAGE_RUNNING && !engine_cancel_key(r->worker->engine_socket, m.job_key, &why)) {
         recorder_notify(r->worker->run_dir, id);

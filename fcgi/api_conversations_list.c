@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fcgi/conversation.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "sql/store_conversations.h"
@@ -104,7 +105,7 @@ static bool read_cursor(struct request *r, const char *name, int64_t *at, int64_
         return true;
     if (dash && (size_t)(dash - text) < sizeof updated) {
         snprintf(updated, sizeof updated, "%.*s", (int)(dash - text), text);
-        if (conversation_read_id(updated, at) && conversation_read_id(dash + 1, id))
+        if (path_id_parse(updated, at) && path_id_parse(dash + 1, id))
             return true;
     }
     return err_field(e, ERR_INPUT, name, "is not a `next` or `prev` of another page");

@@ -2,6 +2,7 @@
  * stands in the tree is known from the start, since that is little. */
 #include "fcgi/answer.h"
 #include "fcgi/conversation.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "sql/store_conversations.h"
@@ -80,7 +81,7 @@ bool conversation_texts(struct request *r, struct err *e)
 {
     int64_t id, after = 0, limit = PIECE_DEFAULT;
     struct store_conversation c;
-    if (!conversation_path_id(r, &id, e) || !request_query_int(r, "limit", 1, CONVERSATION_TEXTS_MAX, &limit, e) ||
+    if (!path_id_param(r, "id", &id, e) || !request_query_int(r, "limit", 1, CONVERSATION_TEXTS_MAX, &limit, e) ||
         !request_query_int(r, "after", 0, INT64_MAX, &after, e) ||
         !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
         return false;

@@ -13,6 +13,7 @@
 #include "fcgi/conversation.h"
 #include "fcgi/limits.h"
 #include "fcgi/model_gate.h"
+#include "fcgi/path_id.h"
 #include "fcgi/recorder.h"
 #include "fcgi/request.h"
 #include "fcgi/settings.h"
@@ -49,7 +50,7 @@ static bool read_regenerate(struct request *r, struct posting *p, const char *te
     int64_t id;
     struct store_message m;
     struct err why = {0};
-    if (!conversation_read_id(text, &id) ||
+    if (!path_id_parse(text, &id) ||
         !store_message_get(r->store, r->arena, r->who.user_id, id, &m, &why) ||
         m.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "regenerate", "is not a message of this conversation");
@@ -61,7 +62,7 @@ static bool read_continue(struct request *r, struct posting *p, const char *text
 {
     int64_t id;
     struct err why = {0};
-    if (!conversation_read_id(text, &id) ||
+    if (!path_id_parse(text, &id) ||
         !store_message_get(r->store, r->arena, r->who.user_id, id, &p->again, &why) ||
         p->again.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "continue", "is not a message of this conversation");
@@ -76,7 +77,7 @@ static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
     p->parent_id = sent ? 0 : p->conversation.leaf_id; /* null: a new root */
     if (!json_get_string(body, "parent_id", &text, e))
         return false;
-    return !text || conversation_read_id(text, &p->parent_id) ||
+    return !text || path_id_parse(text, &p->parent_id) ||
            err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
 }
 
@@ -254,7 +255,7 @@ static bool post(struct request *r, struct posting *p, struct err *e)
     char key[SECRET_TOKEN_SIZE]; /* unguessable, and so unique */
     struct store_posted posted;
     struct err failed = {0};
-    if (!conversation_path_id(r, &p->conversation_id, e) || !read_body(r, p, e) || !make_prompt(r, p, e))
+    if (!path_id_param(r, "id", &p->conversation_id, e) || !read_body(r, p, e) || !make_prompt(r, p, e))
         return false;
     secret_token(key);
     const int64_t prompt_tokens = (int64_t)p->prompt.ids.n;

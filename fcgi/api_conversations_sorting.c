@@ -5,6 +5,7 @@
 #include "engine/base/json.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
+#include "fcgi/path_id.h"
 #include "fcgi/recorder.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
@@ -31,7 +32,7 @@ static bool read_ids(struct request *r, const cJSON *body, struct store_bulk *b,
         return err_set(e, ERR_NOMEM, "no memory for the ids");
     cJSON_ArrayForEach(item, list)
     {
-        if (!conversation_read_id(cJSON_GetStringValue(item), &ids[b->n++]))
+        if (!path_id_parse(cJSON_GetStringValue(item), &ids[b->n++]))
             return err_field(e, ERR_INPUT, "ids", "must hold ids, which are strings of digits");
     }
     b->ids = ids;

@@ -7,6 +7,7 @@
 #include "fcgi/answer.h"
 #include "fcgi/conversation.h"
 #include "fcgi/model_gate.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/sse.h"
@@ -325,7 +326,7 @@ bool conversation_stream(struct request *r, struct err *e)
     struct store_message m;
     struct engine_job *job = NULL;
     struct err hung = {0};
-    if (!conversation_path_id(r, &f.message_id, e) ||
+    if (!path_id_param(r, "id", &f.message_id, e) ||
         !store_message_get(r->store, r->arena, r->who.user_id, f.message_id, &m, e))
         return false;
     bool running = m.status == MESSAGE_RUNNING;

@@ -3,6 +3,7 @@
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
 #include "fcgi/limits.h"
+#include "fcgi/path_id.h"
 #include "fcgi/recorder.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
@@ -17,11 +18,11 @@ bool conversation_fork(struct request *r, struct err *e)
     const char *from = NULL;
     struct store_fork f = {.user_id = r->who.user_id, .storage_bytes = r->who.limits.storage_bytes};
     const cJSON *body = request_json(r, e);
-    if (!body || !conversation_path_id(r, &f.conversation_id, e) || !fields_check(r, body, fork_fields, e) ||
+    if (!body || !path_id_param(r, "id", &f.conversation_id, e) || !fields_check(r, body, fork_fields, e) ||
         !json_get_string(body, "from_message_id", &from, e) || !json_get_string(body, "title", &f.title, e))
         return false;
     /* 0 is no message: then the store says whether it is the conversation or the message that is missing. */
-    if (from && !conversation_read_id(from, &f.message_id))
+    if (from && !path_id_parse(from, &f.message_id))
         f.message_id = 0;
     /* Its texts are kept once more. */
     return limits_storage(r, 1, e) && (store_conversation_fork(r->store, &f, &id, e) || limits_storage_refused(r, e)) &&
@@ -31,7 +32,7 @@ bool conversation_fork(struct request *r, struct err *e)
 bool conversation_cut(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!conversation_path_id(r, &id, e) || !store_message_remove(r->store, r->who.user_id, id, e))
+    if (!path_id_param(r, "id", &id, e) || !store_message_remove(r->store, r->who.user_id, id, e))
         return false;
     recorder_notify(r->worker->run_dir, id); /* its files may belong to nothing now */
     return reply_empty(r, 204);

@@ -15,6 +15,7 @@
 #include "fcgi/export/account.h"
 #include "fcgi/export/export.h"
 #include "fcgi/file_name.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/reply_stream.h"
 #include "fcgi/request.h"
@@ -72,7 +73,7 @@ static bool read_ids(struct request *r, const char *text, const char **json, int
     if (!*text || *text == ',' || text[strlen(text) - 1] == ',' || strstr(text, ",,"))
         return bad_ids(e);
     for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save))
-        if (count == MAX_IDS || !conversation_read_id(p, &ids[count++]))
+        if (count == MAX_IDS || !path_id_parse(p, &ids[count++]))
             return bad_ids(e);
     qsort(ids, (size_t)count, sizeof *ids, by_number);
     for (int i = *n = 0; i < count; i++)

@@ -1,30 +1,12 @@
 /* A user's own API keys. The key itself is shown once, at its making; only its hash is kept. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/users.h"
-
-bool users_path_number(const struct request *r, const char *name, int64_t *id, struct err *e)
-{
-    const char *text = request_param(r, name);
-    char *end;
-    errno = 0;
-    long long v = text ? strtoll(text, &end, 10) : 0;
-    if (!text || !*text || *end || errno || v <= 0)
-        return err_set(e, ERR_NOTFOUND, "there is no such thing");
-    *id = v;
-    return true;
-}
-
-bool users_path_id(const struct request *r, int64_t *id, struct err *e)
-{
-    return users_path_number(r, "id", id, e);
-}
 
 static const struct {
     int64_t bit;
@@ -149,7 +131,7 @@ static bool change_key(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     struct store_key k;
     int64_t id;
-    if (!body || !users_path_id(r, &id, e) || !store_key_get(r->store, r->arena, r->who.user_id, id, &k, e) ||
+    if (!body || !path_id_param(r, "id", &id, e) || !store_key_get(r->store, r->arena, r->who.user_id, id, &k, e) ||
         !read_terms(r, body, &k.terms, e) || !store_key_change(r->store, r->who.user_id, id, &k.terms, e))
         return false;
     users_audit_id(r, "key.change", "key", id);
@@ -163,7 +145,7 @@ static bool change_key(struct request *r, struct err *e)
 static bool remove_key(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!users_path_id(r, &id, e) || !store_key_remove(r->store, r->who.user_id, id, e))
+    if (!path_id_param(r, "id", &id, e) || !store_key_remove(r->store, r->who.user_id, id, e))
         return false;
     users_audit_id(r, "key.remove", "key", id);
     return reply_empty(r, 204);

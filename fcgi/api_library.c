@@ -5,6 +5,7 @@
 #include "engine/base/json.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "sql/store_library.h"
@@ -137,14 +138,14 @@ static bool change(struct request *r, const struct kind *k, struct err *e)
 {
     const char *name = NULL, *body = NULL;
     int64_t id;
-    return conversation_path_id(r, &id, e) && read_entry(r, k, &name, &body, e) &&
+    return path_id_param(r, "id", &id, e) && read_entry(r, k, &name, &body, e) &&
            store_library_change(r->store, r->who.user_id, k->store, id, name, body, e) && send_entry(r, k, 200, id, e);
 }
 
 static bool remove_entry(struct request *r, const struct kind *k, struct err *e)
 {
     int64_t id;
-    return conversation_path_id(r, &id, e) && store_library_remove(r->store, r->who.user_id, k->store, id, e) &&
+    return path_id_param(r, "id", &id, e) && store_library_remove(r->store, r->who.user_id, k->store, id, e) &&
            reply_empty(r, 204);
 }
 

@@ -10,6 +10,7 @@
 #include "fcgi/attachment.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/conversation.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -53,7 +54,7 @@ static bool read_share(struct request *r, const cJSON *body, struct store_share 
     share->title = c.title;
     if (days)
         share->expires_at = clock_wall_ms() + days * DAY_MS;
-    if (leaf && !conversation_read_id(leaf, &share->leaf_id))
+    if (leaf && !path_id_parse(leaf, &share->leaf_id))
         return err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation");
     return share->leaf_id || err_set(e, ERR_INPUT, "there is nothing to share yet");
 }
@@ -64,7 +65,7 @@ static bool make_share(struct request *r, struct err *e)
     char token[SECRET_TOKEN_SIZE], target[64];
     unsigned char hash[SECRET_HASH_BYTES];
     const cJSON *body = request_json(r, e);
-    if (!body || !conversation_path_id(r, &share.conversation_id, e) || !check_allowed(r, e) ||
+    if (!body || !path_id_param(r, "id", &share.conversation_id, e) || !check_allowed(r, e) ||
         !read_share(r, body, &share, e))
         return false;
     secret_token(token);
@@ -108,7 +109,7 @@ static bool list_of_conversation(struct request *r, struct err *e)
 {
     int64_t id;
     struct store_conversation c;
-    return conversation_path_id(r, &id, e) && store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e) &&
+    return path_id_param(r, "id", &id, e) && store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e) &&
            reply_list(r, id, e);
 }
 
@@ -122,7 +123,7 @@ static bool remove_share(struct request *r, struct err *e)
 {
     int64_t id;
     char target[32];
-    if (!conversation_path_id(r, &id, e) || !store_share_remove(r->store, r->who.user_id, id, e))
+    if (!path_id_param(r, "id", &id, e) || !store_share_remove(r->store, r->who.user_id, id, e))
         return false;
     snprintf(target, sizeof target, "share:%lld", (long long)id);
     users_audit(r, r->who.user_id, r->who.name, "share.remove", target);

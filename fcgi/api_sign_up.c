@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "fcgi/credentials.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -170,7 +171,7 @@ static bool make_invite(struct request *r, struct err *e)
 static bool revoke_invite(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!users_path_id(r, &id, e) || !store_invite_revoke(r->store, id, e))
+    if (!path_id_param(r, "id", &id, e) || !store_invite_revoke(r->store, id, e))
         return false;
     users_audit_id(r, "invite.revoke", "invite", id);
     return reply_empty(r, 204);

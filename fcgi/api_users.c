@@ -6,6 +6,7 @@
 #include "fcgi/chat_request.h"
 #include "fcgi/credentials.h"
 #include "fcgi/limits.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/user_jobs.h"
@@ -175,7 +176,7 @@ static bool change_user(struct request *r, struct err *e)
     struct store_user user;
     struct change c = {0};
     int64_t id;
-    if (!request_json(r, e) || !users_path_id(r, &id, e) || !store_user_by_id(r->store, r->arena, id, &user, e) ||
+    if (!request_json(r, e) || !path_id_param(r, "id", &id, e) || !store_user_by_id(r->store, r->arena, id, &user, e) ||
         !read_change(r, id, &c, e) || !store_user_change(r->store, id, &c.row, e))
         return false;
     log_change(r, id, &c.row);
@@ -187,7 +188,7 @@ static bool change_user(struct request *r, struct err *e)
 static bool remove_user(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!users_path_id(r, &id, e) || !store_user_remove(r->store, id, e))
+    if (!path_id_param(r, "id", &id, e) || !store_user_remove(r->store, id, e))
         return false;
     users_audit_id(r, "user.remove", "user", id);
     user_jobs_cancel(r, id);
@@ -198,7 +199,7 @@ static bool remove_user(struct request *r, struct err *e)
 static bool path_user(struct request *r, int64_t *id, struct err *e)
 {
     struct store_user user;
-    return users_path_id(r, id, e) && store_user_by_id(r->store, r->arena, *id, &user, e);
+    return path_id_param(r, "id", id, e) && store_user_by_id(r->store, r->arena, *id, &user, e);
 }
 
 static bool list_sessions(struct request *r, struct err *e)
@@ -234,7 +235,7 @@ static bool list_keys(struct request *r, struct err *e)
 static bool remove_key(struct request *r, struct err *e)
 {
     int64_t id, key;
-    if (!path_user(r, &id, e) || !users_path_number(r, "key", &key, e) || !store_key_remove(r->store, id, key, e))
+    if (!path_user(r, &id, e) || !path_id_param(r, "key", &key, e) || !store_key_remove(r->store, id, key, e))
         return false;
     users_audit_id(r, "key.remove", "key", key);
     return reply_empty(r, 204);

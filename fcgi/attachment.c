@@ -3,6 +3,7 @@
 
 #include "engine/base/json.h"
 #include "fcgi/conversation.h"
+#include "fcgi/path_id.h"
 #include "fcgi/request.h"
 #include "sql/store_attachments.h"
 
@@ -16,7 +17,7 @@ bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n
         return err_field(e, ERR_LIMIT, "attachments", "a message takes at most %d", STORE_MESSAGE_ATTACHMENTS);
     cJSON_ArrayForEach(item, list)
     {
-        if (!conversation_read_id(cJSON_GetStringValue(item), &ids[*n]))
+        if (!path_id_parse(cJSON_GetStringValue(item), &ids[*n]))
             return err_field(e, ERR_INPUT, "attachments", "must be ids of own attachments");
         for (int i = 0; i < *n; i++)
             if (ids[i] == ids[*n])

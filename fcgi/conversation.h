@@ -44,11 +44,6 @@ void conversation_json(struct buf *out, const struct store_conversation *c);
 bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts, struct buf *out, struct err *e);
 /* A boolean of a body that may be absent or null: then *out stays. */
 bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e);
-/* Ids are decimal strings. False: not one. */
-bool conversation_read_id(const char *text, int64_t *id);
-/* The {id} of the path; ERR_NOTFOUND when it can't be one. */
-bool conversation_path_id(const struct request *r, int64_t *id, struct err *e);
-
 /* `stored` (JSON text) with the members of `change` put over it (null removes one), checked. Caller owns the tree. */
 cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change, struct err *e);
 /* The template's variables that these settings make. Caller owns the tree; NULL: *e. */

@@ -8,6 +8,7 @@
 #include "fcgi/conversation.h"
 #include "fcgi/facts.h"
 #include "fcgi/inference.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/server_settings.h"
@@ -142,7 +143,7 @@ bool conversation_title(struct request *r, struct err *e)
     struct beginning b = {0};
     char title[TITLE_SIZE] = "";
     bool own = false, changed = false;
-    if (!request_json(r, e) || !conversation_path_id(r, &id, e) ||
+    if (!request_json(r, e) || !path_id_param(r, "id", &id, e) ||
         !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e) ||
         !store_conversation_own_title(r->store, r->who.user_id, id, &own, e))
         return false;

@@ -23,11 +23,6 @@ bool users_reply_session(struct request *r, int status, const char *csrf);
 void users_audit(struct request *r, int64_t user_id, const char *user, const char *action, const char *target);
 /* The caller did something to a thing with an id: action "key.add", kind "key". */
 void users_audit_id(struct request *r, const char *action, const char *kind, int64_t id);
-/* The {id} of the path as a positive number; else ERR_NOTFOUND. */
-bool users_path_id(const struct request *r, int64_t *id, struct err *e);
-/* The same of another {name}. */
-bool users_path_number(const struct request *r, const char *name, int64_t *id, struct err *e);
-
 /* {items: [...]} of a user's keys, of a user's sessions. */
 bool keys_reply_list(struct request *r, int64_t user_id, struct err *e);
 bool sessions_reply_list(struct request *r, int64_t user_id, struct err *e);

@@ -87,3 +87,15 @@ test('the admin page has engine, pools, database and processes', async () => {
   assert.match(r.body.database.sqlite_version, /^3\./);
   assert.ok(r.body.processes.some((p) => p.name === 'engine'));
 });
+
+test('an id in a path has one spelling; another is nothing', async () => {
+  const u = await userWithKey('ida');
+  for (const id of [`+${u.id}`, `%20${u.id}`, `0${u.id}`, `${u.id}%20`, '-1', 'x']) {
+    for (const [method, path] of [['DELETE', `/api/users/${id}`], ['GET', `/api/users/${id}/keys`],
+      ['DELETE', `/api/users/${u.id}/keys/+${u.keyId}`], ['GET', `/api/conversations/${id}`]])
+      assert.equal((await s.json(method, path)).status, 404, `${method} ${path}`);
+    assert.equal((await s.json('DELETE', `/api/keys/${id}`, undefined, as(u.key))).status, 404, id);
+  }
+  assert.equal((await s.json('GET', `/api/users/${u.id}/keys`)).body.items.length, 1);
+  assert.equal((await s.json('DELETE', `/api/users/${u.id}`)).status, 204);
+});

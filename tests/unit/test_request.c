@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
+#include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/shared.h"
 #include "tests/unit/fcgi_request.h"
@@ -173,6 +174,18 @@ static void test_only_the_route_that_matches_decodes(void **state)
     fake_request_close(&f);
 }
 
+static void test_ids_have_one_spelling(void **state)
+{
+    static const char *const wrong[] = {"", "0", "+5", " 5", "5 ", "-5", "05", "5x", "0x5", "1e3", "1000000000000000000"};
+    int64_t id = 0;
+    assert_true(path_id_parse("5", &id) && id == 5);
+    assert_true(path_id_parse("999999999999999999", &id) && id == 999999999999999999);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(path_id_parse(wrong[i], &id));
+    assert_false(path_id_parse(NULL, &id));
+    assert_int_equal(id, 999999999999999999);
+}
+
 static void test_routes_fit_the_counters(void **state)
 {
     assert_true(route_count() > 20);
@@ -266,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_routes_tell_the_methods_of_a_path),
         cmocka_unit_test(test_every_route_is_found_by_its_path),
         cmocka_unit_test(test_only_the_route_that_matches_decodes),
+        cmocka_unit_test(test_ids_have_one_spelling),
         cmocka_unit_test(test_routes_fit_the_counters),
         cmocka_unit_test(test_json_bodies_are_objects_of_bounded_size),
         cmocka_unit_test(test_each_error_code_has_its_status),
