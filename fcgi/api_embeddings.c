@@ -1,9 +1,11 @@
 /* POST /v1/embeddings: not done, and said so. The families that run here are trained to continue text: a hidden state of
  * theirs is no embedding that anything was trained to compare, and one that is served as such would mislead. */
+#include "fcgi/reply.h"
 #include "fcgi/request.h"
 
 static bool refuse(struct request *r, struct err *e)
 {
+    reply_header(r, "X-Should-Retry", "false"); /* OpenAI's clients try a 5xx again otherwise */
     r->hint.status = 501;
     r->hint.code = "not_implemented";
     return err_set(e, ERR_UNSUPPORTED, "this model is trained to continue text, not to embed it: there are no embeddings here");

@@ -91,6 +91,7 @@ static bool read_tools(struct chat_request *c, struct request *r, const cJSON *b
         return false;
     if (none)
         c->tools = NULL;
+    c->one_call = c->one_call || c->constraint.named;
     if (c->tools && r->worker->text->chat_template && !prompt_takes_tools(r))
         return err_field(e, ERR_UNSUPPORTED, "tools", "the model's chat template does not show tools to it");
     return true;
@@ -116,7 +117,7 @@ static bool read_progress(struct chat_request *c, const cJSON *body, struct err 
 
 bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
 {
-    cJSON *body = request_json(r, e);
+    cJSON *body = field_body(r, e);
     const cJSON *reasoning = NULL;
     int64_t n = 1;
     chat_request_init(c, r, "messages");

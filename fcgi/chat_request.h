@@ -81,6 +81,9 @@ const char *foreign_field_reason(const char *name);
 /* All of them in order; NULL past the end. */
 const struct foreign_field *foreign_field_at(int index);
 
+/* request_json for the forms of other servers, where agents send what programs wrote: \u0000 and halves of surrogate pairs
+ * become U+FFFD, and a warning names the first field that held one. Where parameters are strict they are refused. */
+cJSON *field_body(struct request *r, struct err *e);
 /* For bodies in a form that clients of other servers send: what `rows` do not know is named as ignored, or refused where
  * parameters are strict. A null asks for nothing and is passed over. */
 bool fields_take(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e);

@@ -97,7 +97,8 @@ static bool read_counts(struct completions_request *c, struct request *r, const 
     int64_t n = 1, best_of = 0, logprobs = -1;
     if (!json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
         !json_get_int(body, "best_of", 1, INFERENCE_MAX_CHOICES, &best_of, e) ||
-        !json_get_int(body, "logprobs", 0, MAX_LOGPROBS, &logprobs, e))
+        (!cJSON_IsFalse(json_member(body, "logprobs")) && /* chat's word for none */
+         !json_get_int(body, "logprobs", 0, MAX_LOGPROBS, &logprobs, e)))
         return false;
     if (best_of && best_of != n && !ignore_field(r, "best_of", foreign_field_reason("best_of"), e))
         return false;
@@ -124,7 +125,7 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
 {
     const struct text_model *m = r->worker->text;
     *c = (struct completions_request){.n = 1, .salt = ""};
-    cJSON *body = request_json(r, e);
+    cJSON *body = field_body(r, e);
     if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
         return false;
     settings_begin(&c->settings, r);

@@ -59,6 +59,8 @@ bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON
     if (word ? strcmp(word, "auto") && strcmp(word, "required")
              : !type || (strcmp(type, "function") && strcmp(type, "allowed_tools")))
         return err_field(e, ERR_INPUT, "tool_choice", "must be none, auto, required, a function or allowed_tools");
+    if (!tools && word && !strcmp(word, "auto")) /* asks for nothing */
+        return true;
     if (!tools)
         return err_field(e, ERR_INPUT, "tool_choice", "only goes with tools");
     if (word) {

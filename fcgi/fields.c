@@ -4,6 +4,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
+#include "engine/base/json_repair.h"
 #include "fcgi/chat_request.h"
 #include "fcgi/model_name.h"
 #include "fcgi/request.h"
@@ -29,6 +30,24 @@ bool fields_check(struct request *r, const cJSON *body, const struct field_row *
     const cJSON *member;
     cJSON_ArrayForEach(member, body) if (!find_row(rows, member->string)) return refuse_unknown(r, member->string, e);
     return true;
+}
+
+cJSON *field_body(struct request *r, struct err *e)
+{
+    char field[IGNORED_FIELD_BYTES], message[IGNORED_MESSAGE_BYTES];
+    size_t at = 0;
+    if (r->json || !r->body || parameters_strict(r) || !memmem(r->body, r->body_len, "\\u", 2))
+        return request_json(r, e);
+    char *copy = arena_copy(r->arena, r->body, r->body_len);
+    int64_t n = copy ? json_repair(copy, r->body_len, JSON_REPAIR_ALL, &at) : 0;
+    if (n > 0) {
+        r->body = copy;
+        json_path(copy, at, field, sizeof field);
+        snprintf(message, sizeof message, "%lld escape%s of no character (\\u0000, half of a surrogate pair) became U+FFFD",
+                 (long long)n, n == 1 ? "" : "s");
+        warn_field(r, field, message, false);
+    }
+    return request_json(r, e);
 }
 
 static bool take_unknown(struct request *r, const char *name, struct err *e)

@@ -38,7 +38,7 @@ libsluice_fcgi_a_SOURCES += %D%/throttle.c %D%/throttle.h %D%/credentials.c %D%/
 libsluice_fcgi_a_SOURCES += \
 	%D%/api_import.c %D%/multipart.c %D%/multipart.h \
 	%D%/import/import.c %D%/import/import.h %D%/import/import_report.c %D%/import/run.h %D%/import/split.c %D%/import/split.h \
-	%D%/import/repair.c %D%/import/repair.h %D%/import/zip_read.c %D%/import/zip_survey.c %D%/import/zip_survey.h \
+	%D%/import/zip_read.c %D%/import/zip_survey.c %D%/import/zip_survey.h \
 	%D%/import/draft.c %D%/import/draft.h %D%/import/draft_tree.c %D%/import/draft_tree.h %D%/import/formats.c %D%/import/formats.h \
 	%D%/import/format_sluice.c %D%/import/format_chatgpt.c %D%/import/format_claude.c %D%/import/format_openwebui.c \
 	%D%/import/format_llamacpp.c %D%/import/format_openai.c

@@ -203,7 +203,7 @@ static bool refuse_thread(struct request *r, const cJSON *body, struct err *e)
 bool messages_read(struct chat_request *c, struct request *r, bool counts, struct err *e)
 {
     chat_request_init(c, r, "messages");
-    cJSON *body = request_json(r, e);
+    cJSON *body = field_body(r, e);
     if (!check_version(r, e) || !body || !refuse_thread(r, body, e) || !fields_take(r, body, fields, e) ||
         !field_model(r, body, e) || !json_get_bool(body, "stream", &c->streaming.stream, e))
         return false;

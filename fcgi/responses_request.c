@@ -301,7 +301,7 @@ static void write_echo(struct responses_request *q, const cJSON *body)
 bool responses_read(struct responses_request *q, struct request *r, bool counts, struct err *e)
 {
     chat_request_init(&q->chat, r, "input");
-    cJSON *body = request_json(r, e);
+    cJSON *body = field_body(r, e);
     if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
         return false;
     q->chat.owned = cJSON_CreateObject();

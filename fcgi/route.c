@@ -139,20 +139,25 @@ struct route_match route_find(struct request *r, enum http_method method, const 
     struct route_match m = {.index = -1};
     enum http_method want = method == HTTP_HEAD ? HTTP_GET : method;
     const int n = route_count();
+    int fewest = REQUEST_MAX_PARAMS + 1;
     for (int i = 0; i < n; i++) {
         const struct route *row = rows[i];
-        if (!path_matches(row->path, path) || !take_params(r, row->path, path))
+        if (!path_matches(row->path, path) || !take_params(r, row->path, path) || r->n_params > fewest)
             continue;
+        if (r->n_params < fewest) { /* /responses/input_tokens is no id of /responses/{id} */
+            fewest = r->n_params;
+            m = (struct route_match){.index = -1};
+        }
         m.allowed |= 1u << row->method;
         if (row->method == HTTP_GET)
             m.allowed |= 1u << HTTP_HEAD;
         if (row->method == want) {
             m.route = row;
             m.index = i;
-            return m; /* the parameters are this row's */
         }
     }
-    r->n_params = 0;
+    if (!m.route || !take_params(r, m.route->path, path)) /* the parameters are this row's */
+        r->n_params = 0;
     return m;
 }
 

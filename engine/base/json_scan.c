@@ -8,6 +8,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/hash.h"
+#include "engine/base/json_repair.h"
 
 struct key { /* one key of an open object */
     uint64_t hash;
@@ -38,6 +39,15 @@ static bool fail(struct scan *s, const char *what)
         }
     }
     return err_set(s->e, ERR_INPUT, "JSON line %d column %d: %s", line, column, what);
+}
+
+/* What is wrong with a string that is well-formed otherwise: its field is named. */
+static bool fail_field(struct scan *s, const char *what)
+{
+    fail(s, what);
+    if (s->e)
+        json_path(s->text, (size_t)(s->p - s->text), s->e->field, sizeof s->e->field);
+    return false;
 }
 
 static void skip_space(struct scan *s)
@@ -78,9 +88,9 @@ static bool scan_unicode(struct scan *s, struct buf *out)
     if (unit < 0)
         return fail(s, "bad \\u escape");
     if (unit == 0 && !s->limits->allow_nul)
-        return fail(s, "\\u0000 is not allowed");
+        return fail_field(s, "\\u0000 is not allowed");
     if (unit >= 0xDC00 && unit <= 0xDFFF)
-        return fail(s, "lone surrogate");
+        return fail_field(s, "lone surrogate");
     if (unit < 0xD800 || unit > 0xDBFF) {
         s->p += 4;
         if (out)
@@ -89,7 +99,7 @@ static bool scan_unicode(struct scan *s, struct buf *out)
     }
     int low = s->end - s->p >= 10 && s->p[4] == '\\' && s->p[5] == 'u' ? hex4(s->p + 6, s->end) : -1;
     if (low < 0xDC00 || low > 0xDFFF)
-        return fail(s, "lone surrogate");
+        return fail_field(s, "lone surrogate");
     s->p += 10;
     if (out)
         put_utf8(out, 0x10000u + (((unsigned)unit - 0xD800u) << 10) + ((unsigned)low - 0xDC00u));
@@ -143,10 +153,10 @@ static bool scan_string(struct scan *s, struct buf *out)
             continue;
         }
         if (c < 0x20)
-            return fail(s, "control character in a string");
+            return fail_field(s, "control character in a string");
         int n = c < 0x80 ? 1 : utf8_length((const unsigned char *)s->p, s->end - s->p);
         if (!n)
-            return fail(s, "invalid UTF-8");
+            return fail_field(s, "invalid UTF-8");
         if (out)
             buf_append(out, s->p, (size_t)n);
         s->p += n;

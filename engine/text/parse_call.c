@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/base/json_repair.h"
 #include "engine/text/parse_format.h"
 
 bool parse_is_space(char c)
@@ -150,6 +151,7 @@ bool parse_clean_object(const char *text, size_t len, struct buf *out)
     }
     if (*text != '{' || !escape_controls(text, len, out))
         return false;
+    json_repair(out->data, out->len, JSON_REPAIR_SURROGATES, NULL);
     cJSON *v = parse_lenient(out->data, out->len);
     bool ok = cJSON_IsObject(v);
     cJSON_Delete(v);

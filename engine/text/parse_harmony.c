@@ -110,7 +110,7 @@ static void end_message(struct chat_parser *p)
     if (p->state == CALL) {
         if (p->live) {
             parse_live_end(p);
-        } else if (p->value.len && parse_clean_object(p->value.data, p->value.len, &p->arguments)) {
+        } else if (parse_clean_object(p->value.data ? p->value.data : "", p->value.len, &p->arguments)) {
             parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);
         } else {
             p->state = CONTENT;

@@ -10,8 +10,8 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/json.h"
+#include "engine/base/json_repair.h"
 #include "fcgi/import/formats.h"
-#include "fcgi/import/repair.h"
 #include "fcgi/import/run.h"
 #include "sql/secret.h"
 #include "sql/store_import.h"
@@ -150,7 +150,7 @@ static cJSON *parse(struct import_run *x, struct split *s, struct err *why)
     else if (json_count_values(s->item.data, s->item.len) > IMPORT_ITEM_VALUES)
         err_set(why, ERR_LIMIT, "one conversation may hold %zu JSON values, this has more", IMPORT_ITEM_VALUES);
     else {
-        x->report->replaced += import_repair(s->item.data, s->item.len);
+        x->report->replaced += json_repair(s->item.data, s->item.len, JSON_REPAIR_ALL, NULL);
         return json_parse(s->item.data, s->item.len, &(struct json_limits){.max_depth = IMPORT_DEPTH}, why);
     }
     return NULL;

@@ -50,6 +50,31 @@ test('parallel_tool_calls: false ends after the first', async () => {
   assert.equal(r.body.choices[0].finish_reason, 'tool_calls');
 });
 
+test('a named function is called once, whatever the model goes on with', async () => {
+  const text = `${call('Köln')}\n${call('Bonn')}`;
+  const tool_choice = { type: 'function', function: { name: 'get_weather' } };
+  assert.equal((await s.chat({ messages: order({ text }), tools, tool_choice: 'required' })).body.choices[0].message.tool_calls.length, 2);
+  const whole = await s.chat({ messages: order({ text, token_ms: 1 }), tools, tool_choice });
+  assert.equal(whole.body.choices[0].message.tool_calls.length, 1, whole.text);
+  assert.equal(joined((await s.stream({ messages: order({ text, token_ms: 1 }), tools, tool_choice })).chunks).calls.length, 1);
+});
+
+test('tool_choice auto asks for nothing, so that it needs no tools; required and a function do', async () => {
+  const messages = order({ text: call('Köln') });
+  for (const more of [{}, { tools: [] }]) {
+    const r = await s.chat({ messages, tool_choice: 'auto', ...more });
+    assert.ok(r.body.choices?.[0].message.content.includes('get_weather'), r.text);
+  }
+  const input = messages[0].content;
+  assert.equal((await s.json('POST', '/v1/responses', { input, tool_choice: 'auto' })).body.status, 'completed');
+  const anthropic = { max_tokens: 50, messages, tool_choice: { type: 'auto' } };
+  assert.equal((await s.json('POST', '/v1/messages', anthropic, { 'anthropic-version': '2023-06-01' })).body.content[0].type, 'text');
+  for (const tool_choice of ['required', { type: 'function', function: { name: 'get_weather' } }]) {
+    const r = await s.chat({ messages, tool_choice });
+    assert.deepEqual([r.status, r.body.error?.param], [400, 'tool_choice'], r.text);
+  }
+});
+
 test('tool_choice none: the text stays text', async () => {
   const r = await s.chat({ messages: order({ text: call('Köln') }), tools, tool_choice: 'none' });
   assert.equal(r.body.choices[0].message.tool_calls, undefined);

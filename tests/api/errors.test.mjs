@@ -68,7 +68,7 @@ test('415 without JSON, 400 for no body and for bad JSON', async () => {
   await check(await send('{}', 'text/plain'), 415, 'unsupported_media_type');
   await check(await send(''), 400, 'invalid_value');
   for (const bad of ['{', '[]', '"x"', 'null', '{"a":1,}', '{"a":1}x', '{"messages":NaN}', '{"a":1,"a":2}', '\u0000',
-    '{"a":"\\u0000"}', '{"a":"\\ud800"}', `${'['.repeat(5000)}`, '{"a":1e999}']) {
+    `${'['.repeat(5000)}`, '{"a":1e999}']) {
     const r = await send(bad);
     assert.equal(r.status, 400, `${bad.slice(0, 40)}: ${r.text}`);
   }

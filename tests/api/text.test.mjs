@@ -13,6 +13,7 @@ test('embeddings are refused with 501 and the reason', async () => {
   const r = await s.json('POST', '/v1/embeddings', { model: 'demo-model', input: 'x' });
   assert.deepEqual([r.status, r.body.error.code, r.body.error.type], [501, 'not_implemented', 'invalid_request_error'], r.text);
   assert.match(r.body.error.message, /embed/);
+  assert.equal(r.headers.get('x-should-retry'), 'false', 'an SDK must not ask again');
 });
 
 test('tokens go there and back', async () => {
@@ -50,6 +51,8 @@ test('completions: prompts as text, list, ids; n; echo; logprobs', async () => {
   const c = one.body.choices[0];
   assert.equal(c.text, 'abc def');
   assert.equal(c.logprobs.tokens.join(''), 'abc def');
+  const none = await s.json('POST', '/v1/completions', { prompt: fake({ text: 'abc def' }), logprobs: false });
+  assert.equal(none.body.choices?.[0].logprobs, null, none.text);
   assert.equal(c.logprobs.text_offset[0], 0);
   assert.equal(c.logprobs.token_logprobs.length, c.logprobs.tokens.length);
   const many = await s.json('POST', '/v1/completions', { prompt: [fake({ text: 'a' }), fake({ text: 'b' })], n: 2, echo: true });

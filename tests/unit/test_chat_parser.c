@@ -248,8 +248,11 @@ static void test_further_formats(void **state)
         {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", false, "", "<tool_call>{\"name\":\"g\",\"arguments\":[1]}</tool_call>", ""},
         {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", false, "",
          "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":01}}</tool_call>", ""},
-        {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", false, "",
-         "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800\"}}</tool_call>", ""},
+        /* half of a surrogate pair is no character: a whole one stays as it was written */
+        {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"\\ud800 \\udc00\\ud83d\\ude00\"}}</tool_call>", false, "", "",
+         F("{\"a\":\"\\ufffd \\ufffd\\ud83d\\ude00\"}")},
+        {"harmony", "<|channel|>commentary to=functions.g <|constrain|>json<|message|><|call|>", false, "", "", G},
+        {"harmony", " to=functions.g<|channel|>commentary json<|message|> \n", false, "", "", G},
         {"hermes", "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", false, "",
          "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}</tool_call>", ""},
         {"hermes", "<think>a", true, "a", "", ""},

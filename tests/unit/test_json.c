@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
+#include "engine/base/json_repair.h"
 
 static bool accepts(const char *text)
 {
@@ -120,6 +121,54 @@ static void test_json_says_line_and_column(void **state)
     refuses("{\n  \"a\": 1,\n  \"a\": 2\n}", "line 3 column 6");
 }
 
+/* json_path of the mark "@" in a text. */
+static void assert_path(const char *text, const char *want)
+{
+    char path[64];
+    json_path(text, (size_t)(strchr(text, '@') - text), path, sizeof path);
+    assert_string_equal(path, want);
+}
+
+static void test_json_tells_where_a_byte_stands(void **state)
+{
+    (void)state;
+    assert_path("@", "");
+    assert_path("{\"a\": \"@", "a");
+    assert_path("{\"a, {\\\"\": 1, \"b\": {\"c\": [0, {}, [\"],\", \"x@", "b.c[2][1]");
+    assert_path("{\"messages\": [{\"role\": \"user\"}, {\"content\": [{\"text\": \"@", "messages[1].content[0].text");
+    assert_path("[[[[[[[[[[[[[[[[[[[[\"@", "[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]");
+    assert_path("]}{\"a\":\"\\@", "a"); /* nonsense is walked too */
+    struct err e = {0};
+    assert_null(json_parse("{\"a\": [\"\\u0000\"]}", 16, NULL, &e));
+    assert_string_equal(e.field, "a[0]");
+}
+
+static void test_json_repair_replaces_what_is_no_character(void **state)
+{
+    static const char *const cases[][2] = {
+        {"\"a\\u0000b\"", "\"a\\ufffdb\""},
+        {"\"\\ud800\\ud83d\\ude00\\uDC00\"", "\"\\ufffd\\ud83d\\ude00\\ufffd\""},
+        {"\"\\\\u0000\"", "\"\\\\u0000\""}, /* a backslash, then letters */
+        {"\"\\ud83d\"", "\"\\ufffd\""},
+        {"\\ud8", "\\ud8"},
+        {"\\", "\\"},
+    };
+    static const int counts[] = {1, 2, 0, 1, 0, 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t len = strlen(cases[i][0]), first = 99;
+        char *text = malloc(len + 1); /* so that a read past the end is seen by the sanitizer */
+        memcpy(text, cases[i][0], len + 1);
+        assert_int_equal(json_repair(text, len, JSON_REPAIR_ALL, &first), counts[i]);
+        assert_string_equal(text, cases[i][1]);
+        assert_int_equal(first != 99, counts[i] > 0);
+        free(text);
+    }
+    char nul[] = "\"\\u0000\\ud800\"";
+    assert_int_equal(json_repair(nul, strlen(nul), JSON_REPAIR_SURROGATES, NULL), 1);
+    assert_string_equal(nul, "\"\\u0000\\ufffd\"");
+}
+
 static void test_json_getters_name_the_field(void **state)
 {
     (void)state;
@@ -175,6 +224,8 @@ int main(void)
         cmocka_unit_test(test_json_refuses_duplicate_keys_however_they_are_spelled),
         cmocka_unit_test(test_json_limits_depth_and_size),
         cmocka_unit_test(test_json_says_line_and_column),
+        cmocka_unit_test(test_json_tells_where_a_byte_stands),
+        cmocka_unit_test(test_json_repair_replaces_what_is_no_character),
         cmocka_unit_test(test_json_getters_name_the_field),
         cmocka_unit_test(test_json_writer_output_reads_back),
     };
