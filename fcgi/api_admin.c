@@ -111,7 +111,7 @@ static void add_load(cJSON *o, const struct status_page *p)
     add_number(o, "prefill_tokens_per_s", p->prefill_tokens_per_s);
     add_number(o, "jobs_accepted", (double)p->jobs_accepted);
     add_number(o, "jobs_refused", (double)p->jobs_refused);
-    add_number(o, "jobs_failed", (double)p->jobs_done[7]);
+    add_number(o, "jobs_failed", (double)p->jobs_done[OUTCOME_FAILED]);
     add_number(o, "jobs_lossy", (double)p->jobs_lossy);
     add_number(o, "prompt_tokens", (double)p->prompt_tokens);
     add_number(o, "cached_tokens", (double)p->cached_tokens);

@@ -134,11 +134,14 @@ static void engine_totals(struct buf *b, const struct status_page *p)
     counter(b, "requests_accepted_total", "jobs accepted", (double)p->jobs_accepted);
     counter(b, "requests_refused_total", "jobs refused: queue full, too long, invalid", (double)p->jobs_refused);
     head(b, "request_success_total", "counter", "jobs ended, by reason");
-    static const char *const reasons[] = {"stop", "stop_string", "length", "abort"};
-    for (int i = 0; i < 4; i++)
+    static const char *const reasons[ENGINE_FINISH__N] = {[OUTCOME_EOS] = "stop",
+                                                          [OUTCOME_STOP_STRING] = "stop_string",
+                                                          [OUTCOME_LENGTH] = "length",
+                                                          [OUTCOME_CANCELLED] = "abort"};
+    for (int i = 0; i < ENGINE_FINISH__N; i++)
         buf_printf(b, "sluice_request_success_total{finished_reason=\"%s\"} %llu\n", reasons[i],
                    (unsigned long long)p->jobs_done[i]);
-    counter(b, "request_failure_total", "jobs that failed", (double)p->jobs_done[7]);
+    counter(b, "request_failure_total", "jobs that failed", (double)p->jobs_done[OUTCOME_FAILED]);
     counter(b, "steps_total", "steps of the model", (double)p->steps);
     counter(b, "step_rows_total", "rows (tokens) over all steps", (double)p->rows);
     counter(b, "step_seconds_total", "time inside steps", p->step_seconds);

@@ -68,9 +68,8 @@ static void take_counters(const struct status_page *p, uint64_t *c)
     c[HISTORY_PROMPT_TOKENS] = p->prompt_tokens;
     c[HISTORY_CACHED_TOKENS] = p->cached_tokens;
     c[HISTORY_COMPLETION_TOKENS] = p->completion_tokens;
-    for (int i = 0; i < 7; i++)
-        c[HISTORY_JOBS_DONE] += p->jobs_done[i];
-    c[HISTORY_JOBS_FAILED] = p->jobs_done[7];
+    c[HISTORY_JOBS_DONE] = status_jobs_succeeded(p->jobs_done);
+    c[HISTORY_JOBS_FAILED] = p->jobs_done[OUTCOME_FAILED];
     c[HISTORY_JOBS_REFUSED] = p->jobs_refused;
     c[HISTORY_EXPERT_ASKED] = p->experts.asked + p->expert_device_hits + p->expert_device_misses;
     c[HISTORY_EXPERT_HITS] = p->experts.hits + p->expert_device_hits;

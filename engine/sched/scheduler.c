@@ -80,7 +80,8 @@ bool job_emit(struct scheduler *s, struct job *j, const struct engine_event *ev)
 }
 
 /* Takes the job out of the engine; its reference moves to the list of the ended. */
-static void leave(struct scheduler *s, struct job *j, const struct engine_event *last, int outcome)
+static void leave(struct scheduler *s, struct job *j, const struct engine_event *last,
+                  enum job_outcome outcome)
 {
     if (j->state == JOB_WAITING) {
         fair_queue_remove(s->queue, j);
@@ -147,7 +148,7 @@ void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, c
              ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,
              ev.usage.decode_ms);
     s->tally.jobs_lossy += ev.usage.lossy_experts > 0;
-    leave(s, j, &ev, (int)finish);
+    leave(s, j, &ev, (enum job_outcome)finish);
 }
 
 void job_fail(struct scheduler *s, struct job *j, const struct err *e)
@@ -155,7 +156,7 @@ void job_fail(struct scheduler *s, struct job *j, const struct err *e)
     struct engine_event ev = {.type = ENGINE_FAILED, .job = j->id, .error = *e};
     log_warn("job=%llu request=%s failed: %s: %s", (unsigned long long)j->id, j->params.request_id,
              err_code_name(e->code), e->text);
-    leave(s, j, &ev, 7);
+    leave(s, j, &ev, OUTCOME_FAILED);
 }
 
 void scheduler_add(struct scheduler *s, struct job *j)
@@ -171,7 +172,7 @@ void scheduler_add(struct scheduler *s, struct job *j)
     j->state = JOB_OVER;
     j->next = s->ended;
     s->ended = j;
-    s->tally.jobs_done[7]++;
+    s->tally.jobs_done[OUTCOME_FAILED]++;
 }
 
 static void cancel(struct scheduler *s, struct job *j)
@@ -325,10 +326,7 @@ static void list_job(void *context, struct job *j)
 
 static uint64_t jobs_ended(const struct tally *t)
 {
-    uint64_t n = 0;
-    for (int i = 0; i < 8; i++)
-        n += t->jobs_done[i];
-    return n;
+    return status_jobs_succeeded(t->jobs_done) + t->jobs_done[OUTCOME_FAILED];
 }
 
 void scheduler_publish(struct scheduler *s)

@@ -15,7 +15,7 @@ struct tally_slice {
 };
 
 struct tally {
-    uint64_t jobs_done[8], jobs_lossy;
+    uint64_t jobs_done[OUTCOME__N], jobs_lossy;
     uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
     uint64_t prefix_queries, prefix_hits;
     double step_seconds, idle_seconds;

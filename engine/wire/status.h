@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/engine.h"
 
 #define STATUS_MAGIC 0x53544c53u
 #define STATUS_VERSION 4
@@ -17,6 +18,19 @@
 #define STATUS_JOBS 64
 #define STATUS_PARTS 5
 #define STATUS_PART_FORMATS 4
+
+/* How a job ended: a finish of engine.h, or that it failed. Indices of jobs_done in every page there is, so none may
+ * change: a finish that is added to engine.h gets its row here, below OUTCOME_FAILED. */
+enum job_outcome {
+    OUTCOME_EOS = ENGINE_STOP_EOS,
+    OUTCOME_STOP_STRING = ENGINE_STOP_STRING,
+    OUTCOME_LENGTH = ENGINE_LENGTH,
+    OUTCOME_CANCELLED = ENGINE_CANCELLED,
+    OUTCOME_FAILED = 7,
+    OUTCOME__N
+};
+_Static_assert(OUTCOME_CANCELLED + 1 == (int)ENGINE_FINISH__N && (int)ENGINE_FINISH__N <= OUTCOME_FAILED,
+               "each finish has an outcome");
 
 enum engine_state { ENGINE_DOWN, ENGINE_LOADING, ENGINE_READY, ENGINE_LOST_DEVICE, ENGINE_STOPPING };
 
@@ -90,7 +104,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     int32_t jobs_running, jobs_waiting, blocks_used, blocks_cached, connections;
     double decode_tokens_per_s, prefill_tokens_per_s; /* over the last 10 s of work */
     /* since start */
-    uint64_t jobs_accepted, jobs_refused, jobs_done[8]; /* by enum engine_finish; [7]: failed */
+    uint64_t jobs_accepted, jobs_refused, jobs_done[OUTCOME__N];
     uint64_t jobs_lossy; /* of those that did not fail: used fewer experts per token than the model says */
     uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
     uint64_t steps, rows, weight_bytes_read, kv_bytes_read;
@@ -105,6 +119,15 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     int32_t n_jobs;
     struct status_job jobs[STATUS_JOBS];
 };
+
+/* Jobs that ended without failing. */
+static inline uint64_t status_jobs_succeeded(const uint64_t jobs_done[OUTCOME__N])
+{
+    uint64_t n = 0;
+    for (int i = 0; i < OUTCOME_FAILED; i++)
+        n += jobs_done[i];
+    return n;
+}
 
 /* All that is locked. */
 static inline uint64_t status_locked_bytes(const struct status_page *p)

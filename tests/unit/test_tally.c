@@ -38,12 +38,12 @@ static void test_page_gets_what_was_counted(void **state)
     static struct status_page page;
     struct tally t;
     tally_init(&t);
-    t.jobs_done[ENGINE_LENGTH] = 3;
+    t.jobs_done[OUTCOME_LENGTH] = 3;
     t.prefix_queries = 100;
     t.prefix_hits = 64;
     status_histogram_add(&t.queue_time, 0.5);
     tally_publish(&t, &page);
-    assert_int_equal(page.jobs_done[ENGINE_LENGTH], 3);
+    assert_int_equal(page.jobs_done[OUTCOME_LENGTH], 3);
     assert_int_equal(page.prefix_hits, 64);
     assert_int_equal(page.queue_time.total, 1);
 }
