@@ -65,8 +65,8 @@ static void set_state(const struct child_params *p, enum child_state state)
     struct shared_child *slot = p->slot;
     if (getppid() != (pid_t)p->worker->shared->pool[p->worker->pool].master_pid)
         return;
-    atomic_store_explicit(&slot->since_ms, clock_wall_ms(), memory_order_relaxed);
-    atomic_store_explicit(&slot->state, (int32_t)state, memory_order_relaxed);
+    slot->since_ms = clock_wall_ms(); /* before the state: the master retires the child that has been idle longest */
+    slot->state = (int32_t)state;
 }
 
 /* The thread's connection to SQLite. When it can't be opened, requests that need it are refused, and it is tried

@@ -1,7 +1,9 @@
 /* Memory that all worker processes of all pools map: counters for /metrics, the pools' scoreboards, login throttling,
  * keys' limits.
- * One file in the state folder, made anew when its layout differs. Every field that changes is a C11 atomic with
- * relaxed order: a reader may see one counter a moment before another, never a torn one. */
+ * One file in the state folder, made anew when its layout differs. Every field that changes is a C11 atomic,
+ * so a reader never sees a torn one. Counters are added to in relaxed order: one may be seen a moment before another.
+ * What processes agree by (states, owners, tickets, limits) is read and written in sequentially consistent order, as a
+ * plain access does. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
