@@ -149,6 +149,16 @@ bool query_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e)
     return rc == 0;
 }
 
+bool query_row(struct store *s, sqlite3_stmt *q, struct err *e)
+{
+    int rc = query_step(s, q, e);
+    if (rc == 0) {
+        query_end(q);
+        err_set(e, ERR_NOTFOUND, "no such row");
+    }
+    return rc == 1;
+}
+
 bool query_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e)
 {
     int rc = query_step(s, q, e);

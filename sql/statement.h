@@ -48,6 +48,8 @@ void bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len); /
 void bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len);  /* v NULL becomes NULL */
 /* 1: a row; 0: no more; -1: *e, and the statement is reset. */
 int query_step(struct store *s, sqlite3_stmt *q, struct err *e);
+/* The first row, which the caller reads before query_end. False: *e (ERR_NOTFOUND: no row), and the statement is reset. */
+bool query_row(struct store *s, sqlite3_stmt *q, struct err *e);
 void query_end(sqlite3_stmt *q); /* accepts NULL */
 /* Steps to the end, throws rows away; *changed (may be NULL): rows that it changed. */
 bool query_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e);

@@ -134,7 +134,7 @@ bool store_facts(struct store *s, struct store_facts *f, struct err *e)
 {
     memset(f, 0, sizeof *f);
     sqlite3_stmt *q = query(s, QUERY_FACTS, e);
-    if (!q || query_step(s, q, e) != 1)
+    if (!q || !query_row(s, q, e))
         return false;
     int64_t *const fields[] = {&f->schema_version, &f->database_bytes, &f->free_bytes, &f->users,
                                &f->conversations,  &f->messages,       &f->running};

@@ -270,6 +270,24 @@ static void test_connection_does_not_cross_fork(void **state)
     fixture_conversation(f, f->user, "the parent goes on");
 }
 
+/* A statement that is left open is a read transaction that never ends: nobody could shrink the write-ahead log. */
+static void test_a_row_that_is_missing_is_an_error_and_ends_its_statement(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    sqlite3_stmt *q = query(f->store, QUERY_USER_BY_ID, &e);
+    bind_int(q, ":id", f->user + 1000);
+    assert_false(query_row(f->store, q, &e));
+    assert_int_equal(e.code, ERR_NOTFOUND);
+    assert_false(sqlite3_stmt_busy(q));
+    q = query(f->store, QUERY_USER_BY_ID, &e);
+    bind_int(q, ":id", f->user);
+    ASSERT_OK(query_row(f->store, q, &e));
+    assert_true(sqlite3_stmt_busy(q));
+    query_end(q);
+    assert_false(sqlite3_stmt_busy(q));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_up, fixture_down)
 
 int main(void)
@@ -281,6 +299,7 @@ int main(void)
         T(test_failed_migration_leaves_the_file_as_it_was),
         T(test_many_processes_make_one_database),
         T(test_connection_does_not_cross_fork),
+        T(test_a_row_that_is_missing_is_an_error_and_ends_its_statement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
