@@ -94,6 +94,20 @@ static void test_hash64_equals_the_published_vectors(void **state)
     assert_true(hash64("abc", 3, 0) == 0x44BC2CF5AD770999u);
     const char *text = "Nobody inspects the spammish repetition";
     assert_true(hash64(text, strlen(text), 0) == 0xFBCEA83C8A378BF1u);
+    assert_true(hash64(NULL, 0, 0) == 0xEF46DB3751D8E999u);
+}
+
+/* Packs and caches on disk hold these values: of all lengths to 256 bytes, each hash the seed of the next. */
+static void test_hash64_is_what_files_hold(void **state)
+{
+    unsigned char bytes[256];
+    uint64_t chain = 0;
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (unsigned char)i;
+    for (size_t len = 0; len <= sizeof bytes; len++)
+        chain = hash64(bytes, len, chain);
+    assert_true(chain == 0x54FFE343E565F68Du);
+    assert_true(hash64(bytes, sizeof bytes, 0x9E3779B185EBCA87u) == 0x0B8D47FE1516AF3Eu);
 }
 
 /* Killed in mid-write: the file as it was, and nothing beside it. */
@@ -229,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_buf_json_string_is_always_valid_utf8),
         cmocka_unit_test(test_buf_json_number_is_shortest_that_reads_back),
         cmocka_unit_test(test_hash64_equals_the_published_vectors),
+        cmocka_unit_test(test_hash64_is_what_files_hold),
         cmocka_unit_test(test_file_write_atomic_replaces_whole),
         cmocka_unit_test(test_file_write_atomic_leaves_nothing_when_killed),
         cmocka_unit_test(test_option_reads_values_and_keeps_the_rest),
