@@ -2,8 +2,10 @@
  * and answers as the last user message orders: the text after "fake:" in the prompt is a JSON object
  *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error code's name,
  *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks,
- *    "say_prompt": true: the answer is the prompt's own text}.
- * Without an order it says "ok". A model folder with a file fake-refuses is not loaded. One process per connection; detached jobs: fake_detached.h. */
+ *    "say_prompt": true: the answer is the prompt's own text,
+ *    "steps": [what to say first, what after one tool's result behind the order, after two, ...]: an agent's loop}.
+ * Without an order it says "ok". A model folder with a file fake-refuses is not loaded; in one with a file
+ * fake-context prompts longer than its configuration's context are refused, as an engine does. One process per connection; detached jobs: fake_detached.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -103,6 +105,20 @@ static bool rest(struct fake *f, int64_t ms)
     return false;
 }
 
+static int32_t context; /* tokens that a prompt may have; 0: any number */
+
+/* Which step it is is counted by the results that the template shows behind the order; the last step holds on. */
+static void take_step(struct fake *f, const cJSON *steps, const char *order)
+{
+    int n = 0;
+    for (const char *at = order; (at = strstr(at, "<tool_response>")); at++)
+        n++;
+    const int last = cJSON_GetArraySize(steps) - 1;
+    const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(steps, n < last ? n : last));
+    if (text)
+        f->say = text;
+}
+
 /* The order in the prompt. */
 static void read_order(struct fake *f)
 {
@@ -129,6 +145,7 @@ static void read_order(struct fake *f)
         if (say_prompt)
             f->say = text.data; /* lives as long as this process */
         json_get_string(o, "text", &f->say, &e);
+        take_step(f, json_member(o, "steps"), order);
         json_get_string(o, "finish", &f->finish, &e);
         json_get_string(o, "refuse", &f->refuse, &e);
         json_get_int(o, "prefill_ms", 0, 600000, &f->prefill_ms, &e);
@@ -259,6 +276,8 @@ static void serve(struct fake *f)
     if (!take_job(f))
         return;
     read_order(f);
+    if (context && f->job.n_prompt >= context)
+        f->refuse = "limit";
     if (*f->refuse) {
         struct engine_event ev = {.type = ENGINE_FAILED};
         f->id = 0; /* no job was made */
@@ -295,7 +314,7 @@ static void publish(struct status_writer *w, const struct text_model *m, const c
     p->pid = getpid();
     p->heartbeat = (double)clock_wall_ms() / 1000;
     p->state = ENGINE_READY;
-    p->n_ctx = 4096;
+    p->n_ctx = context ? context : 4096;
     p->n_slots = 256;
     p->jobs_running = running;
     snprintf(p->model_path, sizeof p->model_path, "%s", path);
@@ -321,6 +340,10 @@ int main(int argc, char **argv)
     }
     char refuses[4096];
     snprintf(refuses, sizeof refuses, "%s/fake-refuses", model);
+    char limits[4096];
+    snprintf(limits, sizeof limits, "%s/fake-context", model);
+    if (access(limits, F_OK) == 0)
+        context = text.n_ctx;
     if (access(refuses, F_OK) == 0) { /* a model whose files are fine and that can't be loaded all the same */
         snprintf(status_begin(w)->error, 64, "it does not fit, as ordered");
         status_end(w);
