@@ -13,7 +13,7 @@
 
 #include "engine/base/err.h"
 
-#define ENGINE_PROTOCOL_VERSION 3
+#define ENGINE_PROTOCOL_VERSION 4
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20
@@ -49,6 +49,8 @@ struct engine_job_params {
     int32_t n_stop;
     char answer_format[24]; /* chat_traits.format: stop strings are not looked for in its reasoning; "": plain text */
     int32_t answer_begins;  /* enum content_begin (engine/text/content_gate.h): where the prompt left the answer */
+    int32_t prompt_scores; /* 0: none; 1 + n: events PROMPT_SCORES give each token of the prompt but the first with n alternatives, at most
+                              ENGINE_MAX_TOP_LOGPROBS; the prompt is then computed whole, whatever the prefix cache has of it */
     int32_t top_logprobs;  /* -1: no logprobs; 0..ENGINE_MAX_TOP_LOGPROBS alternatives per token */
     bool ignore_eos;
     bool special_text;     /* spell out special tokens in the text (harmony needs them) */
@@ -67,6 +69,7 @@ struct engine_job_params {
 struct engine_token {
     int32_t id;
     float logprob;          /* natural log; of the model's distribution at temperature 1 */
+    int32_t rank;           /* PROMPT_SCORES: 1 is the likeliest token of the vocabulary there; else 0 */
     int32_t n_top;
     struct { int32_t id; float logprob; } top[ENGINE_MAX_TOP_LOGPROBS];
 };
@@ -74,6 +77,7 @@ struct engine_token {
 enum engine_event_type {
     ENGINE_ACCEPTED, /* queued: position in `queue_position` */
     ENGINE_PROGRESS, /* prefill: done, total, cached tokens */
+    ENGINE_PROMPT_SCORES, /* tokens of the prompt from position `done` on, with their log probabilities */
     ENGINE_TOKENS,   /* new tokens and the text that may now be shown (either may be empty) */
     ENGINE_DONE,     /* finish reason, usage, timings; the last event */
     ENGINE_FAILED,   /* error; the last event */
@@ -115,8 +119,8 @@ struct engine_event {
     enum engine_event_type type;
     uint64_t job;
     int32_t queue_position;
-    int32_t done, total, cached;       /* PROGRESS */
-    const struct engine_token *tokens; /* TOKENS; valid until the next call on this job */
+    int32_t done, total, cached;       /* PROGRESS; PROMPT_SCORES: done */
+    const struct engine_token *tokens; /* TOKENS, PROMPT_SCORES; valid until the next call on this job */
     int32_t n_tokens;
     double decode_ms; /* TOKENS: engine time from the job's first token to this one, the same in every replay */
     const char *text; /* whole UTF-8, not NUL-terminated */

@@ -14,6 +14,7 @@ struct chat_whole {
     const struct chat_request *c;
     const struct inference *x;
     struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items of each choice */
+    struct buf scores; /* of the prompt, where they were asked for */
 };
 struct chat_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
                                  const struct inference *x);

@@ -22,6 +22,7 @@ static const struct field_row fields[] = {
     {"logit_bias", FIELD_READ},
     {"logprobs", FIELD_READ},
     {"top_logprobs", FIELD_READ},
+    {"prompt_logprobs", FIELD_READ}, /* vLLM's */
     {"n", FIELD_READ},
     {"tools", FIELD_READ},
     {"tool_choice", FIELD_READ},
@@ -51,14 +52,17 @@ static const struct field_row fields[] = {
 static bool read_logprobs(struct chat_request *c, const cJSON *body, struct err *e)
 {
     bool wanted = false;
-    int64_t top = 0;
+    int64_t top = 0, prompt = -1;
     if (!json_get_bool(body, "logprobs", &wanted, e) ||
         !json_get_int(body, "top_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &top, e))
         return false;
     if (json_member(body, "top_logprobs") && !wanted)
         return err_field(e, ERR_INPUT, "top_logprobs", "only goes with logprobs: true");
     c->top_logprobs = wanted ? (int)top : -1;
-    return true;
+    if (!json_get_int(body, "prompt_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &prompt, e))
+        return false;
+    c->prompt_logprobs = (int)prompt;
+    return prompt < 0 || !c->streaming.stream || err_field(e, ERR_INPUT, "prompt_logprobs", "does not go with stream: true");
 }
 
 static bool read_modalities(struct request *r, const cJSON *body, struct err *e)
@@ -104,7 +108,7 @@ bool chat_read_output(struct chat_request *c, struct request *r, const cJSON *bo
 
 void chat_request_init(struct chat_request *c, const struct request *r, const char *source)
 {
-    *c = (struct chat_request){.source = source, .n = 1, .top_logprobs = -1, .salt = ""};
+    *c = (struct chat_request){.source = source, .n = 1, .top_logprobs = -1, .prompt_logprobs = -1, .salt = ""};
     settings_begin(&c->settings, r);
 }
 

@@ -29,6 +29,7 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     bool progress, one_call, ignore_eos;
     int n;            /* choices */
     int top_logprobs; /* -1: none */
+    int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
     const char *salt; /* cache_salt, "" for none */
 };
 

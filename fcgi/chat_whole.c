@@ -57,6 +57,14 @@ static void put_choice(struct buf *b, const struct chat_whole *w, const struct g
         b->failed = true;
 }
 
+/* All choices have the same prompt. */
+static void take_scores(void *context, int choice, const struct engine_event *ev)
+{
+    struct chat_whole *w = context;
+    for (int i = 0; choice == 0 && i < ev->n_tokens; i++)
+        openai_prompt_logprob(&w->scores, w->r->worker->text->vocab, &ev->tokens[i], w->c->prompt_logprobs);
+}
+
 static void send_reply(void *context, const struct err *broken)
 {
     struct chat_whole *w = context;
@@ -77,6 +85,9 @@ static void send_reply(void *context, const struct err *broken)
     openai_usage(&b, &usage, reasoning);
     buf_puts(&b, ",\"timings\":");
     openai_timings(&b, &usage);
+    if (w->c->prompt_logprobs >= 0)
+        buf_printf(&b, ",\"prompt_logprobs\":[null%s]", w->scores.len ? w->scores.data : "");
+    b.failed |= w->scores.failed;
     ignored_write(&b, w->r);
     buf_putc(&b, '}');
     reply_json_buf(w->r, 200, &b);
@@ -87,11 +98,12 @@ struct chat_view chat_whole_view(struct chat_whole *w, struct request *r, const 
                                  const struct inference *x)
 {
     *w = (struct chat_whole){.r = r, .c = c, .x = x};
-    return (struct chat_view){.listener = {.context = w, .tokens = take_tokens}, .end = send_reply};
+    return (struct chat_view){.listener = {.context = w, .tokens = take_tokens, .scores = take_scores}, .end = send_reply};
 }
 
 void chat_whole_fini(struct chat_whole *w)
 {
     for (int i = 0; i < INFERENCE_MAX_CHOICES; i++)
         buf_fini(&w->logprobs[i]);
+    buf_fini(&w->scores);
 }

@@ -23,6 +23,8 @@ struct completions_request {
     bool echo, ignore_eos;
     struct buf grammar; /* compiled, of response_format or grammar; empty: free text */
     int logprobs; /* alternatives per token; -1: none */
+    int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
+    int scores; /* engine_job_params.prompt_scores */
     const char *salt;
 };
 bool completions_read(struct completions_request *c, struct request *r, struct err *e);
@@ -42,6 +44,7 @@ struct completions_view { /* a listener, for both forms */
     struct buf head, line;
     bool begun; /* a chunk was written: the first one names what was ignored */
     struct completions_logprobs logprobs[INFERENCE_MAX_CHOICES];
+    struct buf scores[INFERENCE_MAX_CHOICES]; /* prompt_logprobs' items */
 };
 struct inference_listener completions_listener(struct completions_view *v, struct request *r,
                                                const struct completions_request *c, const struct inference *x);

@@ -22,6 +22,7 @@ static const struct field_row fields[] = {
     {"logit_bias", FIELD_READ},
     {"logprobs", FIELD_READ},
     {"echo", FIELD_READ},
+    {"prompt_logprobs", FIELD_READ}, /* vLLM's */
     {"n", FIELD_READ},
     {"best_of", FIELD_READ},
     {"ignore_eos", FIELD_READ},
@@ -92,11 +93,28 @@ static bool read_prompts(struct completions_request *c, const struct text_model 
     return true;
 }
 
+/* Scoring a prompt: echo with logprobs as OpenAI had it, prompt_logprobs as vLLM has it. */
+static bool check_scores(struct completions_request *c, struct err *e)
+{
+    const bool echoed = c->echo && c->logprobs >= 0;
+    if (c->settings.max_tokens == 0 && !c->echo && c->prompt_logprobs < 0)
+        return err_field(e, ERR_INPUT, "max_tokens", "is 0, which only goes with echo or prompt_logprobs");
+    if (c->prompt_logprobs >= 0 && c->streaming.stream)
+        return err_field(e, ERR_INPUT, "prompt_logprobs", "does not go with stream: true");
+    c->scores = c->prompt_logprobs + 1;
+    if (echoed && c->logprobs + 1 > c->scores)
+        c->scores = c->logprobs + 1;
+    /* The one token behind an echoed prompt only holds a place for clients that score the prompt: it is given even where it ends the text. */
+    c->ignore_eos |= echoed && c->settings.max_tokens == 1;
+    return true;
+}
+
 static bool read_counts(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
 {
-    int64_t n = 1, best_of = 0, logprobs = -1;
+    int64_t n = 1, best_of = 0, logprobs = -1, prompt_logprobs = -1;
     if (!json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
         !json_get_int(body, "best_of", 1, INFERENCE_MAX_CHOICES, &best_of, e) ||
+        !json_get_int(body, "prompt_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &prompt_logprobs, e) ||
         (!cJSON_IsFalse(json_member(body, "logprobs")) && /* chat's word for none */
          !json_get_int(body, "logprobs", 0, MAX_LOGPROBS, &logprobs, e)))
         return false;
@@ -105,11 +123,10 @@ static bool read_counts(struct completions_request *c, struct request *r, const 
     if (c->n_prompts * n > INFERENCE_MAX_CHOICES)
         return err_field(e, ERR_INPUT, "n", "prompts times n is %lld, at most %d", (long long)(c->n_prompts * n),
                          INFERENCE_MAX_CHOICES);
-    if (c->echo && logprobs >= 0)
-        return err_field(e, ERR_UNSUPPORTED, "echo", "with logprobs is not done here: the prompt's are not kept");
     c->n = (int)n;
     c->logprobs = (int)logprobs;
-    return true;
+    c->prompt_logprobs = (int)prompt_logprobs;
+    return check_scores(c, e);
 }
 
 static bool read_constraint(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
@@ -130,6 +147,7 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
         return false;
     settings_begin(&c->settings, r);
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
+    c->settings.least_tokens = 0;
     return field_stream(r, body, &c->streaming, e) && settings_read(&c->settings, body, m, r->arena, e) &&
            json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
            json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, r, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);

@@ -22,16 +22,33 @@ static void put_token(struct buf *b, const struct vocab *v, int32_t id)
     buf_json_string(b, bytes ? bytes : "", len);
 }
 
-static void note_token(struct completions_logprobs *l, const struct vocab *v, const struct engine_token *t)
+/* Its text and where it begins. */
+static const char *note_place(struct completions_logprobs *l, const struct vocab *v, int32_t id)
 {
     size_t len = 0;
-    const char *comma = l->tokens.len ? "," : "", *bytes = vocab_bytes(v, t->id, &len);
+    const char *comma = l->tokens.len ? "," : "", *bytes = vocab_bytes(v, id, &len);
     buf_puts(&l->tokens, comma);
-    put_token(&l->tokens, v, t->id);
+    put_token(&l->tokens, v, id);
+    buf_printf(&l->offsets, "%s%zu", comma, l->offset);
+    l->offset += bytes ? count_characters(bytes, len) : 0;
+    return comma;
+}
+
+/* A prompt's first token: nothing stands before it that would foretell it. */
+static void note_first(struct completions_logprobs *l, const struct vocab *v, int32_t id)
+{
+    note_place(l, v, id);
+    buf_puts(&l->logprobs, "null");
+    buf_puts(&l->top, "null");
+}
+
+static void note_token(struct completions_logprobs *l, const struct vocab *v, const struct engine_token *t, int n_top)
+{
+    const char *comma = note_place(l, v, t->id);
     buf_puts(&l->logprobs, comma);
     openai_logprob(&l->logprobs, t->logprob);
     buf_printf(&l->top, "%s{", comma);
-    for (int k = 0; k < t->n_top; k++) {
+    for (int k = 0; k < t->n_top && k < n_top; k++) {
         if (k)
             buf_putc(&l->top, ',');
         put_token(&l->top, v, t->top[k].id);
@@ -39,8 +56,6 @@ static void note_token(struct completions_logprobs *l, const struct vocab *v, co
         openai_logprob(&l->top, t->top[k].logprob);
     }
     buf_putc(&l->top, '}');
-    buf_printf(&l->offsets, "%s%zu", comma, l->offset);
-    l->offset += bytes ? count_characters(bytes, len) : 0;
 }
 
 static void put_logprobs(struct buf *b, struct completions_logprobs *l)
@@ -62,7 +77,33 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 {
     struct completions_view *v = context;
     for (int i = 0; v->c->logprobs >= 0 && i < ev->n_tokens; i++)
-        note_token(&v->logprobs[choice], v->r->worker->text->vocab, &ev->tokens[i]);
+        note_token(&v->logprobs[choice], v->r->worker->text->vocab, &ev->tokens[i], v->c->logprobs);
+}
+
+static bool echoes_scores(const struct completions_request *c)
+{
+    return c->echo && c->logprobs >= 0;
+}
+
+static const struct ids *prompt_of(const struct completions_view *v, int choice)
+{
+    return &v->c->prompts[choice / v->c->n];
+}
+
+static void send_echo(struct completions_view *v, int choice);
+
+static void take_scores(void *context, int choice, const struct engine_event *ev)
+{
+    struct completions_view *v = context;
+    const struct vocab *vocab = v->r->worker->text->vocab;
+    for (int i = 0; i < ev->n_tokens; i++) {
+        if (echoes_scores(v->c))
+            note_token(&v->logprobs[choice], vocab, &ev->tokens[i], v->c->logprobs);
+        if (v->c->prompt_logprobs >= 0)
+            openai_prompt_logprob(&v->scores[choice], vocab, &ev->tokens[i], v->c->prompt_logprobs);
+    }
+    if (v->c->streaming.stream && echoes_scores(v->c) && (size_t)(ev->done + ev->n_tokens) == prompt_of(v, choice)->n)
+        send_echo(v, choice);
 }
 
 static void put_usage_so_far(struct completions_view *v)
@@ -102,6 +143,12 @@ static void send_chunk(struct completions_view *v, int choice, const char *text,
         sse_event(&v->sse, NULL, v->line.data, v->line.len);
 }
 
+static void send_echo(struct completions_view *v, int choice)
+{
+    const struct buf *echo = &v->c->echoes[choice / v->c->n];
+    send_chunk(v, choice, echo->data ? echo->data : "", echo->len, NULL);
+}
+
 static void take_delta(void *context, int choice, const struct chat_delta *d)
 {
     if (d->len)
@@ -137,11 +184,14 @@ struct inference_listener completions_listener(struct completions_view *v, struc
     *v = (struct completions_view){.r = r, .c = c, .x = x};
     for (int i = 0; i < c->n_prompts * c->n; i++) {
         const struct buf *echo = &c->echoes[i / c->n];
-        v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
+        if (echoes_scores(c))
+            note_first(&v->logprobs[i], r->worker->text->vocab, prompt_of(v, i)->at[0]);
+        else
+            v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
     }
     if (!c->streaming.stream)
-        return (struct inference_listener){.context = v, .tokens = take_tokens};
-    return (struct inference_listener){.context = v, .tokens = take_tokens, .delta = take_delta, .done = take_done,
+        return (struct inference_listener){.context = v, .tokens = take_tokens, .scores = take_scores};
+    return (struct inference_listener){.context = v, .tokens = take_tokens, .scores = take_scores, .delta = take_delta, .done = take_done,
                                        .pause = pause_stream, .idle_ms = idle_ms, .idle = keep_alive};
 }
 
@@ -163,8 +213,10 @@ void completions_reply(struct completions_view *v)
         buf_json_string(&b, text.data ? text.data : "", text.len);
         buf_puts(&b, ",\"logprobs\":");
         put_logprobs(&b, &v->logprobs[i]);
+        if (v->c->prompt_logprobs >= 0)
+            buf_printf(&b, ",\"prompt_logprobs\":[null%s]", v->scores[i].len ? v->scores[i].data : "");
         buf_printf(&b, ",\"finish_reason\":\"%s\"}", generation_finish_reason(g));
-        b.failed |= g->content.failed || text.failed;
+        b.failed |= g->content.failed || text.failed || v->scores[i].failed;
     }
     buf_puts(&b, "],\"usage\":");
     openai_usage(&b, &usage, -1);
@@ -184,10 +236,9 @@ void completions_stream_begin(struct completions_view *v)
     openai_head(&v->head, id, "text_completion", v->r);
     sse_start(&v->sse, v->r);
     sse_guard(&v->sse, STREAM_CHAT);
-    for (int i = 0; v->c->echo && i < v->x->n; i++) {
-        const struct buf *echo = &v->c->echoes[i / v->c->n];
-        send_chunk(v, i, echo->data ? echo->data : "", echo->len, NULL);
-    }
+    for (int i = 0; v->c->echo && i < v->x->n; i++)
+        if (!echoes_scores(v->c) || prompt_of(v, i)->n == 1) /* else it comes with the prompt's scores */
+            send_echo(v, i);
     sse_flush(&v->sse);
 }
 
@@ -221,5 +272,6 @@ void completions_view_fini(struct completions_view *v)
         buf_fini(&v->logprobs[i].logprobs);
         buf_fini(&v->logprobs[i].top);
         buf_fini(&v->logprobs[i].offsets);
+        buf_fini(&v->scores[i]);
     }
 }

@@ -54,7 +54,7 @@ static const struct foreign_field foreign[] = {
     {"stream_reasoning", "reasoning is always given, apart from the content"},
     {"reasoning_format", "reasoning is always given, apart from the content"},
     {"thinking_forced_open", "the template decides where reasoning begins"},
-    {"parse_tool_calls", "tool calls are always parsed"}, {"prompt_logprobs", DETAIL}, {"echo", DETAIL},
+    {"parse_tool_calls", "tool calls are always parsed"}, {"prompt_logprobs", "it goes with chats and completions"}, {"echo", DETAIL},
     {"logprobs", OTHER_FORM}, {"top_logprobs", OTHER_FORM}, {"suffix", "text is not completed in the middle"},
     /* the prompt */
     {"chat_template", TEMPLATE}, {"add_generation_prompt", TEMPLATE}, {"continue_final_message", TEMPLATE},

@@ -124,6 +124,8 @@ bool generation_event(struct generation *g, const struct engine_event *ev, struc
         g->total = ev->total;
         g->cached = ev->cached;
         break;
+    case ENGINE_PROMPT_SCORES:
+        break;
     case ENGINE_TOKENS:
         ok = take_tokens(g, ev, e);
         break;

@@ -108,6 +108,8 @@ static bool take_event(struct inference *x, int i, struct engine_event *ev, stru
     const struct inference_listener *l = &x->listener;
     if (ev->type == ENGINE_TOKENS && l->tokens && !x->choices[i].cut)
         l->tokens(l->context, i, ev);
+    if (ev->type == ENGINE_PROMPT_SCORES && l->scores)
+        l->scores(l->context, i, ev);
     if (!generation_event(g, ev, e))
         return false;
     if (ev->type == ENGINE_TOKENS)

@@ -18,6 +18,8 @@ struct inference_listener {
     void *context;
     /* New tokens of a choice, before their text becomes deltas: the place to note logprobs. */
     void (*tokens)(void *context, int choice, const struct engine_event *ev);
+    /* The prompt's tokens with their log probabilities, where job.prompt_scores asks for them. */
+    void (*scores)(void *context, int choice, const struct engine_event *ev);
     void (*delta)(void *context, int choice, const struct chat_delta *d);
     void (*progress)(void *context, int choice);
     void (*done)(void *context, int choice); /* the choice's generation has its finish and usage */

@@ -17,7 +17,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/chat_job.c %D%/chat_job.h %D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
 	%D%/completions.h %D%/completions_request.c %D%/completions_view.c %D%/api_completions.c \
 	%D%/facts.c %D%/facts.h %D%/users.h \
-	%D%/api_chat.c %D%/model_name.c %D%/model_name.h %D%/api_models.c %D%/api_embeddings.c %D%/api_text.c %D%/api_health.c \
+	%D%/api_chat.c %D%/model_name.c %D%/model_name.h %D%/api_models.c %D%/api_embeddings.c %D%/api_text.c %D%/api_tokenizer.c %D%/api_health.c \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
 libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h %D%/recorder_answer.c %D%/recorder_answer.h %D%/recorder_house.c %D%/recorder_house.h \

@@ -122,3 +122,26 @@ void openai_logprobs(struct buf *items, const struct vocab *v, const struct engi
         buf_puts(items, "]}");
     }
 }
+
+static void put_ranked(struct buf *b, const struct vocab *v, int32_t id, float logprob, int32_t rank)
+{
+    size_t len = 0;
+    const char *bytes = vocab_bytes(v, id, &len);
+    buf_printf(b, "\"%d\":{\"logprob\":", (int)id);
+    openai_logprob(b, logprob);
+    buf_printf(b, ",\"rank\":%d,\"decoded_token\":", (int)rank);
+    buf_json_string(b, bytes ? bytes : "", len);
+    buf_putc(b, '}');
+}
+
+void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t, int n_top)
+{
+    buf_puts(b, ",{");
+    put_ranked(b, v, t->id, t->logprob, t->rank);
+    for (int k = 0; k < t->n_top && k < n_top; k++)
+        if (t->top[k].id != t->id) {
+            buf_putc(b, ',');
+            put_ranked(b, v, t->top[k].id, t->top[k].logprob, k + 1);
+        }
+    buf_putc(b, '}');
+}

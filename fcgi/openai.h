@@ -21,5 +21,8 @@ void openai_timings(struct buf *b, const struct engine_usage *u);
 void openai_lossy(struct buf *b, const struct engine_usage *u);
 /* A log probability as a JSON number: finite, nine digits. */
 void openai_logprob(struct buf *b, float logprob);
+/* Appends ,{"ID":{"logprob","rank","decoded_token"},...} for a token of a prompt, as vLLM has it: the token itself, then its
+ * n_top likeliest alternatives. */
+void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t, int n_top);
 /* Appends the items of choices[].logprobs.content for these tokens, comma-separated. */
 void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n);

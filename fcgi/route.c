@@ -29,6 +29,7 @@
     X(embeddings)                                                                                                      \
     X(models)                                                                                                          \
     X(text)                                                                                                            \
+    X(tokenizer)                                                                                                       \
     X(health)                                                                                                          \
     X(metrics)                                                                                                         \
     X(auth)                                                                                                            \

@@ -27,7 +27,7 @@ static const struct number_row {
 
 void settings_default(struct settings *s, const struct text_model *m)
 {
-    *s = (struct settings){.max_tokens = -1};
+    *s = (struct settings){.max_tokens = -1, .least_tokens = 1};
     s->sampling = (struct engine_sampling){.temperature = m->temperature, .top_p = m->top_p, .min_p = m->min_p,
                                            .top_k = m->top_k, .repetition_penalty = m->repetition_penalty};
     uint64_t seed = 0;
@@ -54,7 +54,7 @@ static bool read_integers(struct settings *s, const cJSON *o, struct err *e)
     int64_t top_k = s->sampling.top_k, seed = 0, first = -1, second = -1, experts = s->experts_per_token;
     if (!json_get_int(o, "top_k", -1, INT32_MAX, &top_k, e) ||
         !json_get_int(o, "seed", -MAX_SAFE_INTEGER, MAX_SAFE_INTEGER, &seed, e) ||
-        !json_get_int(o, "max_tokens", 1, INT32_MAX, &first, e) ||
+        !json_get_int(o, "max_tokens", s->least_tokens, INT32_MAX, &first, e) ||
         !json_get_int(o, "max_completion_tokens", 1, INT32_MAX, &second, e) ||
         !json_get_int(o, "experts_per_token", 1, ENGINE_MAX_EXPERTS_PER_TOKEN, &experts, e))
         return false;
@@ -64,11 +64,11 @@ static bool read_integers(struct settings *s, const cJSON *o, struct err *e)
         s->sampling.seed = (uint64_t)seed;
         s->seed_given = true;
     }
-    if (first > 0 && second > 0 && first != second)
+    if (first >= 0 && second >= 0 && first != second)
         return err_field(e, ERR_INPUT, "max_tokens", "is %lld, but max_completion_tokens is %lld; send one of them",
                          (long long)first, (long long)second);
-    if (first > 0 || second > 0)
-        s->max_tokens = (int32_t)(second > 0 ? second : first);
+    if (first >= 0 || second >= 0)
+        s->max_tokens = (int32_t)(second >= 0 ? second : first);
     return true;
 }
 

@@ -151,7 +151,7 @@ static void cut_to_checkpoint(struct scheduler *s, struct job *j)
  * from. */
 static void find_prefix(struct scheduler *s, struct job *j)
 {
-    walk_chain(s, j, s->reuse ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
+    walk_chain(s, j, s->reuse && !prompt_scores_wanted(j) ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
     if (s->checkpoints)
         cut_to_checkpoint(s, j);
     j->n_indexed = j->n_blocks;

@@ -19,6 +19,8 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
 {
     bool last = j->n_computed + n_tokens == j->n_tokens;
     bool sample = last && j->params.max_tokens > 0;
+    int32_t scored = j->state == JOB_PREFILL ? prompt_scores_rows(j, n_tokens) : 0;
+    s->scored_rows += scored;
     s->members[s->n_members] = j;
     s->sequences[s->n_members++] = (struct step_sequence){
         .tokens = j->tokens + j->n_computed,
@@ -26,9 +28,9 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
         .start = j->n_computed,
         .blocks = j->blocks,
         .state = s->set.n_recurrent ? j->slot : -1,
-        .n_out = sample ? 1 : 0,
+        .n_out = scored ? scored : sample ? 1 : 0,
         .n_experts = j->n_experts,
-        .want_logits = sample && (j->grammar || sampler_wants_logits(j->sampler)),
+        .want_logits = scored || (sample && (j->grammar || sampler_wants_logits(j->sampler))),
     };
     if (j->state == JOB_DECODE)
         s->decode_rows += n_tokens;
@@ -62,6 +64,8 @@ static struct job *next_prefill(const struct scheduler *s, bool background)
         struct job *j = s->running[i];
         if (j->state != JOB_PREFILL || (!background && j->params.priority))
             continue;
+        if (s->scored_rows == PROMPT_SCORE_ROWS && prompt_scores_wanted(j))
+            continue; /* the next step scores it */
         bool taken = false;
         for (int32_t k = 0; k < s->n_members && !taken; k++)
             taken = s->members[k] == j;
@@ -91,11 +95,13 @@ static void add_prefills(struct scheduler *s, bool background)
     int32_t budget = prefill_budget(s);
     struct job *j;
     while (budget > 0 && (j = next_prefill(s, background)) != NULL) {
-        int32_t rest = j->n_tokens - j->n_computed;
+        int32_t rest = j->n_tokens - j->n_computed, most = budget;
+        if (prompt_scores_wanted(j) && most > PROMPT_SCORE_ROWS - s->scored_rows)
+            most = PROMPT_SCORE_ROWS - s->scored_rows;
         int32_t n = rest;
-        if (rest > budget) { /* a part ends with a block if it can, so that the next one starts with whole tiles */
-            n = (j->n_computed + budget) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS - j->n_computed;
-            n = n > 0 ? n : budget;
+        if (rest > most) { /* a part ends with a block if it can, so that the next one starts with whole tiles */
+            n = (j->n_computed + most) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS - j->n_computed;
+            n = n > 0 ? n : most;
         }
         int32_t stop = next_checkpoint(j);
         if (stop && n > stop - j->n_computed)
@@ -108,7 +114,7 @@ static void add_prefills(struct scheduler *s, bool background)
 void batch_build(struct scheduler *s)
 {
     bool background = !normal_runs(s);
-    s->n_members = s->decode_rows = 0;
+    s->n_members = s->decode_rows = s->scored_rows = 0;
     add_decodes(s, background);
     add_prefills(s, background);
 }
@@ -190,13 +196,15 @@ static bool pick_token(struct scheduler *s, struct job *j, const struct step_row
     return !j->grammar || grammar_run_push(j->grammar, token->id, e);
 }
 
-/* After the step: KV of the new rows is there. */
-static void take_result(struct scheduler *s, int32_t member, const struct step_row *row, int32_t n_top, double now)
+/* After the step: KV of the new rows is there. rows: the member's own, of which the last one may be drawn from. */
+static void take_result(struct scheduler *s, int32_t member, const struct step_row *rows, int32_t n_top, double now)
 {
     struct job *j = s->members[member];
     const struct step_sequence *q = &s->sequences[member];
     bool prefill = j->state == JOB_PREFILL;
     j->n_computed += q->n_tokens;
+    const bool sample = q->n_out && j->n_computed == j->n_tokens && j->params.max_tokens > 0;
+    const struct step_row *row = sample ? &rows[q->n_out - 1] : NULL;
     index_blocks(s, j);
     if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 && (!prefill || stands_at_checkpoint(j)))
         save_checkpoint(s, j);
@@ -204,6 +212,10 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
     if (prefill && !j->n_generated)
         job_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
                                               .total = j->params.n_prompt, .cached = j->n_cached});
+    if (prefill && q->n_out)
+        prompt_scores_take(s, j, q, rows, n_top);
+    if (j->state == JOB_OVER)
+        return;
     if (row) {
         struct engine_token token;
         struct err e = {0};
@@ -224,6 +236,8 @@ static int32_t candidates_wanted(const struct scheduler *s)
     for (int32_t i = 0; i < s->n_members; i++) {
         const struct job *j = s->members[i];
         int32_t own = s->sequences[i].n_out ? sampler_n_top(j->sampler, j->params.top_logprobs) : 1;
+        if (s->sequences[i].n_out && j->state == JOB_PREFILL && j->params.prompt_scores - 1 > own)
+            own = j->params.prompt_scores - 1;
         if (own > n)
             n = own;
     }
@@ -250,8 +264,8 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     pace_note(&s->pace, &(struct pace_step){.ms = now - start, .waited_ms = s->expert_tally.waited_ms,
                                             .reading_ms = s->expert_tally.reading_ms, .prefill_rows = prefill});
     for (int32_t i = first; i < first + n; i++) {
-        const struct step_row *row = s->sequences[i].n_out ? &s->rows[n_rows++] : NULL;
-        take_result(s, i, row, step.n_top, now);
+        take_result(s, i, &s->rows[n_rows], step.n_top, now);
+        n_rows += s->sequences[i].n_out;
     }
     return true;
 }

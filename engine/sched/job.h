@@ -39,6 +39,7 @@ struct job {
     int32_t n_tokens, cap_tokens;
     int32_t n_computed;  /* tokens whose KV is there */
     int32_t n_generated; /* sampled so far, an end-of-sequence token included */
+    int32_t n_scored;    /* prompt_scores.h: rows of the prompt whose scores were given out */
     int32_t n_cached;    /* prompt tokens found in the cache at the first admission */
     int32_t *blocks;     /* [n_blocks], each with a reference of ours */
     int32_t n_blocks, cap_blocks;

@@ -309,7 +309,7 @@ static int32_t pick_from_candidates(struct sampler *s, struct sampler_work *w, c
     return draw_top_k(s, w, n, u);
 }
 
-static float logprob(float logit, float log_sum_exp)
+float sampler_logprob(float logit, float log_sum_exp)
 {
     float v = logit - log_sum_exp;
     if (!(v > SAMPLER_NO_LOGPROB)) /* NaN and -inf as well */
@@ -338,13 +338,13 @@ void sampler_pick_allowed(struct sampler *s, struct sampler_work *w, const struc
         if (row->top_ids[i] == id)
             logit = row->top_logits[i];
     out->id = id;
-    out->logprob = logprob(logit, row->log_sum_exp);
+    out->logprob = sampler_logprob(logit, row->log_sum_exp);
     out->n_top = top_logprobs < n_top ? top_logprobs : n_top;
     if (out->n_top < 0)
         out->n_top = 0;
     for (int32_t i = 0; i < out->n_top; i++) {
         out->top[i].id = row->top_ids[i];
-        out->top[i].logprob = logprob(row->top_logits[i], row->log_sum_exp);
+        out->top[i].logprob = sampler_logprob(row->top_logits[i], row->log_sum_exp);
     }
     see(s, id, 0);
 }

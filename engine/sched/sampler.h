@@ -43,3 +43,5 @@ void sampler_pick(struct sampler *s, struct sampler_work *w, const struct step_r
  * logits must be there. */
 void sampler_pick_allowed(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
                           int32_t top_logprobs, const struct grammar_mask *allowed, struct engine_token *out);
+/* logit - log_sum_exp, at least SAMPLER_NO_LOGPROB and at most 0. */
+float sampler_logprob(float logit, float log_sum_exp);

@@ -42,7 +42,7 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     s->free_slots = calloc(n, sizeof *s->free_slots);
     s->sequences = calloc(n, sizeof *s->sequences);
     s->members = calloc(n, sizeof *s->members);
-    s->rows = calloc(n, sizeof *s->rows);
+    s->rows = calloc(n + PROMPT_SCORE_ROWS, sizeof *s->rows);
     if (!s->running || !s->free_slots || !s->sequences || !s->members || !s->rows)
         goto nomem;
     for (int32_t i = 0; i < p->n_slots; i++)

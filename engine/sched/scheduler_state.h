@@ -6,6 +6,7 @@
 #include "engine/sched/expert_tally.h"
 #include "engine/sched/fair_queue.h"
 #include "engine/sched/pace.h"
+#include "engine/sched/prompt_scores.h"
 #include "engine/sched/scheduler.h"
 
 struct scheduler {
@@ -26,8 +27,8 @@ struct scheduler {
 
     struct step_sequence *sequences; /* [n_slots] of the step being built */
     struct job **members;            /* [n_slots] beside them */
-    struct step_row *rows;           /* [n_slots] at most one row of a job is wanted */
-    int32_t n_members, decode_rows;
+    struct step_row *rows;           /* [n_slots + PROMPT_SCORE_ROWS] one row of a job, beside those that are scored */
+    int32_t n_members, decode_rows, scored_rows;
     struct pace pace;
 
     struct job *ended; /* linked by next: their last event goes out after the status page */

@@ -126,3 +126,18 @@ bool chat_prompt_opens_reasoning(const struct chat_template *t, const char *rend
             return true;
     return false;
 }
+
+const char *chat_template_source(const struct chat_template *t)
+{
+    return t->source;
+}
+
+const char *chat_template_bos(const struct chat_template *t)
+{
+    return t->bos_token;
+}
+
+const char *chat_template_eos(const struct chat_template *t)
+{
+    return t->eos_token;
+}

@@ -62,3 +62,8 @@ struct chat_traits { /* read off the template by probing renders */
 const struct chat_traits *chat_template_traits(const struct chat_template *t);
 /* Does this very prompt end inside an open reasoning block? */
 bool chat_prompt_opens_reasoning(const struct chat_template *t, const char *rendered, size_t len);
+
+/* The template's source and the tokens that it was compiled with; NULL: none. They live as long as the template. */
+const char *chat_template_source(const struct chat_template *t);
+const char *chat_template_bos(const struct chat_template *t);
+const char *chat_template_eos(const struct chat_template *t);

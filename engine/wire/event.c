@@ -9,6 +9,7 @@
 
 static const enum frame_type types[] = {
     [ENGINE_ACCEPTED] = FRAME_ACCEPTED, [ENGINE_PROGRESS] = FRAME_PROGRESS, [ENGINE_TOKENS] = FRAME_TOKENS,
+    [ENGINE_PROMPT_SCORES] = FRAME_PROMPT_SCORES,
     [ENGINE_DONE] = FRAME_DONE,         [ENGINE_FAILED] = FRAME_ERROR,
 };
 
@@ -19,6 +20,7 @@ static void put_tokens(struct buf *b, const struct engine_event *ev)
         const struct engine_token *t = &ev->tokens[i];
         frame_put_u32(b, (uint32_t)t->id);
         frame_put_f32(b, t->logprob);
+        frame_put_u32(b, (uint32_t)t->rank);
         frame_put_u32(b, (uint32_t)t->n_top);
         for (int32_t k = 0; k < t->n_top; k++) {
             frame_put_u32(b, (uint32_t)t->top[k].id);
@@ -72,6 +74,10 @@ void message_put_event(struct buf *b, const struct engine_event *ev)
         frame_put_u32(b, (uint32_t)ev->total);
         frame_put_u32(b, (uint32_t)ev->cached);
         break;
+    case ENGINE_PROMPT_SCORES:
+        frame_put_u32(b, (uint32_t)ev->done);
+        put_tokens(b, ev);
+        break;
     case ENGINE_TOKENS:
         put_tokens(b, ev);
         break;
@@ -102,8 +108,8 @@ static bool box_reserve(struct event_box *box, uint32_t n)
 static bool get_tokens(struct frame_reader *r, struct engine_event *ev, struct event_box *box, struct err *e)
 {
     uint32_t n = frame_get_u32(r);
-    /* 12 bytes a token at least: a lying count fails here, before memory is taken for it */
-    if (r->failed || n > MAX_EVENT_TOKENS || (size_t)(r->end - r->at) < (size_t)n * 12)
+    /* 16 bytes a token at least: a lying count fails here, before memory is taken for it */
+    if (r->failed || n > MAX_EVENT_TOKENS || (size_t)(r->end - r->at) < (size_t)n * 16)
         return r->failed = true;
     if (!box_reserve(box, n))
         return err_set(e, ERR_NOMEM, "no memory for %u tokens", n);
@@ -111,6 +117,7 @@ static bool get_tokens(struct frame_reader *r, struct engine_event *ev, struct e
         struct engine_token *t = &box->tokens[i];
         t->id = (int32_t)frame_get_u32(r);
         t->logprob = frame_get_f32(r);
+        t->rank = (int32_t)frame_get_u32(r);
         uint32_t n_top = frame_get_u32(r);
         if (n_top > ENGINE_MAX_TOP_LOGPROBS)
             return r->failed = true;
@@ -182,8 +189,11 @@ bool message_get_event(const struct frame *f, struct engine_event *ev, struct ev
         ev->total = (int32_t)frame_get_u32(&r);
         ev->cached = (int32_t)frame_get_u32(&r);
         break;
+    case FRAME_PROMPT_SCORES:
     case FRAME_TOKENS:
-        ev->type = ENGINE_TOKENS;
+        ev->type = f->type == FRAME_TOKENS ? ENGINE_TOKENS : ENGINE_PROMPT_SCORES;
+        if (ev->type == ENGINE_PROMPT_SCORES)
+            ev->done = (int32_t)frame_get_u32(&r);
         if (!get_tokens(&r, ev, box, e))
             return false;
         break;

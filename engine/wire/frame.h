@@ -20,6 +20,7 @@ enum frame_type {
     FRAME_CANCEL,    /* to the engine: this connection's job; or with a key: that one */
     FRAME_ACCEPTED,  /* the rest: to the client */
     FRAME_PROGRESS,
+    FRAME_PROMPT_SCORES,
     FRAME_TOKENS,
     FRAME_DONE,
     FRAME_ERROR,

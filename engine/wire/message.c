@@ -117,6 +117,8 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
     if (p->top_logprobs < -1 || p->top_logprobs > ENGINE_MAX_TOP_LOGPROBS)
         return err_field(e, ERR_INPUT, "top_logprobs", "%d, expected 0 to %d", p->top_logprobs,
                          ENGINE_MAX_TOP_LOGPROBS);
+    if (p->prompt_scores < 0 || p->prompt_scores > 1 + ENGINE_MAX_TOP_LOGPROBS)
+        return err_field(e, ERR_INPUT, "prompt_scores", "%d, expected 0 to %d", p->prompt_scores, 1 + ENGINE_MAX_TOP_LOGPROBS);
     if (p->n_grammar > ENGINE_MAX_GRAMMAR_BYTES)
         return err_field(e, ERR_LIMIT, "grammar", "%u bytes once compiled, at most %u are taken", p->n_grammar,
                          ENGINE_MAX_GRAMMAR_BYTES);
@@ -164,6 +166,7 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
         put_string(b, p->stop[i]);
     put_string(b, p->answer_format);
     frame_put_u32(b, (uint32_t)p->answer_begins);
+    frame_put_u32(b, (uint32_t)p->prompt_scores);
     frame_put_u32(b, (uint32_t)p->top_logprobs);
     frame_put_u32(b, (p->ignore_eos ? SUBMIT_IGNORE_EOS : 0u) | (p->special_text ? SUBMIT_SPECIAL_TEXT : 0u) |
                          (p->detached ? SUBMIT_DETACHED : 0u));
@@ -266,6 +269,7 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
         return false;
     get_string(&r, p->answer_format, sizeof p->answer_format);
     p->answer_begins = (int32_t)frame_get_u32(&r);
+    p->prompt_scores = (int32_t)frame_get_u32(&r);
     p->top_logprobs = (int32_t)frame_get_u32(&r);
     uint32_t flags = frame_get_u32(&r);
     p->ignore_eos = flags & SUBMIT_IGNORE_EOS;

@@ -57,7 +57,6 @@ const cases = [
   ['tools[0].function.strict', { tools: [{ type: 'function', function: { name: 'f', strict: 'yes' } }] }],
   ['tool_choice', { tools: [tool], tool_choice: { type: 'function', function: { name: 'g' } } }],
   ['tool_choice', { tools: [tool], tool_choice: 'always' }],
-  ['tool_choice', { tool_choice: 'auto' }],
   ['parallel_tool_calls', { tools: [tool], parallel_tool_calls: 1 }],
   ['response_format.json_schema.name', { response_format: { type: 'json_schema', json_schema: { schema: {} } } }],
   ['response_format.type', { response_format: { type: 'xml' } }],

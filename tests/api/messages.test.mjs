@@ -164,7 +164,6 @@ const cases = [
   ['tool_choice', { tools, tool_choice: { type: 'tool', name: 'nobody' } }],
   ['tool_choice', { tools, tool_choice: 'auto' }],
   ['tool_choice', { tools, tool_choice: { type: 'always' } }],
-  ['tool_choice', { tool_choice: { type: 'auto' } }],
   ['thinking.type', { thinking: { type: 'deep' } }],
   ['output_config.effort', { output_config: { effort: 'huge' } }],
 ];

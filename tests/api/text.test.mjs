@@ -73,7 +73,7 @@ test('completions streamed: text pieces, one finish, usage, [DONE]', async () =>
 
 test('completions refuse what they do not do', async () => {
   for (const [param, body] of [['prompt', {}], ['prompt', { prompt: [] }], ['prompt', { prompt: [1.5] }], ['prompt', { prompt: ['a', 5] }],
-    ['prompt', { prompt: '' }], ['logprobs', { prompt: 'a', logprobs: 6 }], ['echo', { prompt: 'a', echo: true, logprobs: 1 }], ['n', { prompt: ['a', 'b'], n: 16 }]]) {
+    ['prompt', { prompt: '' }], ['logprobs', { prompt: 'a', logprobs: 6 }], ['n', { prompt: ['a', 'b'], n: 16 }]]) {
     const r = await s.json('POST', '/v1/completions', body);
     assert.equal(r.status, 400, r.text);
     assert.equal(r.body.error.param, param, r.text);

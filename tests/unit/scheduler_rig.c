@@ -130,6 +130,7 @@ static void read_event(const struct engine_event *ev, struct outcome *o)
         o->failed = true;
         o->error = ev->error;
         break;
+    case ENGINE_PROMPT_SCORES:
     case ENGINE_ACCEPTED:
         break;
     }

@@ -160,6 +160,18 @@ static void test_events_read_back_as_written(void **state)
     assert_int_equal(out.text_len, 3);
     assert_memory_equal(out.text, "h\xc3\xa9", 3);
 
+    tokens[0].rank = 3;
+    in = (struct engine_event){.type = ENGINE_PROMPT_SCORES, .job = 5, .done = 64, .tokens = tokens, .n_tokens = 1};
+    buf_clear(&b);
+    message_put_event(&b, &in);
+    parse_one(&b, &f);
+    assert_true(message_get_event(&f, &out, &box, &e));
+    assert_int_equal(out.type, ENGINE_PROMPT_SCORES);
+    assert_int_equal(out.done, 64);
+    assert_int_equal(out.n_tokens, 1);
+    assert_int_equal(out.tokens[0].rank, 3);
+    assert_int_equal(out.tokens[0].top[0].id, 9);
+
     in = (struct engine_event){.type = ENGINE_DONE, .job = 5, .finish = ENGINE_STOP_STRING, .stop_string = "END",
                                .usage = {.prompt_tokens = 10, .cached_tokens = 3, .completion_tokens = 7, .decode_tokens_per_s = 12.5,
                                          .experts = {[ENGINE_EXPERT_ASKED] = 8, [ENGINE_EXPERT_HITS] = 5.5, [ENGINE_EXPERT_BUS_BYTES] = 4096},
