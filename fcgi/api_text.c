@@ -10,10 +10,22 @@
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
 
-/* vLLM's names, llama.cpp's `content` and OpenAI's `messages` */
+/* vLLM's names (prompt or messages, add_special_tokens, return_token_strs) and llama.cpp's (content, add_special, with_pieces). The
+ * tokenizers of the families that run here put no token before or behind a text, so either way of asking for such gives the same. */
 static const struct field_row tokenize_fields[] = {
-    {"model", FIELD_READ},       {"prompt", FIELD_READ},        {"content", FIELD_READ},
-    {"with_pieces", FIELD_READ}, {"parse_special", FIELD_READ}, {NULL, FIELD_READ},
+    {"model", FIELD_READ},
+    {"prompt", FIELD_READ},
+    {"content", FIELD_READ},
+    {"messages", FIELD_READ},
+    {"tools", FIELD_READ},
+    {"chat_template_kwargs", FIELD_READ},
+    {"add_generation_prompt", FIELD_READ},
+    {"add_special_tokens", FIELD_READ},
+    {"add_special", FIELD_READ},
+    {"parse_special", FIELD_READ},
+    {"with_pieces", FIELD_READ},
+    {"return_token_strs", FIELD_READ},
+    {NULL, FIELD_READ},
 };
 static const struct field_row detokenize_fields[] = {{"model", FIELD_READ}, {"tokens", FIELD_READ}, {NULL, FIELD_READ}};
 static const struct field_row template_fields[] = {
@@ -34,7 +46,20 @@ static void put_token(struct buf *b, const struct vocab *v, int32_t id)
     buf_putc(b, '}');
 }
 
-static bool reply_ids(struct request *r, const struct ids *ids, bool pieces)
+static void put_strings(struct buf *b, const struct vocab *v, const struct ids *ids)
+{
+    buf_puts(b, ",\"token_strs\":[");
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t len = 0;
+        const char *bytes = vocab_bytes(v, ids->at[i], &len);
+        if (i)
+            buf_putc(b, ',');
+        buf_json_string(b, bytes ? bytes : "", len);
+    }
+    buf_putc(b, ']');
+}
+
+static bool reply_ids(struct request *r, const struct ids *ids, bool pieces, bool strings)
 {
     struct buf b = {0};
     buf_printf(&b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", ids->n, (int)r->worker->text->n_ctx);
@@ -46,28 +71,59 @@ static bool reply_ids(struct request *r, const struct ids *ids, bool pieces)
         else
             buf_printf(&b, "%d", (int)ids->at[i]);
     }
-    buf_puts(&b, "]}");
+    buf_putc(&b, ']');
+    if (strings)
+        put_strings(&b, r->worker->text->vocab, ids);
+    ignored_write(&b, r);
+    buf_putc(&b, '}');
     reply_json_buf(r, 200, &b);
     buf_fini(&b);
     return true;
 }
 
+/* The body's messages as the prompt that they become. */
+static bool render(struct request *r, cJSON *body, struct prompt *out, struct err *e)
+{
+    cJSON *messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
+    const cJSON *tools = NULL, *kwargs = NULL;
+    bool add = true;
+    if (!chat_check_messages(messages, e) || !json_get_array(body, "tools", &tools, e) ||
+        (tools && !chat_check_tools(tools, e)) || !json_get_object(body, "chat_template_kwargs", &kwargs, e) ||
+        !json_get_bool(body, "add_generation_prompt", &add, e) || !chat_files_read(r, messages, e))
+        return false;
+    struct prompt_input in = {.messages = messages, .tools = tools, .kwargs = kwargs, .no_generation_prompt = !add,
+                              .generic_tools = prompt_generic_tools(r)};
+    return prompt_make(r->worker->text, &in, out, e);
+}
+
+static bool tokenize_messages(struct request *r, cJSON *body, bool pieces, bool strings, struct err *e)
+{
+    struct prompt prompt = {0};
+    bool ok = render(r, body, &prompt, e) && reply_ids(r, &prompt.ids, pieces, strings);
+    prompt_fini(&prompt);
+    return ok;
+}
+
 static bool tokenize(struct request *r, struct err *e)
 {
-    const cJSON *body = request_json(r, e);
+    cJSON *body = request_json(r, e);
     const char *text = NULL, *content = NULL;
-    bool special = true, pieces = false;
+    bool special = true, pieces = false, strings = false, added = false;
     struct ids ids = {0};
-    if (!body || !fields_check(r, body, tokenize_fields, e) || !field_model(r, body, e) ||
+    if (!body || !fields_take(r, body, tokenize_fields, e) || !field_model(r, body, e) ||
         !json_get_string(body, "prompt", &text, e) || !json_get_string(body, "content", &content, e) ||
-        !json_get_bool(body, "parse_special", &special, e) || !json_get_bool(body, "with_pieces", &pieces, e))
+        !json_get_bool(body, "parse_special", &special, e) || !json_get_bool(body, "with_pieces", &pieces, e) ||
+        !json_get_bool(body, "return_token_strs", &strings, e) || !json_get_bool(body, "add_special_tokens", &added, e) ||
+        !json_get_bool(body, "add_special", &added, e))
         return false;
+    if (!text && !content && json_member(body, "messages"))
+        return tokenize_messages(r, body, pieces, strings, e);
     text = text ? text : content;
     if (!text)
         return err_field(e, ERR_INPUT, "prompt", "is needed: the text to tokenize");
     bool ok = tokenizer_encode(r->worker->text->tokenizer, text, strlen(text),
                                special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN, NULL, 0, &ids, e) &&
-              reply_ids(r, &ids, pieces);
+              reply_ids(r, &ids, pieces, strings);
     ids_fini(&ids);
     return ok;
 }
@@ -78,7 +134,7 @@ static bool detokenize(struct request *r, struct err *e)
     const struct vocab *v = r->worker->text->vocab;
     struct buf text = {0}, b = {0};
     struct detokenizer d;
-    if (!body || !fields_check(r, body, detokenize_fields, e) || !field_model(r, body, e) ||
+    if (!body || !fields_take(r, body, detokenize_fields, e) || !field_model(r, body, e) ||
         !json_get_array(body, "tokens", &list, e))
         return false;
     if (!list)
@@ -110,21 +166,9 @@ static bool detokenize(struct request *r, struct err *e)
 static bool apply_template(struct request *r, struct err *e)
 {
     cJSON *body = request_json(r, e);
-    const cJSON *tools = NULL, *kwargs = NULL;
-    bool add = true;
     struct prompt prompt = {0};
     struct buf b = {0};
-    if (!body || !fields_check(r, body, template_fields, e) || !field_model(r, body, e) ||
-        !chat_check_messages(cJSON_GetObjectItemCaseSensitive(body, "messages"), e) ||
-        !json_get_array(body, "tools", &tools, e) || (tools && !chat_check_tools(tools, e)) ||
-        !json_get_object(body, "chat_template_kwargs", &kwargs, e) ||
-        !json_get_bool(body, "add_generation_prompt", &add, e) ||
-        !chat_files_read(r, cJSON_GetObjectItemCaseSensitive(body, "messages"), e))
-        return false;
-    struct prompt_input in = {.messages = cJSON_GetObjectItemCaseSensitive(body, "messages"), .tools = tools,
-                              .kwargs = kwargs, .no_generation_prompt = !add,
-                              .generic_tools = prompt_generic_tools(r)};
-    bool ok = prompt_make(r->worker->text, &in, &prompt, e);
+    bool ok = body && fields_take(r, body, template_fields, e) && field_model(r, body, e) && render(r, body, &prompt, e);
     if (ok) {
         const struct buf *text = &prompt.rendered.text;
         buf_puts(&b, "{\"prompt\":");

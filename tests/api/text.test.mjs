@@ -24,14 +24,21 @@ test('tokens go there and back', async () => {
     const back = await s.json('POST', '/detokenize', { tokens: t.body.tokens });
     assert.equal(back.body.prompt, text);
   }
+  const vllm = (await s.json('POST', '/tokenize', { prompt: 'Hello world', add_special_tokens: false, return_token_strs: true })).body;
+  assert.equal(vllm.token_strs.join(''), 'Hello world');
+  assert.deepEqual((await s.json('POST', '/tokenize', { content: 'Hello world', add_special: true })).body.tokens, vllm.tokens);
+  const messages = [{ role: 'user', content: 'Hello' }];
+  const chat = await s.json('POST', '/tokenize', { messages });
+  assert.equal(chat.body.count, (await s.json('POST', '/apply-template', { messages })).body.count);
+  assert.ok((await s.json('POST', '/tokenize', { messages, add_generation_prompt: false })).body.count < chat.body.count);
   const pieces = await s.json('POST', '/tokenize', { content: 'Hello world', with_pieces: true });
   assert.equal(pieces.body.tokens.map((t) => t.piece).join(''), 'Hello world');
 });
 
-test('bad ids, missing texts and unknown fields are refused', async () => {
+test('bad ids and missing texts are refused', async () => {
   for (const [path, body, param] of [['/detokenize', { tokens: [-1] }, 'tokens'], ['/detokenize', { tokens: [1e9] }, 'tokens'],
     ['/detokenize', { tokens: ['a'] }, 'tokens'], ['/detokenize', {}, 'tokens'], ['/tokenize', {}, 'prompt'],
-    ['/tokenize', { prompt: 5 }, 'prompt'], ['/tokenize', { prompt: 'x', y: 1 }, 'y'], ['/apply-template', {}, 'messages']]) {
+    ['/tokenize', { prompt: 5 }, 'prompt'], ['/tokenize', { messages: [] }, 'messages'], ['/apply-template', {}, 'messages']]) {
     const r = await s.json('POST', path, body);
     assert.equal(r.status, 400, r.text);
     assert.equal(r.body.error.param, param);
