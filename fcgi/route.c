@@ -135,20 +135,27 @@ static bool take_params(struct request *r, const char *pattern, const char *path
     return true;
 }
 
+static int count_names(const char *pattern)
+{
+    int n = 0;
+    for (; (pattern = strchr(pattern, '{')); pattern++)
+        n++;
+    return n;
+}
+
 struct route_match route_find(struct request *r, enum http_method method, const char *path)
 {
     struct route_match m = {.index = -1};
     enum http_method want = method == HTTP_HEAD ? HTTP_GET : method;
+    const struct route *found = NULL; /* any row of the pattern with the fewest names */
     const int n = route_count();
-    int fewest = REQUEST_MAX_PARAMS + 1;
     for (int i = 0; i < n; i++) {
         const struct route *row = rows[i];
-        if (!path_matches(row->path, path) || !take_params(r, row->path, path) || r->n_params > fewest)
+        if (!path_matches(row->path, path) || (found && count_names(row->path) > count_names(found->path)))
             continue;
-        if (r->n_params < fewest) { /* /responses/input_tokens is no id of /responses/{id} */
-            fewest = r->n_params;
+        if (!found || count_names(row->path) < count_names(found->path)) /* /responses/input_tokens is no id of /responses/{id} */
             m = (struct route_match){.index = -1};
-        }
+        found = row;
         m.allowed |= 1u << row->method;
         if (row->method == HTTP_GET)
             m.allowed |= 1u << HTTP_HEAD;
@@ -157,7 +164,9 @@ struct route_match route_find(struct request *r, enum http_method method, const 
             m.index = i;
         }
     }
-    if (!m.route || !take_params(r, m.route->path, path)) /* the parameters are this row's */
+    if (found && !take_params(r, found->path, path)) /* a segment is not valid text */
+        m = (struct route_match){.index = -1};
+    if (!m.route)
         r->n_params = 0;
     return m;
 }
