@@ -81,25 +81,35 @@ static bool reply_ids(struct request *r, const struct ids *ids, bool pieces, boo
     return true;
 }
 
-/* The body's messages as the prompt that they become. */
-static bool render(struct request *r, cJSON *body, struct prompt *out, struct err *e)
+struct chat_fields {
+    cJSON *messages;
+    const cJSON *tools, *kwargs;
+    bool add_generation_prompt;
+};
+
+static bool read_chat_fields(cJSON *body, struct chat_fields *f, struct err *e)
 {
-    cJSON *messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
-    const cJSON *tools = NULL, *kwargs = NULL;
-    bool add = true;
-    if (!chat_check_messages(messages, e) || !json_get_array(body, "tools", &tools, e) ||
-        (tools && !chat_check_tools(tools, e)) || !json_get_object(body, "chat_template_kwargs", &kwargs, e) ||
-        !json_get_bool(body, "add_generation_prompt", &add, e) || !chat_files_read(r, messages, e))
+    const cJSON *messages = NULL;
+    *f = (struct chat_fields){.messages = cJSON_GetObjectItemCaseSensitive(body, "messages"), .add_generation_prompt = true};
+    return json_get_array(body, "messages", &messages, e) && json_get_array(body, "tools", &f->tools, e) &&
+           json_get_object(body, "chat_template_kwargs", &f->kwargs, e) &&
+           json_get_bool(body, "add_generation_prompt", &f->add_generation_prompt, e);
+}
+
+/* The body's messages as the prompt that they become. */
+static bool render(struct request *r, const struct chat_fields *f, struct prompt *out, struct err *e)
+{
+    if (!chat_check_messages(f->messages, e) || (f->tools && !chat_check_tools(f->tools, e)) || !chat_files_read(r, f->messages, e))
         return false;
-    struct prompt_input in = {.messages = messages, .tools = tools, .kwargs = kwargs, .no_generation_prompt = !add,
-                              .generic_tools = prompt_generic_tools(r)};
+    struct prompt_input in = {.messages = f->messages, .tools = f->tools, .kwargs = f->kwargs,
+                              .no_generation_prompt = !f->add_generation_prompt, .generic_tools = prompt_generic_tools(r)};
     return prompt_make(r->worker->text, &in, out, e);
 }
 
-static bool tokenize_messages(struct request *r, cJSON *body, bool pieces, bool strings, struct err *e)
+static bool tokenize_messages(struct request *r, const struct chat_fields *f, bool pieces, bool strings, struct err *e)
 {
     struct prompt prompt = {0};
-    bool ok = render(r, body, &prompt, e) && reply_ids(r, &prompt.ids, pieces, strings);
+    bool ok = render(r, f, &prompt, e) && reply_ids(r, &prompt.ids, pieces, strings);
     prompt_fini(&prompt);
     return ok;
 }
@@ -110,14 +120,15 @@ static bool tokenize(struct request *r, struct err *e)
     const char *text = NULL, *content = NULL;
     bool special = true, pieces = false, strings = false, added = false;
     struct ids ids = {0};
-    if (!body || !fields_take(r, body, tokenize_fields, e) || !field_model(r, body, e) ||
+    struct chat_fields chat;
+    if (!body || !fields_take(r, body, tokenize_fields, e) || !field_model(r, body, e) || !read_chat_fields(body, &chat, e) ||
         !json_get_string(body, "prompt", &text, e) || !json_get_string(body, "content", &content, e) ||
         !json_get_bool(body, "parse_special", &special, e) || !json_get_bool(body, "with_pieces", &pieces, e) ||
         !json_get_bool(body, "return_token_strs", &strings, e) || !json_get_bool(body, "add_special_tokens", &added, e) ||
         !json_get_bool(body, "add_special", &added, e))
         return false;
-    if (!text && !content && json_member(body, "messages"))
-        return tokenize_messages(r, body, pieces, strings, e);
+    if (!text && !content && chat.messages)
+        return tokenize_messages(r, &chat, pieces, strings, e);
     text = text ? text : content;
     if (!text)
         return err_field(e, ERR_INPUT, "prompt", "is needed: the text to tokenize");
@@ -168,7 +179,9 @@ static bool apply_template(struct request *r, struct err *e)
     cJSON *body = request_json(r, e);
     struct prompt prompt = {0};
     struct buf b = {0};
-    bool ok = body && fields_take(r, body, template_fields, e) && field_model(r, body, e) && render(r, body, &prompt, e);
+    struct chat_fields chat;
+    bool ok = body && fields_take(r, body, template_fields, e) && field_model(r, body, e) && read_chat_fields(body, &chat, e) &&
+              render(r, &chat, &prompt, e);
     if (ok) {
         const struct buf *text = &prompt.rendered.text;
         buf_puts(&b, "{\"prompt\":");
