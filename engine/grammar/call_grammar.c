@@ -10,7 +10,7 @@
 #include "engine/grammar/text_without.h"
 #include "engine/text/chat_parser.h"
 
-#define MAX_CALLS 64 /* in one answer: fcgi/generation.h takes no more */
+#define MAX_CALLS 64 /* in one answer: fcgi/inference/generation.h takes no more */
 
 /* ---- pieces */
 

@@ -22,7 +22,7 @@
 #include "fcgi/cli/model_switch.h"
 #include "fcgi/cli/nginx_conf.h"
 #include "fcgi/cli/supervisor.h"
-#include "fcgi/state.h"
+#include "fcgi/process/state.h"
 #include "sql/secret.h"
 #include "sql/store.h"
 #include "sql/store_users.h"

@@ -132,8 +132,8 @@ test("ARCHITECTURE names every room", () => {
 });
 
 test("each setting of the server is read where it counts", () => {
-  const names = [...read("fcgi/server_settings.h").matchAll(/^ {4}(SETTING_\w+),/gm)].map((m) => m[1]).filter((n) => !n.startsWith("SETTING_TYPE"));
-  const readers = ending(/^fcgi\/.*\.c$/).filter((f) => f !== "fcgi/server_settings.c").map(read).join("\n");
+  const names = [...read("fcgi/config/server_settings.h").matchAll(/^ {4}(SETTING_\w+),/gm)].map((m) => m[1]).filter((n) => !n.startsWith("SETTING_TYPE"));
+  const readers = ending(/^fcgi\/.*\.c$/).filter((f) => f !== "fcgi/config/server_settings.c").map(read).join("\n");
   assert.ok(names.length > 10);
   assert.deepEqual(names.filter((n) => !new RegExp(`setting_(bool|int|number|text)\\([^;]*\\b${n}\\b|overlay\\(r, ${n}\\b`).test(readers)), []);
 });

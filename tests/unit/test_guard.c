@@ -1,4 +1,4 @@
-/* fcgi/guard.c: the master ends the stream of a process that died, and nobody else's. */
+/* fcgi/process/guard.c: the master ends the stream of a process that died, and nobody else's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "fcgi/guard.h"
+#include "fcgi/process/guard.h"
 
 static struct guard guard;
 static int nginx_end; /* the other end of the connection that a child accepted */

@@ -1,4 +1,4 @@
-/* fcgi/pool.c and fcgi/child.c where descriptors run out: neither forking nor accepting becomes a busy loop. */
+/* fcgi/process/pool.c and fcgi/process/child.c where descriptors run out: neither forking nor accepting becomes a busy loop. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "fcgi/child.h"
-#include "fcgi/listen.h"
-#include "fcgi/pool.h"
-#include "fcgi/shared.h"
+#include "fcgi/process/child.h"
+#include "fcgi/process/listen.h"
+#include "fcgi/process/pool.h"
+#include "fcgi/process/shared.h"
 #include "tests/unit/process_cpu.h"
 
 static char dir[64], database[96];
