@@ -2,7 +2,7 @@
 # its own files.
 
 noinst_LIBRARIES += libsluice-fcgi.a
-libsluice_fcgi_a_SOURCES =
+libsluice_fcgi_a_SOURCES = %D%/routes.c
 include %D%/account/local.mk
 include %D%/admin/local.mk
 include %D%/anthropic/local.mk

@@ -5,6 +5,7 @@
 #include "fcgi/account/users.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "sql/store.h"
@@ -23,7 +24,7 @@ static bool show_limits(struct request *r, struct err *e)
         !store_used_bytes(r->store, r->who.user_id, &bytes, e))
         return false;
     cJSON *o = cJSON_CreateObject(), *used;
-    users_put_limits(cJSON_AddObjectToObject(o, "limits"), &l);
+    limits_put(cJSON_AddObjectToObject(o, "limits"), &l);
     used = cJSON_AddObjectToObject(o, "used");
     cJSON_AddNumberToObject(used, "tokens_today", (double)tokens);
     cJSON_AddNumberToObject(used, "storage_bytes", (double)bytes);
@@ -42,16 +43,20 @@ static bool remove_account(struct request *r, struct err *e)
     if (!body || !json_get_string(body, "password", &password, e) ||
         !credentials_confirm(r, "password", password, &user, e) || !store_user_remove(r->store, user.id, e))
         return false;
-    users_audit_id(r, "account.delete", "user", user.id);
+    audit_record_id(r, "account.delete", "user", user.id);
     user_jobs_cancel(r, user.id);
     credentials_cookie(r, "", 0);
     return reply_empty(r, 204);
 }
 
 const struct route api_account_routes[] = {
-    {HTTP_GET, "/api/account/limits", ROUTE_USER, POOL_SHORT, 0, show_limits, SCOPE_ANY,
-     {.summary = "What the caller may use, and has used", .reply = "AccountLimits", .statuses = "200"}},
-    {HTTP_POST, "/api/account/delete", ROUTE_USER, POOL_SHORT, USERS_BODY, remove_account, SCOPE_ADMIN,
-     {.summary = "Delete the own account and all that is in it", .body = "PasswordProof", .statuses = "204 409 429"}},
+    {.method = HTTP_GET, .path = "/api/account/limits", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = show_limits, .scope = SCOPE_ANY,
+     .doc = {.summary = "What the caller may use, and has used", .reply = "AccountLimits",
+             .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/account/delete", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = remove_account, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Delete the own account and all that is in it", .body = "PasswordProof",
+             .statuses = "204 409 429"}},
     {0},
 };

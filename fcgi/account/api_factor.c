@@ -8,6 +8,8 @@
 #include "fcgi/account/users.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/throttle.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "sql/store_factor.h"
@@ -43,7 +45,7 @@ static bool show(struct request *r, struct err *e)
         return false;
     cJSON *o = cJSON_CreateObject();
     cJSON_AddBoolToObject(o, "on", f.on);
-    users_put_time(o, "confirmed_at", f.confirmed_at);
+    json_put_time(o, "confirmed_at", f.confirmed_at);
     cJSON_AddNumberToObject(o, "recovery_codes", f.recovery_codes);
     reply_json(r, 200, o);
     cJSON_Delete(o);
@@ -124,7 +126,7 @@ static bool confirm(struct request *r, struct err *e)
     if (!store_factor_confirm(r->store, r->who.user_id, code, (const unsigned char(*)[SECRET_HASH_BYTES])v.hashes, keep, e))
         return false;
     throttle_forgive(r, &t);
-    users_audit(r, r->who.user_id, r->who.name, "second_factor.on", "");
+    audit_record(r, r->who.user_id, r->who.name, "second_factor.on", "");
     return reply_codes(r, &v);
 }
 
@@ -140,7 +142,7 @@ static bool new_codes(struct request *r, struct err *e)
     make_codes(&v);
     if (!store_factor_new_codes(r->store, user.id, (const unsigned char(*)[SECRET_HASH_BYTES])v.hashes, e))
         return false;
-    users_audit(r, user.id, user.name, "second_factor.new_codes", "");
+    audit_record(r, user.id, user.name, "second_factor.new_codes", "");
     return reply_codes(r, &v);
 }
 
@@ -149,23 +151,29 @@ static bool take_away(struct request *r, struct err *e)
     struct store_user user;
     if (!confirm_password(r, &user, e) || !store_factor_remove(r->store, user.id, e))
         return false;
-    users_audit(r, user.id, user.name, "second_factor.off", "");
+    audit_record(r, user.id, user.name, "second_factor.off", "");
     return reply_empty(r, 204);
 }
 
 const struct route api_factor_routes[] = {
-    {HTTP_GET, "/api/second-factor", ROUTE_USER, POOL_SHORT, 0, show, SCOPE_ADMIN,
-     {.summary = "Has the own account a second factor?", .reply = "SecondFactor", .statuses = "200"}},
-    {HTTP_POST, "/api/second-factor", ROUTE_USER, POOL_SHORT, USERS_BODY, begin, SCOPE_ADMIN,
-     {.summary = "Begin: a secret for the app, as text and as a QR code", .body = "PasswordProof",
-      .reply = "SecondFactorSecret", .statuses = "201 409 429"}},
-    {HTTP_POST, "/api/second-factor/confirm", ROUTE_USER, POOL_SHORT, USERS_BODY, confirm, SCOPE_ADMIN,
-     {.summary = "Prove that the app has it: from now on logins ask; ends the other sessions", .body = "CodeProof",
-      .reply = "RecoveryCodes", .statuses = "200 409 429"}},
-    {HTTP_POST, "/api/second-factor/recovery-codes", ROUTE_USER, POOL_SHORT, USERS_BODY, new_codes, SCOPE_ADMIN,
-     {.summary = "New recovery codes in the place of all old ones", .body = "PasswordProof", .reply = "RecoveryCodes",
-      .statuses = "200 409 429"}},
-    {HTTP_POST, "/api/second-factor/remove", ROUTE_USER, POOL_SHORT, USERS_BODY, take_away, SCOPE_ADMIN,
-     {.summary = "Remove the second factor", .body = "PasswordProof", .statuses = "204 429"}},
+    {.method = HTTP_GET, .path = "/api/second-factor", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = show, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Has the own account a second factor?", .reply = "SecondFactor",
+             .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/second-factor", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = begin, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Begin: a secret for the app, as text and as a QR code",
+             .body = "PasswordProof", .reply = "SecondFactorSecret", .statuses = "201 409 429"}},
+    {.method = HTTP_POST, .path = "/api/second-factor/confirm", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .body_limit = USERS_BODY, .handler = confirm, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Prove that the app has it: from now on logins ask; ends the other sessions",
+             .body = "CodeProof", .reply = "RecoveryCodes", .statuses = "200 409 429"}},
+    {.method = HTTP_POST, .path = "/api/second-factor/recovery-codes", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .body_limit = USERS_BODY, .handler = new_codes, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "New recovery codes in the place of all old ones", .body = "PasswordProof",
+             .reply = "RecoveryCodes", .statuses = "200 409 429"}},
+    {.method = HTTP_POST, .path = "/api/second-factor/remove", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .body_limit = USERS_BODY, .handler = take_away, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Remove the second factor", .body = "PasswordProof", .statuses = "204 429"}},
     {0},
 };

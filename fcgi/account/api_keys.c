@@ -4,6 +4,8 @@
 
 #include "engine/base/json.h"
 #include "fcgi/account/users.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -20,7 +22,7 @@ static void put_terms(cJSON *o, const struct store_key_terms *t)
     for (size_t i = 0; i < N_SCOPES; i++)
         if (t->scopes & scopes[i].bit)
             cJSON_AddItemToArray(list, cJSON_CreateString(scopes[i].name));
-    users_put_time(o, "expires_at", t->expires_at);
+    json_put_time(o, "expires_at", t->expires_at);
     limits = cJSON_AddObjectToObject(o, "limits");
     cJSON_AddNumberToObject(limits, "requests_per_minute", (double)t->requests_per_minute);
     cJSON_AddNumberToObject(limits, "tokens_per_minute", (double)t->tokens_per_minute);
@@ -69,11 +71,11 @@ static bool read_terms(struct request *r, const cJSON *body, struct store_key_te
 static bool list_key(void *context, const struct store_key *k)
 {
     cJSON *o = cJSON_CreateObject();
-    users_put_id(o, "id", k->id);
+    json_put_id(o, "id", k->id);
     cJSON_AddStringToObject(o, "name", k->name);
     cJSON_AddStringToObject(o, "prefix", k->prefix);
     cJSON_AddNumberToObject(o, "created_at", (double)k->created_at);
-    users_put_time(o, "last_used_at", k->last_used_at);
+    json_put_time(o, "last_used_at", k->last_used_at);
     put_terms(o, &k->terms);
     return cJSON_AddItemToArray(context, o);
 }
@@ -113,9 +115,9 @@ static bool make_key(struct request *r, struct err *e)
                                                 .terms = terms}, hash,
                        &id, e))
         return false;
-    users_audit_id(r, "key.add", "key", id);
+    audit_record_id(r, "key.add", "key", id);
     cJSON *o = cJSON_CreateObject();
-    users_put_id(o, "id", id);
+    json_put_id(o, "id", id);
     cJSON_AddStringToObject(o, "name", name);
     cJSON_AddStringToObject(o, "key", key);
     cJSON_AddStringToObject(o, "prefix", prefix);
@@ -134,7 +136,7 @@ static bool change_key(struct request *r, struct err *e)
     if (!body || !path_id_param(r, "id", &id, e) || !store_key_get(r->store, r->arena, r->who.user_id, id, &k, e) ||
         !read_terms(r, body, &k.terms, e) || !store_key_change(r->store, r->who.user_id, id, &k.terms, e))
         return false;
-    users_audit_id(r, "key.change", "key", id);
+    audit_record_id(r, "key.change", "key", id);
     cJSON *list = cJSON_CreateArray();
     list_key(list, &k);
     reply_json(r, 200, list->child);
@@ -147,19 +149,24 @@ static bool remove_key(struct request *r, struct err *e)
     int64_t id;
     if (!path_id_param(r, "id", &id, e) || !store_key_remove(r->store, r->who.user_id, id, e))
         return false;
-    users_audit_id(r, "key.remove", "key", id);
+    audit_record_id(r, "key.remove", "key", id);
     return reply_empty(r, 204);
 }
 
 const struct route api_keys_routes[] = {
-    {HTTP_GET, "/api/keys", ROUTE_USER, POOL_SHORT, 0, list_keys, SCOPE_ADMIN,
-     {.summary = "List the own keys", .reply = "KeyList", .statuses = "200"}},
-    {HTTP_POST, "/api/keys", ROUTE_USER, POOL_SHORT, USERS_BODY, make_key, SCOPE_ADMIN,
-     {.summary = "Make a key; it is shown this once", .body = "KeyRequest", .reply = "NewKey", .statuses = "201"}},
-    {HTTP_PATCH, "/api/keys/{id}", ROUTE_USER, POOL_SHORT, USERS_BODY, change_key, SCOPE_ADMIN,
-     {.summary = "Change what a key may do, from its next request on", .body = "KeyChange", .reply = "Key",
-      .statuses = "200"}},
-    {HTTP_DELETE, "/api/keys/{id}", ROUTE_USER, POOL_SHORT, 0, remove_key, SCOPE_ADMIN,
-     {.summary = "Revoke a key at once", .statuses = "204"}},
+    {.method = HTTP_GET, .path = "/api/keys", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = list_keys, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "List the own keys", .reply = "KeyList", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/keys", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = make_key, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Make a key; it is shown this once", .body = "KeyRequest",
+             .reply = "NewKey", .statuses = "201"}},
+    {.method = HTTP_PATCH, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = change_key, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Change what a key may do, from its next request on", .body = "KeyChange",
+             .reply = "Key", .statuses = "200"}},
+    {.method = HTTP_DELETE, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = remove_key, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Revoke a key at once", .statuses = "204"}},
     {0},
 };

@@ -1,5 +1,6 @@
 /* Where a user is logged in, and the end of it. */
 #include "fcgi/account/users.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 
@@ -40,7 +41,7 @@ static bool end_session(struct request *r, struct err *e)
 {
     if (!store_session_end(r->store, r->who.user_id, request_param(r, "session"), e))
         return false;
-    users_audit(r, r->who.user_id, r->who.name, "session.end", request_param(r, "session"));
+    audit_record(r, r->who.user_id, r->who.name, "session.end", request_param(r, "session"));
     return reply_empty(r, 204);
 }
 
@@ -48,16 +49,19 @@ static bool end_others(struct request *r, struct err *e)
 {
     if (!store_session_end_all(r->store, r->who.user_id, own_hash(r), e))
         return false;
-    users_audit(r, r->who.user_id, r->who.name, "session.end_others", "");
+    audit_record(r, r->who.user_id, r->who.name, "session.end_others", "");
     return reply_empty(r, 204);
 }
 
 const struct route api_sessions_routes[] = {
-    {HTTP_GET, "/api/sessions", ROUTE_USER, POOL_SHORT, 0, list_sessions, SCOPE_ADMIN,
-     {.summary = "Where the caller is logged in", .reply = "SessionList", .statuses = "200"}},
-    {HTTP_DELETE, "/api/sessions", ROUTE_USER, POOL_SHORT, 0, end_others, SCOPE_ADMIN,
-     {.summary = "End all own sessions but the one that asks", .statuses = "204"}},
-    {HTTP_DELETE, "/api/sessions/{session}", ROUTE_USER, POOL_SHORT, 0, end_session, SCOPE_ADMIN,
-     {.summary = "End one of the own sessions", .statuses = "204"}},
+    {.method = HTTP_GET, .path = "/api/sessions", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = list_sessions, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Where the caller is logged in", .reply = "SessionList", .statuses = "200"}},
+    {.method = HTTP_DELETE, .path = "/api/sessions", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = end_others, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "End all own sessions but the one that asks", .statuses = "204"}},
+    {.method = HTTP_DELETE, .path = "/api/sessions/{session}", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .handler = end_session, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "End one of the own sessions", .statuses = "204"}},
     {0},
 };

@@ -8,6 +8,8 @@
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/config/server_settings.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -105,7 +107,7 @@ static bool sign_up(struct request *r, struct err *e)
     if (token)
         throttle_forgive(r, &t); /* without one each account counts: nobody makes a thousand */
     r->who = (struct identity){.by = AUTH_SESSION, .user_id = user.id, .name = user.name, .admin = user.admin};
-    users_audit_id(r, token ? "user.accept" : "user.sign_up", "user", user.id);
+    audit_record_id(r, token ? "user.accept" : "user.sign_up", "user", user.id);
     return credentials_open(r, &user, 201, e);
 }
 
@@ -113,7 +115,7 @@ static bool list_one(void *context, const struct store_invite *n)
 {
     const int64_t now = clock_wall_ms();
     cJSON *o = cJSON_CreateObject();
-    users_put_id(o, "id", n->id);
+    json_put_id(o, "id", n->id);
     cJSON_AddStringToObject(o, "role", n->admin ? "admin" : "user");
     cJSON_AddStringToObject(o, "note", n->note);
     cJSON_AddStringToObject(o, "state", n->used_at            ? "used"
@@ -122,7 +124,7 @@ static bool list_one(void *context, const struct store_invite *n)
                                                                : "open");
     cJSON_AddNumberToObject(o, "created_at", (double)n->created_at);
     cJSON_AddNumberToObject(o, "expires_at", (double)n->expires_at);
-    users_put_time(o, "used_at", n->used_at);
+    json_put_time(o, "used_at", n->used_at);
     cJSON_AddStringToObject(o, "made_by", n->made_by_name);
     cJSON_AddStringToObject(o, "used_by", n->used_by_name);
     return cJSON_AddItemToArray(context, o);
@@ -156,9 +158,9 @@ static bool make_invite(struct request *r, struct err *e)
     secret_hash(token, hash);
     if (!store_invite_add(r->store, &n, hash, &id, e))
         return false;
-    users_audit_id(r, "invite.add", "invite", id);
+    audit_record_id(r, "invite.add", "invite", id);
     cJSON *o = cJSON_CreateObject();
-    users_put_id(o, "id", id);
+    json_put_id(o, "id", id);
     cJSON_AddStringToObject(o, "role", role);
     cJSON_AddNumberToObject(o, "expires_at", (double)n.expires_at);
     cJSON_AddStringToObject(o, "invite", token);
@@ -173,25 +175,31 @@ static bool revoke_invite(struct request *r, struct err *e)
     int64_t id;
     if (!path_id_param(r, "id", &id, e) || !store_invite_revoke(r->store, id, e))
         return false;
-    users_audit_id(r, "invite.revoke", "invite", id);
+    audit_record_id(r, "invite.revoke", "invite", id);
     return reply_empty(r, 204);
 }
 
 const struct route api_sign_up_routes[] = {
-    {HTTP_GET, "/api/sign-up", ROUTE_OPEN, POOL_SHORT, 0, show_policy, SCOPE_ANY,
-     {.summary = "Who may make an account", .reply = "SignUpPolicy", .statuses = "200"}},
-    {HTTP_POST, "/api/sign-up/invite", ROUTE_OPEN, POOL_SHORT, USERS_BODY, show_invite, SCOPE_ANY,
-     {.summary = "Is this invitation good?", .body = "InviteToken", .reply = "InviteFacts",
-      .statuses = "200 403 404 429 503"}},
-    {HTTP_POST, "/api/sign-up", ROUTE_OPEN, POOL_SHORT, USERS_BODY, sign_up, SCOPE_ANY,
-     {.summary = "Make an account and log in", .body = "SignUp", .reply = "Session",
-      .statuses = "201 403 404 409 429 503"}},
-    {HTTP_GET, "/api/invites", ROUTE_ADMIN, POOL_SHORT, 0, list_invites, SCOPE_ADMIN,
-     {.summary = "List the invitations", .reply = "InviteList", .statuses = "200"}},
-    {HTTP_POST, "/api/invites", ROUTE_ADMIN, POOL_SHORT, USERS_BODY, make_invite, SCOPE_ADMIN,
-     {.summary = "Invite someone; the token is shown this once", .body = "InviteRequest", .reply = "NewInvite",
-      .statuses = "201"}},
-    {HTTP_DELETE, "/api/invites/{id}", ROUTE_ADMIN, POOL_SHORT, 0, revoke_invite, SCOPE_ADMIN,
-     {.summary = "Revoke an open invitation", .statuses = "204"}},
+    {.method = HTTP_GET, .path = "/api/sign-up", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = show_policy, .scope = SCOPE_ANY,
+     .doc = {.summary = "Who may make an account", .reply = "SignUpPolicy", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/sign-up/invite", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = show_invite, .scope = SCOPE_ANY,
+     .doc = {.summary = "Is this invitation good?", .body = "InviteToken", .reply = "InviteFacts",
+             .statuses = "200 403 404 429 503"}},
+    {.method = HTTP_POST, .path = "/api/sign-up", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = sign_up, .scope = SCOPE_ANY,
+     .doc = {.summary = "Make an account and log in", .body = "SignUp", .reply = "Session",
+             .statuses = "201 403 404 409 429 503"}},
+    {.method = HTTP_GET, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = list_invites, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "List the invitations", .reply = "InviteList", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = make_invite, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Invite someone; the token is shown this once", .body = "InviteRequest",
+             .reply = "NewInvite", .statuses = "201"}},
+    {.method = HTTP_DELETE, .path = "/api/invites/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = revoke_invite, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Revoke an open invitation", .statuses = "204"}},
     {0},
 };

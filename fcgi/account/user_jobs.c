@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 #include "sql/store_record.h"
 
 struct owner {
@@ -26,7 +26,7 @@ void user_jobs_cancel(struct request *r, int64_t user_id)
 {
     struct status_page page;
     store_running_list(r->store, cancel_detached, &(struct owner){r, user_id}, NULL);
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     for (int i = 0; i < page.n_jobs && i < STATUS_JOBS; i++) {
         char key[24];
         if (page.jobs[i].user != (uint64_t)user_id)

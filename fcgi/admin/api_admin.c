@@ -9,7 +9,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 #include "sql/secret.h"
 #include "sql/store.h"
 
@@ -170,7 +170,7 @@ static void add_pools(cJSON *list, struct shared *s)
             if (state != CHILD_NONE)
                 add_child(children, c);
         }
-        cJSON_AddStringToObject(o, "pool", route_pool_name((enum route_pool)p));
+        cJSON_AddStringToObject(o, "pool", worker_pool_name((enum worker_pool)p));
         add_number(o, "master_pid", s->pool[p].master_pid);
         add_number(o, "idle", idle);
         add_number(o, "busy", busy);
@@ -248,12 +248,12 @@ static void add_processes(cJSON *o, const struct worker *w)
 static bool admin_status(struct request *r, struct err *e)
 {
     struct status_page page;
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "version", PACKAGE_VERSION);
     add_plan(cJSON_AddObjectToObject(o, "engine"), &page);
     add_memory(cJSON_AddObjectToObject(o, "memory"), &page);
-    facts_parts(o, &page);
+    engine_status_put_parts(o, &page);
     add_memory_plan(o, &page);
     add_experts(cJSON_AddObjectToObject(o, "experts"), &page);
     add_load(cJSON_AddObjectToObject(o, "load"), &page);
@@ -271,7 +271,9 @@ static bool admin_status(struct request *r, struct err *e)
 }
 
 const struct route api_admin_routes[] = {
-    {HTTP_GET, "/api/admin/status", ROUTE_ADMIN, POOL_SHORT, 0, admin_status, SCOPE_ADMIN,
-     {.summary = "Everything that the server knows of itself", .reply = "AdminStatus", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/admin/status", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = admin_status, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Everything that the server knows of itself", .reply = "AdminStatus",
+             .statuses = "200"}},
     {0},
 };

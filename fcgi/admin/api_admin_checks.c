@@ -5,7 +5,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 static void add(void *context, enum check_verdict v, const char *what, const char *found, const char *fix)
 {
@@ -26,7 +26,7 @@ static bool checks(struct request *r, struct err *e)
         return err_field(e, ERR_INPUT, "database", "must be true or false");
     cJSON *o = cJSON_CreateObject();
     const struct checks c = {.report = add, .context = cJSON_AddArrayToObject(o, "items")};
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     check_system(&c);
     check_instructions(&c);
     check_sqlite(&c);
@@ -41,8 +41,9 @@ static bool checks(struct request *r, struct err *e)
 }
 
 const struct route api_admin_checks_routes[] = {
-    {HTTP_GET, "/api/admin/checks", ROUTE_ADMIN, POOL_SHORT, 0, checks, SCOPE_ADMIN,
-     {.summary = "What the server needs, whether it is there, and what mends it", .query = "ChecksQuery", .reply = "Checks",
-      .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/admin/checks", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = checks, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "What the server needs, whether it is there, and what mends it",
+             .query = "ChecksQuery", .reply = "Checks", .statuses = "200"}},
     {0},
 };

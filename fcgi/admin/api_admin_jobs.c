@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "engine/engine.h"
-#include "fcgi/account/users.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -18,12 +18,13 @@ static bool cancel_job(struct request *r, struct err *e)
     if (!engine_cancel_key(r->worker->engine_socket, key, e))
         return false;
     snprintf(target, sizeof target, "job:%lld", (long long)id);
-    users_audit(r, r->who.user_id, r->who.name, "job.cancel", target);
+    audit_record(r, r->who.user_id, r->who.name, "job.cancel", target);
     return reply_empty(r, 204);
 }
 
 const struct route api_admin_jobs_routes[] = {
-    {HTTP_DELETE, "/api/admin/jobs/{id}", ROUTE_ADMIN, POOL_SHORT, 0, cancel_job, SCOPE_ADMIN,
-     {.summary = "End a running or waiting job of anyone", .statuses = "204 404 503"}},
+    {.method = HTTP_DELETE, .path = "/api/admin/jobs/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = cancel_job, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "End a running or waiting job of anyone", .statuses = "204 404 503"}},
     {0},
 };

@@ -5,13 +5,13 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
 #include "fcgi/admin/local_models.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 #define GRACE_DEFAULT_S 30
 #define GRACE_MAX_S 3600
@@ -49,7 +49,7 @@ static bool list_models(struct request *r, struct err *e)
     static const char *const told[] = {"phase", "current", "wanted", "error", "since", "pull", "folders"};
     struct status_page page;
     struct err why = {0};
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     const bool asked = local_models_pending(r->worker->state_dir); /* before: it is taken away after the state is told */
     cJSON *state = local_models_state(r->worker->state_dir, &why), *o = cJSON_CreateObject();
     if (state && asked)
@@ -73,7 +73,7 @@ static bool is_listed(const struct request *r, const cJSON *state, const char *p
     struct status_page page;
     const cJSON *item;
     bool found = false;
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     cJSON *list = scan(r, state, &page);
     cJSON_ArrayForEach(item, list) found |= !strcmp(cJSON_GetObjectItem(item, "path")->valuestring, path);
     cJSON_Delete(list);
@@ -101,7 +101,7 @@ static bool ask(struct request *r, const char *action, const char *path, int64_t
         return false;
     char what[32];
     snprintf(what, sizeof what, "model.%s", action);
-    users_audit(r, r->who.user_id, r->who.name, what, path && strrchr(path, '/') ? strrchr(path, '/') + 1 : "");
+    audit_record(r, r->who.user_id, r->who.name, what, path && strrchr(path, '/') ? strrchr(path, '/') + 1 : "");
     return reply_empty(r, 202);
 }
 
@@ -162,7 +162,7 @@ static bool pull_model(struct request *r, struct err *e)
     cJSON_Delete(state);
     if (!ok)
         return false;
-    users_audit(r, r->who.user_id, r->who.name, "model.pull", repo);
+    audit_record(r, r->who.user_id, r->who.name, "model.pull", repo);
     return reply_empty(r, 202);
 }
 
@@ -175,15 +175,26 @@ static bool stop_pull(struct request *r, struct err *e)
 }
 
 const struct route api_admin_models_routes[] = {
-    {HTTP_GET, "/api/admin/models", ROUTE_ADMIN, POOL_SHORT, 0, list_models, SCOPE_ADMIN,
-     {.summary = "The models on this machine, and which one is loaded", .reply = "LocalModels", .statuses = "200"}},
-    {HTTP_POST, "/api/admin/models/load", ROUTE_ADMIN, POOL_SHORT, ROUTE_JSON_BODY, load_model, SCOPE_ADMIN,
-     {.summary = "Load another model, once the running answers have ended", .body = "ModelLoad", .statuses = "202 404 409 501"}},
-    {HTTP_POST, "/api/admin/models/unload", ROUTE_ADMIN, POOL_SHORT, ROUTE_JSON_BODY, unload_model, SCOPE_ADMIN,
-     {.summary = "Give the model's memory back, once the running answers have ended", .body = "ModelUnload", .statuses = "202 409 501"}},
-    {HTTP_POST, "/api/admin/models/pull", ROUTE_ADMIN, POOL_SHORT, ROUTE_JSON_BODY, pull_model, SCOPE_ADMIN,
-     {.summary = "Load a model from the hub to this machine's disk", .body = "ModelPull", .statuses = "202 409 501"}},
-    {HTTP_DELETE, "/api/admin/models/pull", ROUTE_ADMIN, POOL_SHORT, 0, stop_pull, SCOPE_ADMIN,
-     {.summary = "Stop loading; what came is kept for the next time", .statuses = "202 409 501"}},
+    {.method = HTTP_GET, .path = "/api/admin/models", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = list_models, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "The models on this machine, and which one is loaded",
+             .reply = "LocalModels", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/admin/models/load", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY, .handler = load_model, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Load another model, once the running answers have ended",
+             .body = "ModelLoad", .statuses = "202 404 409 501"}},
+    {.method = HTTP_POST, .path = "/api/admin/models/unload", .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT, .body_limit = ROUTE_JSON_BODY, .handler = unload_model,
+     .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Give the model's memory back, once the running answers have ended",
+             .body = "ModelUnload", .statuses = "202 409 501"}},
+    {.method = HTTP_POST, .path = "/api/admin/models/pull", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY, .handler = pull_model, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Load a model from the hub to this machine's disk", .body = "ModelPull",
+             .statuses = "202 409 501"}},
+    {.method = HTTP_DELETE, .path = "/api/admin/models/pull", .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT, .handler = stop_pull, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Stop loading; what came is kept for the next time",
+             .statuses = "202 409 501"}},
     {0},
 };

@@ -1,6 +1,6 @@
 /* The audit log, for admins: who did what from where, page by page. */
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
+#include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "sql/store_people.h"
@@ -27,9 +27,9 @@ struct page {
 static cJSON *row_of(const struct store_audit *a)
 {
     cJSON *o = cJSON_CreateObject();
-    users_put_id(o, "id", a->id);
+    json_put_id(o, "id", a->id);
     cJSON_AddNumberToObject(o, "at", (double)a->at);
-    users_put_id(o, "user_id", a->user_id);
+    json_put_id(o, "user_id", a->user_id);
     cJSON_AddStringToObject(o, "user", a->user);
     cJSON_AddStringToObject(o, "action", a->action);
     cJSON_AddStringToObject(o, "target", a->target);
@@ -55,7 +55,7 @@ static bool list(struct request *r, struct err *e)
     struct page p = {.items = cJSON_AddArrayToObject(o, "items")};
     bool ok = store_audit_search(r->store, &f, (int)limit, put_row, &p, e);
     if (ok && p.n == limit)
-        users_put_id(o, "next", p.last);
+        json_put_id(o, "next", p.last);
     else
         cJSON_AddNullToObject(o, "next");
     if (ok)
@@ -65,7 +65,9 @@ static bool list(struct request *r, struct err *e)
 }
 
 const struct route api_audit_routes[] = {
-    {HTTP_GET, "/api/admin/audit", ROUTE_ADMIN, POOL_SHORT, 0, list, SCOPE_ADMIN,
-     {.summary = "Who did what, newest first", .query = "AuditQuery", .reply = "AuditList", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/admin/audit", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = list, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Who did what, newest first", .query = "AuditQuery", .reply = "AuditList",
+             .statuses = "200"}},
     {0},
 };

@@ -11,7 +11,7 @@
 #include "fcgi/inference/prompt.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 static bool reply_and_free(struct request *r, int status, cJSON *o)
 {
@@ -36,7 +36,7 @@ static bool streams_are_served(const struct shared *s)
 static bool health(struct request *r, struct err *e)
 {
     struct status_page page;
-    bool ready = facts_read(r, &page), store = r->store != NULL, streams = streams_are_served(r->worker->shared);
+    bool ready = engine_status_read(r, &page), store = r->store != NULL, streams = streams_are_served(r->worker->shared);
     bool all = ready && store && streams;
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "status", all ? "ok" : "unavailable");
@@ -88,7 +88,7 @@ static void add_banner(cJSON *o, const struct request *r)
 static bool status(struct request *r, struct err *e)
 {
     struct status_page page;
-    bool ready = facts_read(r, &page);
+    bool ready = engine_status_read(r, &page);
     bool alive = page.state != ENGINE_DOWN;
     cJSON *o = cJSON_CreateObject(), *part;
     part = cJSON_AddObjectToObject(o, "engine");
@@ -108,15 +108,20 @@ static bool status(struct request *r, struct err *e)
 }
 
 const struct route api_health_routes[] = {
-    {HTTP_GET, "/health", ROUTE_OPEN, POOL_SHORT, 0, health, SCOPE_ANY,
-     {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
-    {HTTP_GET, "/v1/health", ROUTE_OPEN, POOL_SHORT, 0, health, SCOPE_ANY,
-     {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
-    {HTTP_GET, "/ready", ROUTE_OPEN, POOL_SHORT, 0, health, SCOPE_ANY,
-     {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
-    {HTTP_GET, "/version", ROUTE_OPEN, POOL_SHORT, 0, version, SCOPE_ANY,
-     {.summary = "Name and version of the server", .reply = "Version", .statuses = "200"}},
-    {HTTP_GET, "/api/status", ROUTE_USER, POOL_SHORT, 0, status, SCOPE_ANY,
-     {.summary = "Engine, model and load, for the page", .reply = "Status", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/health", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = health, .scope = SCOPE_ANY,
+     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {.method = HTTP_GET, .path = "/v1/health", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = health, .scope = SCOPE_ANY,
+     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {.method = HTTP_GET, .path = "/ready", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = health, .scope = SCOPE_ANY,
+     .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {.method = HTTP_GET, .path = "/version", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = version, .scope = SCOPE_ANY,
+     .doc = {.summary = "Name and version of the server", .reply = "Version", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/status", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = status, .scope = SCOPE_ANY,
+     .doc = {.summary = "Engine, model and load, for the page", .reply = "Status", .statuses = "200"}},
     {0},
 };

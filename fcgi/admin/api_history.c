@@ -1,10 +1,10 @@
-/* GET /api/admin/history: the rows of fcgi/admin/history.h as columns, null where nobody watched. */
+/* GET /api/admin/history: the rows of fcgi/status/history.h as columns, null where nobody watched. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "fcgi/admin/history.h"
+#include "fcgi/status/history.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/state.h"
@@ -92,7 +92,9 @@ static bool history(struct request *r, struct err *e)
 }
 
 const struct route api_history_routes[] = {
-    {HTTP_GET, "/api/admin/history", ROUTE_ADMIN, POOL_SHORT, 0, history, SCOPE_ADMIN,
-     {.summary = "What the server did over time, for charts", .query = "HistoryQuery", .reply = "History", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/admin/history", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = history, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "What the server did over time, for charts", .query = "HistoryQuery",
+             .reply = "History", .statuses = "200"}},
     {0},
 };

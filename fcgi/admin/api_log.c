@@ -61,7 +61,9 @@ static bool read_log(struct request *r, struct err *e)
 }
 
 const struct route api_log_routes[] = {
-    {HTTP_GET, "/api/admin/log", ROUTE_ADMIN, POOL_SHORT, 0, read_log, SCOPE_ADMIN,
-     {.summary = "The newest lines of the server's log", .query = "LogQuery", .reply = "Log", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/admin/log", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = read_log, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "The newest lines of the server's log", .query = "LogQuery", .reply = "Log",
+             .statuses = "200"}},
     {0},
 };

@@ -10,7 +10,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 static void head(struct buf *b, const char *name, const char *type, const char *help)
 {
@@ -274,16 +274,16 @@ static void pools(struct buf *b, const struct shared *s)
             int n = 0;
             for (int i = 0; i < SHARED_CHILDREN; i++)
                 n += s->pool[p].child[i].state == (int32_t)states[k].state;
-            buf_printf(b, "sluice_worker_processes{pool=\"%s\",state=\"%s\"} %d\n", route_pool_name((enum route_pool)p),
+            buf_printf(b, "sluice_worker_processes{pool=\"%s\",state=\"%s\"} %d\n", worker_pool_name((enum worker_pool)p),
                        states[k].name, n);
         }
     head(b, "worker_started_total", "counter", "processes forked");
     for (int p = 0; p < POOL__N; p++)
-        buf_printf(b, "sluice_worker_started_total{pool=\"%s\"} %llu\n", route_pool_name((enum route_pool)p),
+        buf_printf(b, "sluice_worker_started_total{pool=\"%s\"} %llu\n", worker_pool_name((enum worker_pool)p),
                    (unsigned long long)s->pool[p].started);
     head(b, "worker_crashes_total", "counter", "processes that died");
     for (int p = 0; p < POOL__N; p++)
-        buf_printf(b, "sluice_worker_crashes_total{pool=\"%s\"} %llu\n", route_pool_name((enum route_pool)p),
+        buf_printf(b, "sluice_worker_crashes_total{pool=\"%s\"} %llu\n", worker_pool_name((enum worker_pool)p),
                    (unsigned long long)s->pool[p].crashed);
 }
 
@@ -291,7 +291,7 @@ static bool metrics(struct request *r, struct err *e)
 {
     struct buf b = {0};
     struct status_page page;
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     engine_state(&b, &page);
     engine_totals(&b, &page);
     memory(&b, &page, page.state != ENGINE_DOWN);
@@ -310,7 +310,8 @@ static bool metrics(struct request *r, struct err *e)
 }
 
 const struct route api_metrics_routes[] = {
-    {HTTP_GET, "/metrics", ROUTE_OPEN, POOL_SHORT, 0, metrics, SCOPE_ANY,
-     {.summary = "Figures for Prometheus", .media = "text/plain", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/metrics", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = metrics, .scope = SCOPE_ANY,
+     .doc = {.summary = "Figures for Prometheus", .media = "text/plain", .statuses = "200"}},
     {0},
 };

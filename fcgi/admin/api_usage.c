@@ -81,9 +81,13 @@ static bool all_usage(struct request *r, struct err *e)
 }
 
 const struct route api_usage_routes[] = {
-    {HTTP_GET, "/api/usage", ROUTE_USER, POOL_SHORT, 0, own_usage, SCOPE_ANY,
-     {.summary = "What the caller used, by day and key", .query = "UsageQuery", .reply = "UsageList", .statuses = "200"}},
-    {HTTP_GET, "/api/admin/usage", ROUTE_ADMIN, POOL_SHORT, 0, all_usage, SCOPE_ADMIN,
-     {.summary = "What everyone used", .query = "UsageQuery", .reply = "UsageList", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/usage", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = own_usage, .scope = SCOPE_ANY,
+     .doc = {.summary = "What the caller used, by day and key", .query = "UsageQuery",
+             .reply = "UsageList", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/admin/usage", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = all_usage, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "What everyone used", .query = "UsageQuery", .reply = "UsageList",
+             .statuses = "200"}},
     {0},
 };

@@ -7,6 +7,8 @@
 #include "fcgi/account/users.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -16,22 +18,13 @@
 
 #define PAGE_MAX 500
 
-void users_put_limits(cJSON *o, const struct store_user_limits *l)
-{
-    cJSON_AddNumberToObject(o, "requests_per_minute", (double)l->requests_per_minute);
-    cJSON_AddNumberToObject(o, "tokens_per_minute", (double)l->tokens_per_minute);
-    cJSON_AddNumberToObject(o, "max_jobs", (double)l->max_jobs);
-    cJSON_AddNumberToObject(o, "tokens_per_day", (double)l->tokens_per_day);
-    cJSON_AddNumberToObject(o, "storage_bytes", (double)l->storage_bytes);
-}
-
 static bool put_person(void *context, const struct store_person *p)
 {
     cJSON *o = cJSON_CreateObject(), *used;
-    users_put(o, p->user.id, p->user.name, p->user.admin);
+    identity_put(o, p->user.id, p->user.name, p->user.admin);
     cJSON_AddBoolToObject(o, "disabled", p->user.disabled);
     cJSON_AddNumberToObject(o, "created_at", (double)p->user.created_at);
-    users_put_time(o, "last_seen_at", p->last_seen);
+    json_put_time(o, "last_seen_at", p->last_seen);
     cJSON_AddBoolToObject(o, "second_factor", p->second_factor);
     cJSON_AddNumberToObject(o, "sessions", (double)p->sessions);
     cJSON_AddNumberToObject(o, "keys", (double)p->keys);
@@ -39,7 +32,7 @@ static bool put_person(void *context, const struct store_person *p)
     cJSON_AddNumberToObject(used, "tokens_today", (double)p->tokens_today);
     cJSON_AddNumberToObject(used, "storage_bytes", (double)p->stored_bytes);
     if (p->own_limits)
-        users_put_limits(cJSON_AddObjectToObject(o, "limits"), &p->limits);
+        limits_put(cJSON_AddObjectToObject(o, "limits"), &p->limits);
     else
         cJSON_AddNullToObject(o, "limits");
     return cJSON_AddItemToArray(context, o);
@@ -93,7 +86,7 @@ static bool add_user(struct request *r, struct err *e)
         return err_field(e, ERR_INPUT, name ? "password" : "name", "is needed");
     if (!credentials_hash("password", password, hash, e) || !store_user_add(r->store, name, hash, admin, &id, e))
         return false;
-    users_audit_id(r, "user.add", "user", id);
+    audit_record_id(r, "user.add", "user", id);
     return reply_person(r, 201, id, e);
 }
 
@@ -168,7 +161,7 @@ static void log_change(struct request *r, int64_t id, const struct store_user_ch
                 {row->has_limits, "user.limits"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].done)
-            users_audit_id(r, rows[i].action, "user", id);
+            audit_record_id(r, rows[i].action, "user", id);
 }
 
 static bool change_user(struct request *r, struct err *e)
@@ -190,7 +183,7 @@ static bool remove_user(struct request *r, struct err *e)
     int64_t id;
     if (!path_id_param(r, "id", &id, e) || !store_user_remove(r->store, id, e))
         return false;
-    users_audit_id(r, "user.remove", "user", id);
+    audit_record_id(r, "user.remove", "user", id);
     user_jobs_cancel(r, id);
     return reply_empty(r, 204);
 }
@@ -213,7 +206,7 @@ static bool end_session(struct request *r, struct err *e)
     int64_t id;
     if (!path_user(r, &id, e) || !store_session_end(r->store, id, request_param(r, "session"), e))
         return false;
-    users_audit_id(r, "session.end", "user", id);
+    audit_record_id(r, "session.end", "user", id);
     return reply_empty(r, 204);
 }
 
@@ -222,7 +215,7 @@ static bool end_sessions(struct request *r, struct err *e)
     int64_t id;
     if (!path_user(r, &id, e) || !store_session_end_all(r->store, id, NULL, e))
         return false;
-    users_audit_id(r, "session.end_all", "user", id);
+    audit_record_id(r, "session.end_all", "user", id);
     return reply_empty(r, 204);
 }
 
@@ -237,29 +230,40 @@ static bool remove_key(struct request *r, struct err *e)
     int64_t id, key;
     if (!path_user(r, &id, e) || !path_id_param(r, "key", &key, e) || !store_key_remove(r->store, id, key, e))
         return false;
-    users_audit_id(r, "key.remove", "key", key);
+    audit_record_id(r, "key.remove", "key", key);
     return reply_empty(r, 204);
 }
 
 const struct route api_users_routes[] = {
-    {HTTP_GET, "/api/users", ROUTE_ADMIN, POOL_SHORT, 0, list_users, SCOPE_ADMIN,
-     {.summary = "List the users", .query = "UserQuery", .reply = "PersonList", .statuses = "200"}},
-    {HTTP_POST, "/api/users", ROUTE_ADMIN, POOL_SHORT, USERS_BODY, add_user, SCOPE_ADMIN,
-     {.summary = "Make a user", .body = "UserRequest", .reply = "Person", .statuses = "201 409"}},
-    {HTTP_PATCH, "/api/users/{id}", ROUTE_ADMIN, POOL_SHORT, USERS_BODY, change_user, SCOPE_ADMIN,
-     {.summary = "Change a user's role, limits or password, disable the account, take its second factor away",
-      .body = "PersonChange", .reply = "Person", .statuses = "200 409"}},
-    {HTTP_DELETE, "/api/users/{id}", ROUTE_ADMIN, POOL_SHORT, 0, remove_user, SCOPE_ADMIN,
-     {.summary = "Remove a user and all that was theirs", .statuses = "204 409"}},
-    {HTTP_GET, "/api/users/{id}/sessions", ROUTE_ADMIN, POOL_SHORT, 0, list_sessions, SCOPE_ADMIN,
-     {.summary = "Where a user is logged in", .reply = "SessionList", .statuses = "200"}},
-    {HTTP_DELETE, "/api/users/{id}/sessions", ROUTE_ADMIN, POOL_SHORT, 0, end_sessions, SCOPE_ADMIN,
-     {.summary = "End all sessions of a user", .statuses = "204"}},
-    {HTTP_DELETE, "/api/users/{id}/sessions/{session}", ROUTE_ADMIN, POOL_SHORT, 0, end_session, SCOPE_ADMIN,
-     {.summary = "End one session of a user", .statuses = "204"}},
-    {HTTP_GET, "/api/users/{id}/keys", ROUTE_ADMIN, POOL_SHORT, 0, list_keys, SCOPE_ADMIN,
-     {.summary = "List a user's keys", .reply = "KeyList", .statuses = "200"}},
-    {HTTP_DELETE, "/api/users/{id}/keys/{key}", ROUTE_ADMIN, POOL_SHORT, 0, remove_key, SCOPE_ADMIN,
-     {.summary = "Revoke a user's key at once", .statuses = "204"}},
+    {.method = HTTP_GET, .path = "/api/users", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = list_users, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "List the users", .query = "UserQuery", .reply = "PersonList",
+             .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/users", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = add_user, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Make a user", .body = "UserRequest", .reply = "Person",
+             .statuses = "201 409"}},
+    {.method = HTTP_PATCH, .path = "/api/users/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = change_user, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Change a user's role, limits or password, disable the account, take its second factor away",
+             .body = "PersonChange", .reply = "Person", .statuses = "200 409"}},
+    {.method = HTTP_DELETE, .path = "/api/users/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = remove_user, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Remove a user and all that was theirs", .statuses = "204 409"}},
+    {.method = HTTP_GET, .path = "/api/users/{id}/sessions", .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT, .handler = list_sessions, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Where a user is logged in", .reply = "SessionList", .statuses = "200"}},
+    {.method = HTTP_DELETE, .path = "/api/users/{id}/sessions", .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT, .handler = end_sessions, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "End all sessions of a user", .statuses = "204"}},
+    {.method = HTTP_DELETE, .path = "/api/users/{id}/sessions/{session}", .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT, .handler = end_session, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "End one session of a user", .statuses = "204"}},
+    {.method = HTTP_GET, .path = "/api/users/{id}/keys", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = list_keys, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "List a user's keys", .reply = "KeyList", .statuses = "200"}},
+    {.method = HTTP_DELETE, .path = "/api/users/{id}/keys/{key}", .auth = ROUTE_ADMIN,
+     .pool = POOL_SHORT, .handler = remove_key, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Revoke a user's key at once", .statuses = "204"}},
     {0},
 };

@@ -14,6 +14,4 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_usage.c \
 	%D%/api_users.c \
 	%D%/checks.c %D%/checks.h \
-	%D%/history.c %D%/history.h \
-	%D%/history_sample.c %D%/history_sample.h \
 	%D%/local_models.c %D%/local_models.h

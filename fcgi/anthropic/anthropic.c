@@ -1,7 +1,5 @@
-/* anthropic.h */
+/* anthropic.h: Anthropic's error object. */
 #include "fcgi/anthropic/anthropic.h"
-
-#include <string.h>
 
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -13,13 +11,6 @@ static const struct {
     {400, "invalid_request_error"}, {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
     {413, "request_too_large"},     {429, "rate_limit_error"},     {503, "overloaded_error"}, {504, "timeout_error"},
 };
-
-bool anthropic_speaks(const struct request *r)
-{
-    static const char path[] = "/v1/messages";
-    size_t n = sizeof path - 1;
-    return r->path && !strncmp(r->path, path, n) && (!r->path[n] || r->path[n] == '/');
-}
 
 void anthropic_error(struct buf *out, const struct request *r, const struct err *e)
 {
@@ -39,3 +30,10 @@ void anthropic_error(struct buf *out, const struct request *r, const struct err 
     buf_printf(out, ",\"details\":%s},\"request_id\":\"%s\"}", r->hint.details ? r->hint.details : "null", r->id);
     buf_fini(&text);
 }
+
+const struct api_dialect anthropic_dialect = {
+    .error = anthropic_error,
+    .request_id = "Request-Id", /* where its clients look for it */
+    .stream_abort = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
+                    "\"message\":\"" DIALECT_ABORT_TEXT "\"}}\n\n",
+};

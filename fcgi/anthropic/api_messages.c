@@ -1,4 +1,5 @@
 /* POST /v1/messages and /v1/messages/count_tokens. */
+#include "fcgi/anthropic/anthropic.h"
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -43,11 +44,16 @@ static bool count_tokens(struct request *r, struct err *e)
 }
 
 const struct route api_messages_routes[] = {
-    {HTTP_POST, "/v1/messages", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, create_message, SCOPE_INFERENCE,
-     {.summary = "Answer a chat, in Anthropic's form", .body = "MessagesRequest", .reply = "MessagesReply",
-      .error = "MessagesError", .statuses = "200", .streams = true}},
-    {HTTP_POST, "/v1/messages/count_tokens", ROUTE_USER, POOL_SHORT, ROUTE_CHAT_BODY, count_tokens, SCOPE_INFERENCE,
-     {.summary = "The tokens of a prompt, in Anthropic's form", .body = "MessagesCount", .reply = "MessagesCounted",
-      .error = "MessagesError", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/v1/messages", .auth = ROUTE_USER, .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY, .handler = create_message, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Answer a chat, in Anthropic's form", .body = "MessagesRequest",
+             .reply = "MessagesReply", .error = "MessagesError", .statuses = "200", .streams = true},
+     .dialect = &anthropic_dialect},
+    {.method = HTTP_POST, .path = "/v1/messages/count_tokens", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .body_limit = ROUTE_CHAT_BODY, .handler = count_tokens,
+     .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The tokens of a prompt, in Anthropic's form", .body = "MessagesCount",
+             .reply = "MessagesCounted", .error = "MessagesError", .statuses = "200"},
+     .dialect = &anthropic_dialect},
     {0},
 };

@@ -6,7 +6,6 @@
 #include "fcgi/attachments/upload.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/config/server_settings.h"
-#include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -97,16 +96,24 @@ static bool remove_one(struct request *r, struct err *e)
 #define UPLOAD_BODY ((size_t)32 << 20) /* as nginx; the setting says less */
 
 const struct route api_attachments_routes[] = {
-    {HTTP_POST, "/api/attachments", ROUTE_USER, POOL_SHORT, UPLOAD_BODY, add, SCOPE_HISTORY,
-     {.summary = "Upload a file to go along with a message", .upload = "application/octet-stream", .query = "AttachmentQuery",
-      .reply = "Attachment", .statuses = "201 403 413 415"}},
-    {HTTP_GET, "/api/attachments/{id}", ROUTE_USER, POOL_SHORT, 0, describe, SCOPE_HISTORY,
-     {.summary = "What an own attachment is", .reply = "Attachment", .statuses = "200"}},
-    {HTTP_DELETE, "/api/attachments/{id}", ROUTE_USER, POOL_SHORT, 0, remove_one, SCOPE_HISTORY,
-     {.summary = "Delete an attachment that is in no message", .statuses = "204 409"}},
-    {HTTP_GET, "/api/attachments/{id}/content", ROUTE_USER, POOL_SHORT, 0, send_content, SCOPE_HISTORY,
-     {.summary = "The file as it was uploaded", .media = "application/octet-stream", .statuses = "200 304"}},
-    {HTTP_GET, "/api/attachments/{id}/text", ROUTE_USER, POOL_SHORT, 0, send_text, SCOPE_HISTORY,
-     {.summary = "The text that the model reads of it", .media = "text/plain", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/attachments", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = UPLOAD_BODY, .handler = add, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Upload a file to go along with a message",
+             .upload = "application/octet-stream", .query = "AttachmentQuery",
+             .reply = "Attachment", .statuses = "201 403 413 415"}},
+    {.method = HTTP_GET, .path = "/api/attachments/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = describe, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "What an own attachment is", .reply = "Attachment", .statuses = "200"}},
+    {.method = HTTP_DELETE, .path = "/api/attachments/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = remove_one, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Delete an attachment that is in no message", .statuses = "204 409"}},
+    {.method = HTTP_GET, .path = "/api/attachments/{id}/content", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .handler = send_content, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "The file as it was uploaded", .media = "application/octet-stream",
+             .statuses = "200 304"}},
+    {.method = HTTP_GET, .path = "/api/attachments/{id}/text", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .handler = send_text, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "The text that the model reads of it", .media = "text/plain",
+             .statuses = "200"}},
     {0},
 };

@@ -2,7 +2,6 @@
 #include "fcgi/attachments/attachment.h"
 
 #include "engine/base/json.h"
-#include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/request.h"
 #include "sql/store_attachments.h"

@@ -8,8 +8,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/account/users.h"
+#include "fcgi/auth/auth.h"
 #include "fcgi/auth/throttle.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "sql/store_factor.h"
@@ -56,14 +58,14 @@ static bool check_code(struct request *r, const struct store_user *user, const c
     if (store_factor_check(r->store, user->id, code, &recovery, &why)) {
         throttle_forgive(r, &t);
         if (recovery)
-            users_audit(r, user->id, user->name, "login.recovery_code", "");
+            audit_record(r, user->id, user->name, "login.recovery_code", "");
         return true;
     }
     if (why.code != ERR_AUTH) {
         *e = why;
         return false;
     }
-    users_audit(r, user->id, user->name, "login.fail", "second factor");
+    audit_record(r, user->id, user->name, "login.fail", "second factor");
     r->hint.code = "invalid_code";
     return err_field(e, ERR_AUTH, "code", "%s", why.text);
 }
@@ -85,7 +87,7 @@ bool credentials_login(struct request *r, const char *name, const char *password
         throttle_forgive(r, &t);
         return check_code(r, user, code, e);
     }
-    users_audit(r, known ? user->id : 0, known ? user->name : "", "login.fail", "");
+    audit_record(r, known ? user->id : 0, known ? user->name : "", "login.fail", "");
     r->hint.code = "invalid_login";
     return err_set(e, ERR_AUTH, "the name or the password is wrong");
 }
@@ -102,7 +104,7 @@ bool credentials_confirm(struct request *r, const char *field, const char *passw
         !store_user_by_id(r->store, r->arena, r->who.user_id, user, e))
         return false;
     if (!verify(password, user->password_hash)) {
-        users_audit(r, user->id, user->name, "password.fail", r->route->path);
+        audit_record(r, user->id, user->name, "password.fail", r->route->path);
         return err_field(e, ERR_FORBIDDEN, field, "is not the password");
     }
     throttle_forgive(r, &t);
@@ -129,6 +131,23 @@ static void end_presented(struct request *r)
         log_warn("id=%s the former session was not ended: %s", r->id, e.text);
 }
 
+void identity_put(cJSON *o, int64_t id, const char *name, bool admin)
+{
+    json_put_id(o, "id", id);
+    cJSON_AddStringToObject(o, "name", name);
+    cJSON_AddStringToObject(o, "role", admin ? "admin" : "user");
+}
+
+bool credentials_reply_session(struct request *r, int status, const char *csrf)
+{
+    cJSON *o = cJSON_CreateObject();
+    identity_put(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name, r->who.admin);
+    cJSON_AddItemToObject(o, "csrf", csrf[0] ? cJSON_CreateString(csrf) : cJSON_CreateNull());
+    reply_json(r, status, o);
+    cJSON_Delete(o);
+    return true;
+}
+
 bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e)
 {
     char token[SECRET_TOKEN_SIZE], csrf[SECRET_TOKEN_SIZE];
@@ -143,8 +162,8 @@ bool credentials_open(struct request *r, const struct store_user *user, int stat
     if (!store_session_add(r->store, &s, e))
         return false;
     r->who = (struct identity){.by = AUTH_SESSION, .user_id = user->id, .name = user->name, .admin = user->admin};
-    users_audit(r, user->id, user->name, "login", "");
+    audit_record(r, user->id, user->name, "login", "");
     credentials_cookie(r, token, STORE_SESSION_MS / 1000);
     secret_wipe(token, sizeof token);
-    return users_reply_session(r, status, csrf);
+    return credentials_reply_session(r, status, csrf);
 }

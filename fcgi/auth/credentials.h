@@ -1,7 +1,9 @@
 /* Proofs of who one is: a password, and a code where the account has a second factor. Throttled, audited, and in the same
  * time for names that exist and names that do not. Thread: the request's. */
 #pragma once
+#include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "engine/base/err.h"
 #include "sql/secret.h"
@@ -22,3 +24,7 @@ bool credentials_hash(const char *field, const char *password, char out[SECRET_P
  * someone may have planted in the browser is worth nothing after a login. */
 bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e);
 void credentials_cookie(struct request *r, const char *token, int64_t max_age_s); /* 0 takes it away */
+/* The reply of a login: {user, csrf}; csrf "" is null. */
+bool credentials_reply_session(struct request *r, int status, const char *csrf);
+/* id, name, role */
+void identity_put(cJSON *o, int64_t id, const char *name, bool admin);

@@ -258,3 +258,12 @@ void limits_headers(struct request *r)
     put_headers(r, "requests", h[0].requests, &row->requests_full_us);
     put_headers(r, "tokens", h[0].tokens, &row->tokens_full_us);
 }
+
+void limits_put(cJSON *o, const struct store_user_limits *l)
+{
+    cJSON_AddNumberToObject(o, "requests_per_minute", (double)l->requests_per_minute);
+    cJSON_AddNumberToObject(o, "tokens_per_minute", (double)l->tokens_per_minute);
+    cJSON_AddNumberToObject(o, "max_jobs", (double)l->max_jobs);
+    cJSON_AddNumberToObject(o, "tokens_per_day", (double)l->tokens_per_day);
+    cJSON_AddNumberToObject(o, "storage_bytes", (double)l->storage_bytes);
+}

@@ -7,6 +7,7 @@
  * when it is not there; generated tokens are taken as they come, and may leave a debt that the next request waits for. An
  * answer that runs is never cut short: the day may end with more than its limit, by what ran when it was reached. */
 #pragma once
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,3 +36,5 @@ bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits
 void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, int64_t tokens);
 /* x-ratelimit-limit-requests and its five sisters, as OpenAI sends them, for the limits of the key, else of the user. */
 void limits_headers(struct request *r);
+/* The five limits of a user as the API tells them. */
+void limits_put(cJSON *o, const struct store_user_limits *l);

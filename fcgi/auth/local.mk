@@ -2,6 +2,7 @@
 
 libsluice_fcgi_a_SOURCES += \
 	%D%/auth.c %D%/auth.h \
+	%D%/authorise.c \
 	%D%/credentials.c %D%/credentials.h \
 	%D%/limits.c %D%/limits.h \
 	%D%/throttle.c %D%/throttle.h

@@ -16,7 +16,7 @@
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 #include "sql/store_attachments.h"
 #include "sql/store_conversations.h"
 
@@ -130,7 +130,7 @@ static bool count(struct request *r, struct err *e)
     if (ok) {
         cJSON *o = cJSON_CreateObject();
         cJSON_AddNumberToObject(o, "prompt_tokens", (double)prompt.ids.n);
-        cJSON_AddNumberToObject(o, "n_ctx", facts_read(r, &page) ? page.n_ctx : 0);
+        cJSON_AddNumberToObject(o, "n_ctx", engine_status_read(r, &page) ? page.n_ctx : 0);
         reply_json(r, 200, o);
         cJSON_Delete(o);
     }
@@ -182,11 +182,17 @@ static bool base(struct request *r, struct err *e)
 }
 
 const struct route api_changes_routes[] = {
-    {HTTP_GET, "/api/changes", ROUTE_USER, POOL_SHORT, 0, changes, SCOPE_HISTORY,
-     {.summary = "What happened since: 204 when nothing did", .query = "ChangesQuery", .reply = "Changes", .statuses = "200 204 404"}},
-    {HTTP_POST, "/api/count", ROUTE_USER, POOL_SHORT, ROUTE_CHAT_BODY, count, SCOPE_HISTORY | SCOPE_INFERENCE,
-     {.summary = "Tokens of the prompt that a message would make", .body = "CountRequest", .reply = "Count", .statuses = "200 404"}},
-    {HTTP_GET, "/api/defaults/base", ROUTE_USER, POOL_SHORT, 0, base, SCOPE_HISTORY,
-     {.summary = "Values that hold where no setting says otherwise", .reply = "BaseSettings", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/api/changes", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = changes, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "What happened since: 204 when nothing did", .query = "ChangesQuery",
+             .reply = "Changes", .statuses = "200 204 404"}},
+    {.method = HTTP_POST, .path = "/api/count", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = ROUTE_CHAT_BODY, .handler = count, .scope = SCOPE_HISTORY | SCOPE_INFERENCE,
+     .doc = {.summary = "Tokens of the prompt that a message would make", .body = "CountRequest",
+             .reply = "Count", .statuses = "200 404"}},
+    {.method = HTTP_GET, .path = "/api/defaults/base", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = base, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Values that hold where no setting says otherwise", .reply = "BaseSettings",
+             .statuses = "200"}},
     {0},
 };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
 #include "fcgi/conversations/conversation.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -55,7 +55,7 @@ static void note_deletion(struct request *r, int n)
     char target[48];
     snprintf(target, sizeof target, "%d conversations", n);
     if (n)
-        users_audit(r, r->who.user_id, r->who.name, "conversation.delete", target);
+        audit_record(r, r->who.user_id, r->who.name, "conversation.delete", target);
 }
 
 bool conversation_bulk(struct request *r, struct err *e)

@@ -7,10 +7,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/conversations/conversation.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -73,7 +73,7 @@ static bool make_share(struct request *r, struct err *e)
     if (!store_share_add(r->store, r->who.user_id, &share, hash, &share.id, e))
         return false;
     snprintf(target, sizeof target, "conversation:%lld share:%lld", (long long)share.conversation_id, (long long)share.id);
-    users_audit(r, r->who.user_id, r->who.name, "share.add", target);
+    audit_record(r, r->who.user_id, r->who.name, "share.add", target);
     struct buf out = {0};
     put_share(&out, &share);
     buf_printf(&out, ",\"token\":\"%s\",\"path\":\"/s/%s\"}", token, token);
@@ -126,7 +126,7 @@ static bool remove_share(struct request *r, struct err *e)
     if (!path_id_param(r, "id", &id, e) || !store_share_remove(r->store, r->who.user_id, id, e))
         return false;
     snprintf(target, sizeof target, "share:%lld", (long long)id);
-    users_audit(r, r->who.user_id, r->who.name, "share.remove", target);
+    audit_record(r, r->who.user_id, r->who.name, "share.remove", target);
     return reply_empty(r, 204);
 }
 
@@ -223,19 +223,27 @@ static bool read_shared_file(struct request *r, struct err *e)
 }
 
 const struct route api_shares_routes[] = {
-    {HTTP_GET, "/api/shares", ROUTE_USER, POOL_SHORT, 0, list_all, SCOPE_HISTORY,
-     {.summary = "List the own links", .reply = "ShareList", .statuses = "200"}},
-    {HTTP_DELETE, "/api/shares/{id}", ROUTE_USER, POOL_SHORT, 0, remove_share, SCOPE_HISTORY,
-     {.summary = "Revoke a link at once", .statuses = "204"}},
-    {HTTP_GET, "/api/conversations/{id}/shares", ROUTE_USER, POOL_SHORT, 0, list_of_conversation, SCOPE_HISTORY,
-     {.summary = "List the links to a conversation", .reply = "ShareList", .statuses = "200"}},
-    {HTTP_POST, "/api/conversations/{id}/shares", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, make_share, SCOPE_HISTORY,
-     {.summary = "Make a read-only link to a conversation; its token is shown this once", .body = "ShareRequest",
-      .reply = "NewShare", .statuses = "201 403 409"}},
-    {HTTP_GET, "/api/shared/{token}", ROUTE_OPEN, POOL_SHORT, 0, read_shared, SCOPE_ANY,
-     {.summary = "What is behind a read-only link; needs no account", .reply = "Shared", .statuses = "200 404 429"}},
-    {HTTP_GET, "/api/shared/{token}/attachments/{sha256}", ROUTE_OPEN, POOL_SHORT, 0, read_shared_file, SCOPE_ANY,
-     {.summary = "A file of what is behind a read-only link that shows files", .media = "application/octet-stream",
-      .statuses = "200 304 404 429"}},
+    {.method = HTTP_GET, .path = "/api/shares", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = list_all, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "List the own links", .reply = "ShareList", .statuses = "200"}},
+    {.method = HTTP_DELETE, .path = "/api/shares/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = remove_share, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Revoke a link at once", .statuses = "204"}},
+    {.method = HTTP_GET, .path = "/api/conversations/{id}/shares", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .handler = list_of_conversation, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "List the links to a conversation", .reply = "ShareList", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/conversations/{id}/shares", .auth = ROUTE_USER,
+     .pool = POOL_SHORT, .body_limit = ROUTE_JSON_BODY, .handler = make_share,
+     .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Make a read-only link to a conversation; its token is shown this once",
+             .body = "ShareRequest", .reply = "NewShare", .statuses = "201 403 409"}},
+    {.method = HTTP_GET, .path = "/api/shared/{token}", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = read_shared, .scope = SCOPE_ANY,
+     .doc = {.summary = "What is behind a read-only link; needs no account", .reply = "Shared",
+             .statuses = "200 404 429"}},
+    {.method = HTTP_GET, .path = "/api/shared/{token}/attachments/{sha256}", .auth = ROUTE_OPEN,
+     .pool = POOL_SHORT, .handler = read_shared_file, .scope = SCOPE_ANY,
+     .doc = {.summary = "A file of what is behind a read-only link that shows files",
+             .media = "application/octet-stream", .statuses = "200 304 404 429"}},
     {0},
 };

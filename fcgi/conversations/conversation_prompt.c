@@ -6,7 +6,7 @@
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 #include "sql/store_conversations.h"
 
 struct branch {
@@ -94,7 +94,7 @@ static bool read_branch(struct request *r, const struct conversation_ask *ask, s
 bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
 {
     struct status_page page;
-    if (!facts_read(r, &page) || page.n_ctx <= 0 || p->ids.n < (size_t)page.n_ctx)
+    if (!engine_status_read(r, &page) || page.n_ctx <= 0 || p->ids.n < (size_t)page.n_ctx)
         return true;
     r->hint.code = "context_length_exceeded";
     return err_set(e, ERR_LIMIT, "the conversation has %zu tokens, the model's context %d", p->ids.n,

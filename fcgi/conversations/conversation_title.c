@@ -13,7 +13,7 @@
 #include "fcgi/inference/inference.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 #include "sql/store_conversations.h"
 
 #define EXCERPT_BYTES 1500 /* of each message: what a talk is about stands at its beginning */
@@ -52,7 +52,7 @@ static bool wanted(const struct request *r, const char *settings)
     cJSON_Delete(o);
     struct status_page page;
     /* Where others wait the first line will do: a title that waits would hold a process of the pool that answers need. */
-    bool able = facts_read(r, &page) && (!page.parameters || page.parameters >= SMALL_MODEL) && !page.jobs_waiting;
+    bool able = engine_status_read(r, &page) && (!page.parameters || page.parameters >= SMALL_MODEL) && !page.jobs_waiting;
     return titles && able && setting_bool(r, SETTING_MODEL_TITLES);
 }
 

@@ -241,10 +241,13 @@ static bool export_own_account(struct request *r, struct err *e)
 }
 
 const struct route api_export_routes[] = {
-    {HTTP_GET, "/api/export", ROUTE_USER, POOL_STREAM, 0, export_conversations, SCOPE_HISTORY,
-     {.summary = "The own conversations as one file", .query = "ExportQuery", .media = "*/*",
-      .statuses = "200 429"}},
-    {HTTP_GET, "/api/account/export", ROUTE_USER, POOL_STREAM, 0, export_own_account, SCOPE_HISTORY | SCOPE_ADMIN,
-     {.summary = "All that belongs to the own account as one archive", .media = "application/zip", .statuses = "200 429"}},
+    {.method = HTTP_GET, .path = "/api/export", .auth = ROUTE_USER, .pool = POOL_STREAM,
+     .handler = export_conversations, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "The own conversations as one file", .query = "ExportQuery", .media = "*/*",
+             .statuses = "200 429"}},
+    {.method = HTTP_GET, .path = "/api/account/export", .auth = ROUTE_USER, .pool = POOL_STREAM,
+     .handler = export_own_account, .scope = SCOPE_HISTORY | SCOPE_ADMIN,
+     .doc = {.summary = "All that belongs to the own account as one archive",
+             .media = "application/zip", .statuses = "200 429"}},
     {0},
 };

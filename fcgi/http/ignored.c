@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fcgi/config/server_settings.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 
 bool parameters_strict(const struct request *r)
 {
-    return r->who.terms.strict_parameters || setting_bool(r, SETTING_STRICT_PARAMETERS);
+    return r->strict_parameters;
 }
 
 void warn_field(struct request *r, const char *field, const char *message, bool dropped)

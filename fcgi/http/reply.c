@@ -7,10 +7,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "fcgi/anthropic/anthropic.h"
-#include "fcgi/auth/limits.h"
+#include "fcgi/http/dialect.h"
 #include "fcgi/http/reply_head.h"
 #include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
 
 static const struct error_row {
     int status;
@@ -88,13 +88,16 @@ void reply_header(struct request *r, const char *name, const char *value)
 bool reply_head(struct request *r, int status, const char *content_type)
 {
     char head[256];
-    limits_headers(r);
+    const struct http_hooks *hooks = r->worker->hooks;
+    const char *id_header = dialect_of(r)->request_id;
+    if (hooks && hooks->on_head)
+        hooks->on_head(r);
     ignored_header(r);
     int n = snprintf(head, sizeof head, "Status: %d %s\r\nX-Request-Id: %s\r\n%s%s%s", status, reply_reason(status),
                      r->id, content_type ? "Content-Type: " : "", content_type ? content_type : "",
                      content_type ? "\r\n" : "");
-    if (anthropic_speaks(r))
-        reply_header(r, "Request-Id", r->id); /* where its clients look for it */
+    if (id_header)
+        reply_header(r, id_header, r->id);
     if (!r->headers.data || !strstr(r->headers.data, "Cache-Control: "))
         reply_header(r, "Cache-Control", "no-store"); /* what people keep here is nobody's to keep on the way */
     r->replied = true;
@@ -188,10 +191,7 @@ bool reply_error(struct request *r, const struct err *e)
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
     if (r->hint.code && !strcmp(r->hint.code, "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
-    if (anthropic_speaks(r))
-        anthropic_error(&b, r, e);
-    else
-        reply_error_object(&b, r, e);
+    dialect_of(r)->error(&b, r, e);
     reply_bytes(r, status, "application/json", b.data ? b.data : "", b.len);
     buf_fini(&b);
     return true;

@@ -10,7 +10,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
-#include "fcgi/auth/auth.h"
+#include "fcgi/http/identity.h"
 #include "fcgi/http/ignored.h"
 #include "fcgi/http/route.h"
 
@@ -46,6 +46,7 @@ struct request {
     size_t body_len;
     cJSON *json;        /* parsed by request_json; freed by request_end */
     struct identity who; /* who.user_id 0: nobody */
+    bool strict_parameters; /* what would be named as ignored is refused: the server's setting, or the key's */
 
     /* What the error reply says beyond the table of reply.c; set before returning false. */
     struct {

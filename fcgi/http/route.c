@@ -11,7 +11,6 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/auth/limits.h"
 #include "fcgi/http/cors.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -20,67 +19,13 @@
 
 #define STATUS_CLIENT_GONE 499 /* nginx's number for it; only in the log and the counters */
 
-/* one row per api_<noun>.c */
-#define TABLES(X)                                                                                                      \
-    X(chat)                                                                                                            \
-    X(completions)                                                                                                     \
-    X(messages)                                                                                                        \
-    X(responses)                                                                                                       \
-    X(embeddings)                                                                                                      \
-    X(models)                                                                                                          \
-    X(text)                                                                                                            \
-    X(tokenizer)                                                                                                       \
-    X(health)                                                                                                          \
-    X(metrics)                                                                                                         \
-    X(auth)                                                                                                            \
-    X(keys)                                                                                                            \
-    X(users)                                                                                                           \
-    X(sign_up)                                                                                                         \
-    X(sessions)                                                                                                        \
-    X(factor)                                                                                                          \
-    X(account)                                                                                                         \
-    X(audit)                                                                                                           \
-    X(openapi)                                                                                                         \
-    X(usage)                                                                                                           \
-    X(admin)                                                                                                           \
-    X(admin_jobs)                                                                                                      \
-    X(admin_models)                                                                                                    \
-    X(log)                                                                                                             \
-    X(history)                                                                                                         \
-    X(admin_checks)                                                                                                    \
-    X(settings)                                                                                                        \
-    X(library)                                                                                                         \
-    X(changes)                                                                                                         \
-    X(import)                                                                                                          \
-    X(conversations)                                                                                                   \
-    X(attachments)                                                                                                     \
-    X(shares)                                                                                                          \
-    X(export)
-
-#define DECLARE(noun) extern const struct route api_##noun##_routes[];
-TABLES(DECLARE)
-#undef DECLARE
-
-static const struct route *const tables[] = {
-#define ROW(noun) api_##noun##_routes,
-    TABLES(ROW)
-#undef ROW
-    NULL};
-
-static const char *const pool_names[POOL__N] = {"short", "stream", "record"};
-
-const char *route_pool_name(enum route_pool p)
-{
-    return pool_names[p];
-}
-
 /* All rows in the tables' order. A row's place is its index for the counters. */
 static const struct route *rows[SHARED_ROUTES];
 static int n_rows;
 
 static void list_rows(void)
 {
-    for (const struct route *const *t = tables; *t; t++)
+    for (const struct route *const *t = route_tables; *t; t++)
         for (const struct route *row = *t; row->path; row++) {
             assert(n_rows < SHARED_ROUTES - 1); /* the counters' last row is for requests without a route */
             rows[n_rows++] = row;
@@ -190,38 +135,12 @@ static bool refuse_method(struct request *r, unsigned allowed, struct err *e)
     return false;
 }
 
-/* What a key may not do though its user may, and how often it and its user may. Sessions have all scopes. */
-static bool check_terms(struct request *r, struct err *e)
-{
-    const enum key_scope want = r->route->scope;
-    const enum key_scope both = SCOPE_INFERENCE | SCOPE_HISTORY;
-    if (r->who.by == AUTH_KEY && want & ~(enum key_scope)r->who.terms.scopes) {
-        r->hint.code = "insufficient_scope";
-        return err_set(e, ERR_FORBIDDEN, "this key's scopes do not reach here; needed:%s%s%s",
-                       want & SCOPE_INFERENCE ? " inference" : "", want & SCOPE_HISTORY ? " history" : "",
-                       want & SCOPE_ADMIN ? " admin" : "");
-    }
-    if (want & both && !limits_load(r, e))
-        return false;
-    if ((want & both) == both && limits_any(r)) { /* its jobs outlive the request, so they can't be counted in it */
-        r->hint.code = "insufficient_scope";
-        return err_set(e, ERR_FORBIDDEN, "a key with limits runs the model by /v1 only");
-    }
-    return !(want & SCOPE_INFERENCE) || !r->route->body_limit || limits_request(r, e);
-}
-
 static bool authorise(struct request *r, struct err *e)
 {
-    if (r->route->auth == ROUTE_OPEN)
-        return true;
-    if (!auth_identify(r, e)) {
-        if (e->code == ERR_AUTH)
-            atomic_fetch_add_explicit(&r->worker->shared->auth_failed, 1, memory_order_relaxed);
-        return false;
-    }
-    if (r->route->auth == ROUTE_ADMIN && !r->who.admin)
-        return err_set(e, ERR_FORBIDDEN, "only an admin may do this");
-    return check_terms(r, e);
+    const struct http_hooks *hooks = r->worker->hooks;
+    if (hooks && hooks->authorise)
+        return hooks->authorise(r, e);
+    return r->route->auth == ROUTE_OPEN || err_set(e, ERR_UNAVAILABLE, "nobody can be authorised here");
 }
 
 static bool dispatch(struct request *r, struct err *e)

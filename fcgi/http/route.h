@@ -1,13 +1,15 @@
 /* The route table: which handler answers a method and a path, who may call it, how large its body may be.
  *
  * A resource is one file api_<noun>.c that holds its handlers and one table `api_<noun>_routes`, ended by a
- * zeroed row; route.c lists the tables, and that list is the whole map of the API. Tables are constant. */
+ * zeroed row; fcgi/routes.c lists the tables, and that list is the whole map of the API. Tables are constant. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/base/err.h"
+#include "fcgi/process/shared.h"
 
+struct api_dialect;
 struct request;
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER };
@@ -17,9 +19,6 @@ enum route_auth {
     ROUTE_USER,  /* session cookie (with the CSRF token when the method changes something) or API key */
     ROUTE_ADMIN, /* the same, and the user is an admin */
 };
-
-/* The pool whose socket nginx sends the path to: a stream may hold its thread for minutes. */
-enum route_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
 
 /* True: a reply was sent (or a stream was begun and ended). False: *e says why; the dispatcher sends it as the error
  * object, unless a reply was begun already. */
@@ -52,15 +51,24 @@ struct route {
     enum http_method method;
     const char *path; /* "/api/conversations/{id}/messages": a {name} takes one segment; request_param gives it */
     enum route_auth auth;
-    enum route_pool pool;
+    enum worker_pool pool; /* whose socket nginx sends the path to */
     size_t body_limit; /* bytes; 0: a body is not read */
     route_handler handler;
     enum key_scope scope;
     struct route_doc doc;
+    const struct api_dialect *dialect; /* dialect.h; NULL: dialect_default */
 };
 
 #define ROUTE_JSON_BODY ((size_t)256 << 10) /* a small JSON object */
 #define ROUTE_CHAT_BODY ((size_t)16 << 20)  /* messages; nginx has the same limit for these paths */
+
+/* What this room asks of the rooms above it. worker_main.c sets them; without, only open routes are served. */
+struct http_hooks {
+    bool (*authorise)(struct request *r, struct err *e); /* before a route's body is read: fills r->who; false: *e and r->hint */
+    void (*on_head)(struct request *r);                  /* adds headers to a reply whose head is about to be sent */
+};
+
+extern const struct route *const route_tables[]; /* ended by NULL: fcgi/routes.c */
 
 struct route_match {
     const struct route *route; /* NULL: no such path, or not with this method */
@@ -75,7 +83,6 @@ const struct route *route_at(int index);
 int route_count(void);
 enum http_method http_method_from_name(const char *name);
 const char *http_method_name(enum http_method m);
-const char *route_pool_name(enum route_pool p);
 
 /* Authorises, reads, dispatches, answers errors, counts and logs one accepted request. refused: why request_begin
  * would not have it, or NULL. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "engine/base/clock.h"
+#include "fcgi/http/dialect.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/reply_head.h"
 #include "fcgi/http/request.h"
@@ -30,11 +31,11 @@ static void mark(struct sse *s, enum stream_state state)
         atomic_store(&s->r->slot->stream, (int32_t)state);
 }
 
-void sse_guard(struct sse *s, enum stream_form form)
+void sse_guard(struct sse *s)
 {
     s->guarded = true;
     if (s->r->slot)
-        atomic_store(&s->r->slot->form, (int32_t)form);
+        atomic_store(&s->r->slot->dialect, (int32_t)dialect_index(dialect_of(s->r)));
     mark(s, STREAM_OPEN);
 }
 

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "engine/base/buf.h"
-#include "fcgi/process/shared.h"
 
 struct request;
 
@@ -22,8 +21,9 @@ struct sse {
 
 /* Sends the headers (200, text/event-stream, no-cache, no-transform, X-Accel-Buffering: no). */
 bool sse_start(struct sse *s, struct request *r);
-/* From here on the stream is one of the API's: if this process dies, its master ends it with an error in that form. */
-void sse_guard(struct sse *s, enum stream_form form);
+/* From here on the stream is one of the API's: if this process dies, its master ends it with the last words
+ * of the route's dialect. */
+void sse_guard(struct sse *s);
 /* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued: sse_flush sends it. */
 void sse_event(struct sse *s, const char *event, const char *data, size_t len);
 void sse_comment(struct sse *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -11,11 +11,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "fcgi/account/users.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/attachments/upload.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/config/server_settings.h"
+#include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/http/sse.h"
@@ -147,7 +147,7 @@ static bool run_import(struct request *r, struct upload *u, bool dry_run, struct
     if (!dry_run && report->imported) {
         char target[64];
         snprintf(target, sizeof target, "%lld conversations", (long long)report->imported);
-        users_audit(r, r->who.user_id, r->who.name, "history.import", target);
+        audit_record(r, r->who.user_id, r->who.name, "history.import", target);
     }
     if (g->events) {
         end_events(g, report, dry_run, ok ? NULL : &why);
@@ -189,10 +189,14 @@ static bool may_import(struct request *r, struct err *e)
 }
 
 const struct route api_import_routes[] = {
-    {HTTP_GET, "/api/import", ROUTE_USER, POOL_SHORT, 0, may_import, SCOPE_HISTORY,
-     {.summary = "How large a file may be that is imported", .reply = "ImportLimits", .statuses = "200"}},
-    {HTTP_POST, "/api/import", ROUTE_USER, POOL_STREAM, (size_t)SETTING_IMPORT_MAX, import, SCOPE_HISTORY,
-     {.summary = "Read conversations from a file of this or another program", .upload = "application/octet-stream", .query = "ImportQuery",
-      .reply = "ImportReport", .statuses = "200 409", .streams = true}},
+    {.method = HTTP_GET, .path = "/api/import", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = may_import, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "How large a file may be that is imported", .reply = "ImportLimits",
+             .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/import", .auth = ROUTE_USER, .pool = POOL_STREAM,
+     .body_limit = (size_t)SETTING_IMPORT_MAX, .handler = import, .scope = SCOPE_HISTORY,
+     .doc = {.summary = "Read conversations from a file of this or another program",
+             .upload = "application/octet-stream", .query = "ImportQuery", .reply = "ImportReport",
+             .statuses = "200 409", .streams = true}},
     {0},
 };

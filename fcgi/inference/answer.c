@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "fcgi/openai/openai.h"
+#include "fcgi/inference/lossy.h"
 
 #define MAX_PARSER_BYTES ((size_t)8 << 20)
 
@@ -93,7 +93,7 @@ static void put_timings(struct buf *out, const struct generation *g)
     }
     if (g->earlier_tokens)
         buf_printf(out, ",\"earlier_tokens\":%d", g->earlier_tokens);
-    openai_lossy(out, u);
+    lossy_put(out, u);
     buf_putc(out, '}');
 }
 

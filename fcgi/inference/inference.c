@@ -13,7 +13,7 @@
 #include "fcgi/inference/watch.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 static void take_delta(void *context, const struct generation *g, const struct chat_delta *d)
 {
@@ -70,7 +70,7 @@ static void explain_limit(struct request *r, int32_t prompt_tokens, struct err *
 {
     struct status_page page;
     r->hint.code = "context_length_exceeded";
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     if (page.n_ctx <= 0 || prompt_tokens < page.n_ctx)
         return; /* the engine's own words say what was too long */
     r->hint.prompt_tokens = prompt_tokens;

@@ -5,6 +5,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/constraint.c %D%/constraint.h \
 	%D%/generation.c %D%/generation.h \
 	%D%/inference.c %D%/inference.h \
+	%D%/lossy.c %D%/lossy.h \
 	%D%/model_gate.c %D%/model_gate.h \
 	%D%/model_name.c %D%/model_name.h \
 	%D%/prompt.c %D%/prompt.h \

@@ -10,7 +10,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 #define RETRY_S 3
 #define RETRY_UNLOADED_S 60
@@ -36,7 +36,7 @@ static bool hangs(const struct status_page *page, struct err *e)
 bool model_answers(const struct request *r, struct err *e)
 {
     struct status_page page;
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     return !hangs(&page, e);
 }
 
@@ -47,7 +47,7 @@ static bool gate_open(struct request *r, struct err *e)
     r->hint.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
     if (gate == GATE_UNLOADED)
         return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     if (hangs(&page, e))
         return false;
     if (gate == GATE_SWITCHING || !same_model(page.model_path, r->worker->model_path))

@@ -40,8 +40,9 @@ static bool complete_chat(struct request *r, struct err *e)
 }
 
 const struct route api_chat_routes[] = {
-    {HTTP_POST, "/v1/chat/completions", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, complete_chat, SCOPE_INFERENCE,
-     {.summary = "Answer a chat", .body = "ChatRequest", .reply = "ChatCompletion", .statuses = "200",
-      .streams = true}},
+    {.method = HTTP_POST, .path = "/v1/chat/completions", .auth = ROUTE_USER, .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY, .handler = complete_chat, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Answer a chat", .body = "ChatRequest", .reply = "ChatCompletion",
+             .statuses = "200", .streams = true}},
     {0},
 };

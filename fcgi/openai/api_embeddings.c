@@ -12,8 +12,9 @@ static bool refuse(struct request *r, struct err *e)
 }
 
 const struct route api_embeddings_routes[] = {
-    {HTTP_POST, "/v1/embeddings", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
-     {.summary = "Refused with 501: the model makes no embeddings", .body = "EmbeddingsRequest",
-      .statuses = "501"}},
+    {.method = HTTP_POST, .path = "/v1/embeddings", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY, .handler = refuse, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Refused with 501: the model makes no embeddings",
+             .body = "EmbeddingsRequest", .statuses = "501"}},
     {0},
 };

@@ -4,8 +4,9 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
+#include "fcgi/openai/model_object.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 struct listing {
     const struct request *r;
@@ -16,7 +17,7 @@ struct listing {
 static bool add_alias(void *context, const char *name)
 {
     struct listing *l = context;
-    cJSON *o = facts_model(l->r, l->page);
+    cJSON *o = model_object_create(l->r, l->page);
     cJSON_ReplaceItemInObjectCaseSensitive(o, "id", cJSON_CreateString(name));
     cJSON_AddStringToObject(cJSON_GetObjectItemCaseSensitive(o, "sluice"), "alias_of", l->r->worker->model_id);
     return cJSON_AddItemToArray(l->data, o);
@@ -60,11 +61,11 @@ static bool list_models(struct request *r, struct err *e)
 {
     struct status_page page;
     bool more = false;
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "object", "list");
     struct listing l = {.r = r, .page = &page, .data = cJSON_AddArrayToObject(o, "data")};
-    cJSON_AddItemToArray(l.data, facts_model(r, &page));
+    cJSON_AddItemToArray(l.data, model_object_create(r, &page));
     model_each_alias(r, add_alias, &l);
     bool ok = cut_page(r, l.data, &more, e);
     if (ok) {
@@ -86,17 +87,20 @@ static bool show_model(struct request *r, struct err *e)
         return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", id,
                          r->worker->model_id);
     }
-    facts_read(r, &page);
-    cJSON *o = facts_model(r, &page);
+    engine_status_read(r, &page);
+    cJSON *o = model_object_create(r, &page);
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;
 }
 
 const struct route api_models_routes[] = {
-    {HTTP_GET, "/v1/models", ROUTE_USER, POOL_SHORT, 0, list_models, SCOPE_INFERENCE,
-     {.summary = "List the models", .query = "ModelsQuery", .reply = "ModelList", .statuses = "200"}},
-    {HTTP_GET, "/v1/models/{id}", ROUTE_USER, POOL_SHORT, 0, show_model, SCOPE_INFERENCE,
-     {.summary = "Describe a model", .reply = "Model", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/v1/models", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = list_models, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "List the models", .query = "ModelsQuery", .reply = "ModelList",
+             .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/v1/models/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = show_model, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Describe a model", .reply = "Model", .statuses = "200"}},
     {0},
 };

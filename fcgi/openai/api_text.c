@@ -197,12 +197,17 @@ static bool apply_template(struct request *r, struct err *e)
 #define TEXT_BODY ((size_t)8 << 20)
 
 const struct route api_text_routes[] = {
-    {HTTP_POST, "/tokenize", ROUTE_USER, POOL_SHORT, TEXT_BODY, tokenize, SCOPE_INFERENCE,
-     {.summary = "Turn a text into token ids", .body = "TokenizeRequest", .reply = "Tokens", .statuses = "200"}},
-    {HTTP_POST, "/detokenize", ROUTE_USER, POOL_SHORT, TEXT_BODY, detokenize, SCOPE_INFERENCE,
-     {.summary = "Turn token ids into their text", .body = "DetokenizeRequest", .reply = "Text", .statuses = "200"}},
-    {HTTP_POST, "/apply-template", ROUTE_USER, POOL_SHORT, TEXT_BODY, apply_template, SCOPE_INFERENCE,
-     {.summary = "Render a chat as the prompt it becomes", .body = "TemplateRequest", .reply = "Prompt",
-      .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/tokenize", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = TEXT_BODY, .handler = tokenize, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Turn a text into token ids", .body = "TokenizeRequest", .reply = "Tokens",
+             .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/detokenize", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = TEXT_BODY, .handler = detokenize, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Turn token ids into their text", .body = "DetokenizeRequest",
+             .reply = "Text", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/apply-template", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = TEXT_BODY, .handler = apply_template, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Render a chat as the prompt it becomes", .body = "TemplateRequest",
+             .reply = "Prompt", .statuses = "200"}},
     {0},
 };

@@ -23,6 +23,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/constraint_fields.c \
 	%D%/fields.c \
 	%D%/fields_foreign.c \
+	%D%/model_object.c %D%/model_object.h \
 	%D%/openai.c %D%/openai.h \
 	%D%/parts.c %D%/parts.h \
 	%D%/responses.h \

@@ -17,8 +17,6 @@ void openai_head(struct buf *b, const char *id, const char *object, const struct
 void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens);
 /* {"queue_ms":...}: this server's own, truthful about where the time went. */
 void openai_timings(struct buf *b, const struct engine_usage *u);
-/* ,"experts_per_token":... where the answer used fewer than the model says, else nothing: in usage and timings of every kind. */
-void openai_lossy(struct buf *b, const struct engine_usage *u);
 /* A log probability as a JSON number: finite, nine digits. */
 void openai_logprob(struct buf *b, float logprob);
 /* Appends ,{"ID":{"logprob","rank","decoded_token"},...} for a token of a prompt, as vLLM has it: the token itself, then its

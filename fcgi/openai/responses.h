@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fcgi/http/dialect.h"
 #include "fcgi/http/sse.h"
 #include "fcgi/openai/chat_build.h"
 #include "fcgi/openai/chat_job.h"
@@ -80,3 +81,5 @@ const char *responses_status(const struct responses_view *v);
 void responses_finish(struct responses_view *v);
 /* Makes the view a stream. */
 void responses_stream(struct responses_view *v, struct chat_view *view);
+
+extern const struct api_dialect responses_dialect; /* of POST /v1/responses: its streams end in its own words */

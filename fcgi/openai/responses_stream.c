@@ -3,6 +3,7 @@
  * none. */
 #include <string.h>
 
+#include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/responses.h"
 
@@ -142,7 +143,7 @@ static void begin(void *context)
 {
     struct responses_view *v = context;
     sse_start(&v->sse, v->r);
-    sse_guard(&v->sse, STREAM_RESPONSES);
+    sse_guard(&v->sse);
     send_response(v, "response.created", "in_progress", NULL);
     send_response(v, "response.in_progress", "in_progress", NULL);
     sse_flush(&v->sse);
@@ -206,3 +207,9 @@ void responses_stream(struct responses_view *v, struct chat_view *view)
     view->begin = begin;
     view->end = end;
 }
+
+const struct api_dialect responses_dialect = {
+    .error = reply_error_object,
+    .stream_abort = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
+                    "\"param\":null}\n\n",
+};

@@ -5,7 +5,7 @@
 
 #include "fcgi/http/request.h"
 #include "fcgi/openai/responses.h"
-#include "fcgi/status/facts.h"
+#include "fcgi/status/engine_status.h"
 
 #define MAX_TRIES 16
 
@@ -68,7 +68,7 @@ static bool drop_share(cJSON *messages, size_t over, size_t tokens, int *dropped
 static size_t room_for_prompt(const struct request *r, const struct responses_request *q)
 {
     struct status_page page;
-    facts_read(r, &page);
+    engine_status_read(r, &page);
     const int32_t n_ctx = page.n_ctx > 0 ? page.n_ctx : 0, wanted = q->chat.settings.max_tokens;
     int32_t answer = wanted > 0 && wanted < n_ctx / 4 ? wanted : n_ctx / 8;
     return n_ctx ? (size_t)(n_ctx - answer) : SIZE_MAX;

@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/base/log.h"
+#include "fcgi/inference/lossy.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/openai.h"
@@ -81,7 +82,7 @@ static void put_usage(struct buf *b, const struct generation *g)
                "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_tokens\":%d",
                (int)u->prompt_tokens, (int)u->cached_tokens, (int)u->completion_tokens, g->n_reasoning,
                (int)(u->prompt_tokens + u->completion_tokens));
-    openai_lossy(b, u);
+    lossy_put(b, u);
     buf_putc(b, '}');
 }
 

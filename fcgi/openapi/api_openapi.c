@@ -14,7 +14,8 @@ static bool describe(struct request *r, struct err *e)
 }
 
 const struct route api_openapi_routes[] = {
-    {HTTP_GET, "/openapi.json", ROUTE_OPEN, POOL_SHORT, 0, describe, SCOPE_ANY,
-     {.summary = "This description", .reply = "OpenApi", .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/openapi.json", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = describe, .scope = SCOPE_ANY,
+     .doc = {.summary = "This description", .reply = "OpenApi", .statuses = "200"}},
     {0},
 };

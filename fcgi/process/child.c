@@ -14,8 +14,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/http/request.h"
-#include "fcgi/inference/usage.h"
 #include "fcgi/process/guard.h"
 #include "sql/store.h"
 
@@ -132,38 +130,30 @@ static bool accept_connection(FCGX_Request *fcgx, bool *exhausted)
     return false;
 }
 
-static void serve_one(struct request *r, struct store *store)
-{
-    struct err e = {0};
-    bool ok = request_begin(r, store, &e);
-    route_serve(r, ok ? NULL : &e);
-    request_end(r);
-}
-
 /* The accept loop of a thread that has all it needs. */
-static void serve_all(const struct child_params *p, struct request *r, int epoll)
+static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *server, int epoll)
 {
+    const struct child_service *service = p->service;
     bool alone = p->n_threads == 1, exhausted = false;
     struct store *store = NULL;
     uint64_t next_try = 0;
     uint64_t one = 1;
-    r->slot = alone ? p->slot : NULL;
     keep_store(p->worker, &store, &next_try);
-    if (alone)
-        usage_sweep(p->worker->shared, store);
+    if (alone && service->starting)
+        service->starting(p->worker->shared, store);
     set_state(p, CHILD_IDLE);
     for (enum woken woken = WOKEN_CONNECTION; woken == WOKEN_CONNECTION;) {
         woken = wait_connection(epoll);
-        if (woken == WOKEN_LEAVE || !accept_connection(r->fcgx, &exhausted))
+        if (woken == WOKEN_LEAVE || !accept_connection(fcgx, &exhausted))
             continue;
         if (alone) {
-            guard_hand_over(p->guard_fd, p->slot_index, r->fcgx->ipcFd, r->fcgx->requestId);
+            guard_hand_over(p->guard_fd, p->slot_index, fcgx->ipcFd, fcgx->requestId);
             set_state(p, CHILD_BUSY);
             ssize_t n = write(p->wake_fd, &one, sizeof one);
             (void)n;
         }
         atomic_fetch_add_explicit(&p->slot->requests, 1, memory_order_relaxed);
-        serve_one(r, keep_store(p->worker, &store, &next_try));
+        service->serve(server, keep_store(p->worker, &store, &next_try));
         if (alone)
             set_state(p, CHILD_IDLE);
     }
@@ -175,20 +165,19 @@ static void *serve(void *argument)
 {
     const struct child_params *p = argument;
     FCGX_Request fcgx;
-    struct request r;
     int epoll = open_epoll(p->listen_fd);
     FCGX_InitRequest(&fcgx, p->listen_fd, 0);
-    bool ready = epoll >= 0 && request_init(&r, &fcgx, p->worker);
-    if (ready) {
-        serve_all(p, &r, epoll);
-        request_fini(&r);
+    void *server = epoll < 0 ? NULL : p->service->open(&fcgx, p->worker, p->n_threads == 1 ? p->slot : NULL);
+    if (server) {
+        serve_all(p, &fcgx, server, epoll);
+        p->service->close(server);
     } else {
         log_error("a thread could not start: no descriptors or no memory");
     }
     FCGX_Free(&fcgx, 1);
     if (epoll >= 0)
         close(epoll);
-    return ready ? NULL : argument;
+    return server ? NULL : argument;
 }
 
 int child_run(const struct child_params *p)

@@ -7,8 +7,23 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 
+struct FCGX_Request;
+struct store;
+
+/* What a thread does with its connections: http/serve.h has the one of this program. Constant. */
+struct child_service {
+    /* Once in a thread. alone: the process's row when it serves one request at a time, else NULL. NULL: no memory. */
+    void *(*open)(struct FCGX_Request *fcgx, const struct worker *w, struct shared_child *alone);
+    /* fcgx holds a connection that was accepted. store NULL: the database can't be opened. */
+    void (*serve)(void *server, struct store *store);
+    void (*close)(void *server);
+    /* Before the first connection of a process with one thread. May be NULL. */
+    void (*starting)(struct shared *s, struct store *store);
+};
+
 struct child_params {
     const struct worker *worker;
+    const struct child_service *service;
     struct shared_child *slot; /* this process's row of the scoreboard */
     int slot_index;
     int guard_fd;              /* guard.h; -1: none */

@@ -11,17 +11,6 @@
 #define FCGI_END_REQUEST 3
 #define FCGI_STDOUT 6
 
-#define WORDS "the process that served this stream died; ask again"
-static const char *const last_words[STREAM_FORM__N] = {
-    [STREAM_CHAT] = "data: {\"error\":{\"message\":\"" WORDS "\",\"type\":\"server_error\",\"param\":null,"
-                    "\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n",
-    [STREAM_RESPONSES] = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" WORDS "\","
-                         "\"param\":null}\n\n",
-    [STREAM_MESSAGES] = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
-                        "\"message\":\"" WORDS "\"}}\n\n",
-};
-#define MAX_WORDS 256
-
 struct handover {
     int32_t slot, request;
 };
@@ -47,7 +36,7 @@ bool guard_init(struct guard *g, struct err *e)
 void guard_fini(struct guard *g)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        guard_end(g, i, STREAM_NONE, STREAM_CHAT);
+        guard_end(g, i, STREAM_NONE, NULL);
     close(g->master_fd);
     close(g->child_fd);
 }
@@ -55,7 +44,7 @@ void guard_fini(struct guard *g)
 void guard_forget(struct guard *g)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        guard_end(g, i, STREAM_NONE, STREAM_CHAT);
+        guard_end(g, i, STREAM_NONE, NULL);
     close(g->master_fd);
     g->master_fd = -1;
 }
@@ -96,7 +85,7 @@ void guard_collect(struct guard *g)
                 close(connection);
             continue;
         }
-        guard_end(g, h.slot, STREAM_NONE, STREAM_CHAT); /* the connection before: long finished */
+        guard_end(g, h.slot, STREAM_NONE, NULL); /* the connection before: long finished */
         g->streams[h.slot] = (struct guard_stream){.fd = connection, .request = (uint16_t)h.request};
     }
 }
@@ -110,19 +99,18 @@ static size_t put_record(unsigned char *out, int type, uint16_t request, const v
     return sizeof head + len;
 }
 
-void guard_end(struct guard *g, int slot, enum stream_state state, enum stream_form form)
+void guard_end(struct guard *g, int slot, enum stream_state state, const char *last_words)
 {
     struct guard_stream *s = &g->streams[slot];
     if (s->fd < 0)
         return;
     if (state != STREAM_NONE) {
-        unsigned char out[MAX_WORDS + 64];
-        const char *words = last_words[form >= 0 && form < STREAM_FORM__N ? form : STREAM_CHAT];
+        unsigned char out[GUARD_WORDS + 64];
         const unsigned char end[8] = {0};
         /* Ends an event that was half written. It may also have been written whole, and then a mere blank line would be
          * an empty event, over which some readers stumble: a comment is none. */
         size_t n = state == STREAM_WRITING ? put_record(out, FCGI_STDOUT, s->request, ":\n\n", 3) : 0;
-        n += put_record(out + n, FCGI_STDOUT, s->request, words, strnlen(words, MAX_WORDS));
+        n += put_record(out + n, FCGI_STDOUT, s->request, last_words, strnlen(last_words, GUARD_WORDS));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);
         bool sent = send(s->fd, out, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;

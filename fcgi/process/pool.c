@@ -71,9 +71,9 @@ _Noreturn static void run_child(struct pool *pool, int slot)
         exit(p->child_main(p->worker));
     }
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
-    exit(child_run(&(struct child_params){.worker = p->worker, .slot = &pool->board->child[slot], .slot_index = slot,
-                                          .guard_fd = pool->guard.child_fd, .listen_fd = p->listen_fd,
-                                          .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
+    exit(child_run(&(struct child_params){
+        .worker = p->worker, .service = p->service, .slot = &pool->board->child[slot], .slot_index = slot,
+        .guard_fd = pool->guard.child_fd, .listen_fd = p->listen_fd, .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
 }
 
 static bool spawn(struct pool *pool)
@@ -109,7 +109,8 @@ static void note_death(struct pool *pool, int slot, int status)
     struct shared_child *c = &pool->board->child[slot];
     bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     guard_collect(&pool->guard); /* it may have accepted only just now */
-    guard_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE, (enum stream_form)c->form);
+    guard_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE,
+              pool->p->last_words(c->dialect));
     int64_t age = now_ms() - pool->born_ms[slot];
     if (failed) {
         pool->board->crashed++;

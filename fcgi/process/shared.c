@@ -12,6 +12,12 @@
 
 #include "engine/base/clock.h"
 
+const char *worker_pool_name(enum worker_pool p)
+{
+    static const char *const names[POOL__N] = {[POOL_SHORT] = "short", [POOL_STREAM] = "stream", [POOL_RECORD] = "record"};
+    return names[p];
+}
+
 #define SHARED_MAGIC 0x53574b31u
 #define SHARED_VERSION 9
 #define THROTTLE_PROBES 8

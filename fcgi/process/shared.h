@@ -12,7 +12,6 @@
 
 #include "engine/base/err.h"
 #include "engine/base/mapped_file.h"
-#include "fcgi/http/route.h"
 
 #define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
 #define SHARED_STATUSES 25
@@ -26,6 +25,10 @@ struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), 
     _Atomic uint64_t sum_ns;
 };
 
+/* A pool is a socket and its processes: a stream may hold its process for minutes. */
+enum worker_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
+const char *worker_pool_name(enum worker_pool p);
+
 enum child_state { CHILD_NONE, CHILD_STARTING, CHILD_IDLE, CHILD_BUSY, CHILD_LEAVING };
 
 enum stream_state {
@@ -33,9 +36,6 @@ enum stream_state {
     STREAM_OPEN,    /* a stream is open on the connection, at the end of an event */
     STREAM_WRITING, /* and an event may be half written */
 };
-
-/* Whose events the stream carries: what the last words must look like. */
-enum stream_form { STREAM_CHAT, STREAM_RESPONSES, STREAM_MESSAGES, STREAM_FORM__N };
 
 struct shared_child {
     _Atomic int32_t pid;
@@ -45,7 +45,7 @@ struct shared_child {
     _Atomic int64_t since_ms;   /* Unix time of the last change */
     _Atomic uint64_t requests;
     _Atomic int32_t stream; /* enum stream_state: see guard.h */
-    _Atomic int32_t form;   /* enum stream_form, set before `stream` */
+    _Atomic int32_t dialect; /* of the stream, for its last words: an index of http/dialect.h. Set before `stream` */
     /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is counted by another. */
     _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
     _Atomic int32_t usage_pid;       /* who wrote this, */

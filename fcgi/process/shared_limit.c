@@ -1,6 +1,8 @@
 /* shared.h: the limits of keys and users. */
 #include "fcgi/process/shared.h"
 
+#include <stddef.h>
+
 #define MINUTE_US ((int64_t)60 * 1000 * 1000)
 #define HOUR_US (60 * MINUTE_US)
 #define PROBES 8

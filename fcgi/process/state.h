@@ -11,7 +11,7 @@
 #define STATE_MODELS_REQUEST "models.request"
 #define STATE_PULL "pull.json"           /* how far a pull of the admin's page is */
 #define STATE_MODEL "model"               /* path of the model that `sluice up` runs; workers read it at SIGHUP */
-#define STATE_HISTORY "history"           /* fcgi/admin/history.h: figures over time, for charts */
+#define STATE_HISTORY "history"           /* fcgi/status/history.h: figures over time, for charts */
 #define STATE_RECORD_SOCKET "record.sock" /* datagrams to the recorder: the id of a new answer, in decimal */
 #define STATE_EXPORT_LOCK "export.lock" /* a byte locked per user whose history is being exported */
 #define STATE_UP_LOCK "up.lock"           /* flock: at most one `sluice up` */

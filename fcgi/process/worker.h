@@ -5,13 +5,13 @@
 #include <stdint.h>
 
 #include "engine/text/text_model.h"
-#include "fcgi/http/route.h"
+#include "fcgi/process/shared.h"
 
+struct http_hooks;
 struct setting_cache;
-struct shared;
 
 struct worker {
-    enum route_pool pool;
+    enum worker_pool pool;
     const char *state_dir, *run_dir; /* names inside them: fcgi/process/state.h */
     const char *engine_socket, *status_path, *db_path, *cache_dir, *model_path;
     const struct text_model *text;
@@ -20,4 +20,5 @@ struct worker {
     int64_t model_created; /* Unix seconds: the model's config file */
     struct shared *shared; /* never NULL */
     struct setting_cache *settings; /* server_settings.h; locks itself */
+    const struct http_hooks *hooks; /* http/route.h: what routes ask of the rooms above theirs */
 };

@@ -19,7 +19,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/admin/history_sample.h"
+#include "fcgi/status/history_sample.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/process/state.h"
 #include "fcgi/recorder/recorder_answer.h"

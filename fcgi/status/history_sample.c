@@ -1,5 +1,5 @@
 /* history_sample.h */
-#include "fcgi/admin/history_sample.h"
+#include "fcgi/status/history_sample.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* history.h: one mapped file. */
-#include "fcgi/admin/history.h"
+#include "fcgi/status/history.h"
 
 #include <math.h>
 #include <stdlib.h>

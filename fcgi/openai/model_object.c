@@ -1,24 +1,14 @@
-/* facts.h */
-#include "fcgi/status/facts.h"
+/* model_object.h: joins what the model's files, the server's settings and the engine's status page say. */
+#include "fcgi/openai/model_object.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "fcgi/http/request.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/process/worker.h"
-
-bool facts_read(const struct request *r, struct status_page *page)
-{
-    struct err e = {0};
-    if (!status_read(r->worker->status_path, page, &e)) {
-        *page = (struct status_page){.state = ENGINE_DOWN};
-        snprintf(page->error, sizeof page->error, "the engine has not started");
-    }
-    return page->state == ENGINE_READY;
-}
+#include "fcgi/status/engine_status.h"
 
 static void add_traits(cJSON *o, const struct text_model *m)
 {
@@ -57,19 +47,6 @@ static void add_defaults(cJSON *o, const struct request *r)
     add_float(d, "repetition_penalty", s.sampling.repetition_penalty);
 }
 
-void facts_parts(cJSON *o, const struct status_page *page)
-{
-    cJSON *parts = cJSON_AddObjectToObject(o, "parts");
-    for (int i = 0; i < STATUS_PARTS && page->parts[i].name[0]; i++) {
-        const struct status_part *p = &page->parts[i];
-        cJSON *part = cJSON_AddObjectToObject(parts, p->name);
-        cJSON_AddNumberToObject(part, "bytes", (double)p->bytes);
-        cJSON *formats = cJSON_AddObjectToObject(part, "formats");
-        for (int k = 0; k < STATUS_PART_FORMATS && p->formats[k].text[0]; k++)
-            cJSON_AddNumberToObject(formats, p->formats[k].text, (double)p->formats[k].bytes);
-    }
-}
-
 /* What clients of Anthropic's form, vLLM and gateways look for in a model. n_ctx: tokens. */
 static void add_client_members(cJSON *o, const struct worker *w, int32_t n_ctx)
 {
@@ -87,7 +64,7 @@ static void add_client_members(cJSON *o, const struct worker *w, int32_t n_ctx)
         cJSON_AddNumberToObject(o, lengths[i], n_ctx);
 }
 
-cJSON *facts_model(const struct request *r, const struct status_page *page)
+cJSON *model_object_create(const struct request *r, const struct status_page *page)
 {
     const struct worker *w = r->worker;
     char fingerprint[24];
@@ -124,7 +101,7 @@ cJSON *facts_model(const struct request *r, const struct status_page *page)
     cJSON_AddNumberToObject(s, "weight_bytes", (double)page->weight_bytes);
     cJSON_AddNumberToObject(s, "expert_bytes", (double)page->expert_bytes);
     cJSON_AddNumberToObject(s, "active_bytes", (double)page->active_bytes);
-    facts_parts(s, page);
+    engine_status_put_parts(s, page);
     cJSON_AddNumberToObject(s, "unused_tensors", page->n_unused_tensors);
     cJSON_AddNumberToObject(s, "kv_bytes_per_token", (double)page->kv_bytes_per_token);
     cJSON_AddNumberToObject(s, "state_bytes", (double)page->state_bytes_per_sequence);

@@ -1,6 +1,6 @@
 /* Reads what the server does now: the engine's status page, the workers' counters, /proc. Thread: the recorder's. */
 #pragma once
-#include "fcgi/admin/history.h"
+#include "fcgi/status/history.h"
 
 struct shared;
 
