@@ -99,7 +99,7 @@ static bool unescape(const char *p, const char *end, char **out)
     return true;
 }
 
-bool json_cursor_string(struct json_cursor *c, struct json_slice *out)
+bool json_cursor_string(struct json_cursor *c, struct json_span *out)
 {
     bool escaped;
     if (!json_cursor_take(c, '"'))
@@ -108,17 +108,17 @@ bool json_cursor_string(struct json_cursor *c, struct json_slice *out)
     if (!close)
         return false;
     c->p = close + 1;
-    *out = (struct json_slice){start, (size_t)(close - start)};
+    *out = (struct json_span){start, (size_t)(close - start)};
     if (!escaped)
         return true;
     char *copy = arena_alloc(c->arena, out->len), *to = copy; /* never grows by unescaping */
     if (!copy || !unescape(start, close, &to))
         return false;
-    *out = (struct json_slice){copy, (size_t)(to - copy)};
+    *out = (struct json_span){copy, (size_t)(to - copy)};
     return true;
 }
 
-bool json_cursor_key(struct json_cursor *c, struct json_slice *out)
+bool json_cursor_key(struct json_cursor *c, struct json_span *out)
 {
     return json_cursor_string(c, out) && json_cursor_take(c, ':');
 }

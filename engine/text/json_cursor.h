@@ -13,7 +13,7 @@ struct json_cursor {
     struct arena *arena; /* strings with escapes are written there; the others point into the text */
 };
 
-struct json_slice {
+struct json_span { /* what a string says, or where a value stands */
     const char *at;
     size_t len;
 };
@@ -26,9 +26,9 @@ bool json_cursor_take(struct json_cursor *c, char want);
  * closing one was taken, -1 for anything else. `n` counts the elements so far. */
 int json_cursor_next(struct json_cursor *c, char close, size_t n);
 /* A string, unescaped. False when it is not one, or memory ran out. */
-bool json_cursor_string(struct json_cursor *c, struct json_slice *out);
+bool json_cursor_string(struct json_cursor *c, struct json_span *out);
 /* A member's name and the colon after it. */
-bool json_cursor_key(struct json_cursor *c, struct json_slice *out);
+bool json_cursor_key(struct json_cursor *c, struct json_span *out);
 /* A whole number from 0 to max, without a sign, fraction or exponent. */
 bool json_cursor_int(struct json_cursor *c, int64_t max, int64_t *out);
 /* Any value. */

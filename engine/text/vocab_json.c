@@ -35,7 +35,7 @@ static bool want_empty(const cJSON *model, const char *name, struct err *e)
     return true;
 }
 
-static struct vocab_string string_of(struct json_slice s)
+static struct vocab_string string_of(struct json_span s)
 {
     return (struct vocab_string){s.at, s.len};
 }
@@ -58,7 +58,7 @@ static bool read_tokens(struct vocab_source *s, struct json_cursor *c, struct er
     size_t n = 0, cap = 0;
     int more = json_cursor_take(c, '{') ? 1 : -1;
     for (; more > 0 && (more = json_cursor_next(c, '}', n)) > 0; n++) {
-        struct json_slice name;
+        struct json_span name;
         int64_t id;
         if (!json_cursor_key(c, &name) || !json_cursor_int(c, VOCAB_IDS_MAX - 1, &id))
             return err_field(e, ERR_FORMAT, "model.vocab", "entry %zu is no token with an id from 0 to %d",
@@ -86,7 +86,7 @@ static bool read_tokens(struct vocab_source *s, struct json_cursor *c, struct er
 /* "a b" or ["a", "b"] */
 static bool read_merge(struct vocab_merge *m, struct json_cursor *c)
 {
-    struct json_slice l, r;
+    struct json_span l, r;
     if (json_cursor_peek(c) == '"') {
         if (!json_cursor_string(c, &l))
             return false;
@@ -125,23 +125,23 @@ static bool read_merges(struct vocab_source *s, struct json_cursor *c, struct er
 
 /* The large members' places in the text. */
 struct large {
-    struct json_slice vocab, merges; /* at NULL: not there */
+    struct json_span vocab, merges; /* at NULL: not there */
 };
 
-static bool is_key(struct json_slice key, const char *name)
+static bool is_key(struct json_span key, const char *name)
 {
     return key.len == strlen(name) && !memcmp(key.at, name, key.len);
 }
 
 /* Walks one object; of members named in names[], the first gives its place. */
-static bool find_members(struct json_cursor *c, const char *const names[], struct json_slice *const at[],
+static bool find_members(struct json_cursor *c, const char *const names[], struct json_span *const at[],
                          size_t n_names)
 {
     if (!json_cursor_take(c, '{'))
         return false;
     int more;
     for (size_t n = 0; (more = json_cursor_next(c, '}', n)) > 0; n++) {
-        struct json_slice key;
+        struct json_span key;
         if (!json_cursor_key(c, &key))
             return false;
         json_cursor_peek(c);
@@ -150,7 +150,7 @@ static bool find_members(struct json_cursor *c, const char *const names[], struc
             return false;
         for (size_t i = 0; i < n_names; i++)
             if (is_key(key, names[i]) && !at[i]->at)
-                *at[i] = (struct json_slice){start, (size_t)(c->p - start)};
+                *at[i] = (struct json_span){start, (size_t)(c->p - start)};
     }
     return more == 0;
 }
@@ -159,14 +159,14 @@ static bool find_members(struct json_cursor *c, const char *const names[], struc
 static struct large find_large(const char *text, size_t len, struct arena *arena)
 {
     struct large l = {{NULL, 0}, {NULL, 0}};
-    struct json_slice model = {NULL, 0};
+    struct json_span model = {NULL, 0};
     struct json_cursor c = {text, text + len, arena};
-    find_members(&c, (const char *const[]){"model"}, (struct json_slice *const[]){&model}, 1);
+    find_members(&c, (const char *const[]){"model"}, (struct json_span *const[]){&model}, 1);
     if (!model.at)
         return l;
     c = (struct json_cursor){model.at, model.at + model.len, arena};
     find_members(&c, (const char *const[]){"vocab", "merges"},
-                 (struct json_slice *const[]){&l.vocab, &l.merges}, 2);
+                 (struct json_span *const[]){&l.vocab, &l.merges}, 2);
     return l;
 }
 
@@ -175,7 +175,7 @@ static bool parse_rest(struct vocab_source *s, const char *text, size_t len, con
                        struct err *e)
 {
     struct json_limits limits = {.max_bytes = REST_MAX, .allow_duplicates = true, .allow_nul = true};
-    struct json_slice cuts[2] = {l->vocab, l->merges};
+    struct json_span cuts[2] = {l->vocab, l->merges};
     struct buf rest = {.limit = REST_MAX};
     if (!cuts[0].at || (cuts[1].at && cuts[1].at < cuts[0].at)) {
         cuts[0] = l->merges;
