@@ -3,5 +3,5 @@ libsluice_base_a_SOURCES = \
 	%D%/err.c %D%/err.h %D%/log.c %D%/log.h %D%/log_ring.c %D%/log_ring.h %D%/arena.c %D%/arena.h \
 	%D%/buf.c %D%/buf.h %D%/json.c %D%/json.h %D%/json_scan.c %D%/json_literal.c %D%/json_repair.c %D%/json_repair.h %D%/json_scan.h %D%/json_slice.c %D%/json_slice.h %D%/file.c %D%/file.h \
 	%D%/mapped_file.c %D%/mapped_file.h %D%/clock.c %D%/clock.h %D%/hash.c %D%/hash.h %D%/size_text.c %D%/size_text.h %D%/option.c %D%/option.h \
-	%D%/median.c %D%/median.h
+	%D%/median.c %D%/median.h %D%/text_span.h
 BASE_LIBS = libsluice-base.a $(CJSON_LIBS) $(XXHASH_LIBS)

@@ -10,7 +10,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
-#include "engine/text/tokenizer.h"
+#include "engine/text/rendered.h"
 
 struct chat_template;
 
@@ -25,13 +25,6 @@ struct chat_input {
     bool add_generation_prompt;
     int64_t now; /* Unix seconds, for strftime_now; 0: the clock */
 };
-
-struct rendered { /* owner calls rendered_fini; zeroed = empty */
-    struct buf text;
-    struct text_span *untrusted; /* parts that came from messages, tools or kwargs */
-    size_t n_untrusted, cap_untrusted;
-};
-void rendered_fini(struct rendered *r);
 
 /* ERR_INPUT: the template refused (raise_exception: its text is passed on, field is "messages") or failed on
  * this input (no field); ERR_LIMIT: over its bounds. On failure `out` is empty. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/text/chat_template.h"
 #include "engine/text/jinja_run.h"
 
 /* Limits: what a real conversation of this size could need, with room. A loop without end is through its

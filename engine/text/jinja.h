@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "engine/base/err.h"
+#include "engine/text/rendered.h"
 
 struct jinja;
-struct rendered; /* chat_template.h */
 
 /* ERR_FORMAT with "line N: ..." when the source is not a template; ERR_LIMIT when it is too large or too deep. */
 struct jinja *jinja_compile(const char *source, size_t len, struct err *e);

@@ -12,7 +12,7 @@ libsluice_text_a_SOURCES = \
 TEXT_LIBS = libsluice-text.a libsluice-model.a $(PCRE2_LIBS) $(UTF8PROC_LIBS)
 EXTRA_DIST += %D%/unicode_table.py
 libsluice_text_a_SOURCES += \
-	%D%/jinja.c %D%/jinja.h %D%/jinja_ast.h %D%/jinja_run.h %D%/jinja_builtin.h %D%/jinja_text.h %D%/jinja_parse.h \
+	%D%/jinja.c %D%/jinja.h %D%/rendered.h %D%/jinja_ast.h %D%/jinja_run.h %D%/jinja_builtin.h %D%/jinja_text.h %D%/jinja_parse.h \
 	%D%/jinja_lexer.c %D%/jinja_parser.c %D%/jinja_expression.c %D%/jinja_literal.c \
 	%D%/jinja_eval.c %D%/jinja_exec.c %D%/jinja_call.c %D%/jinja_access.c %D%/jinja_operators.c \
 	%D%/jinja_value.c %D%/jinja_value.h %D%/jinja_compare.c %D%/jinja_print.c \

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/base/text_span.h"
 #include "engine/text/vocab.h"
 
 struct tokenizer;
@@ -18,12 +19,6 @@ struct ids { /* a growing list of token ids; owner calls ids_fini; zeroed = empt
 };
 bool ids_push(struct ids *l, int32_t id);
 void ids_fini(struct ids *l);
-
-/* A part of the text that someone outside wrote: no added token is recognised in it, so that it can never
- * inject one. Half-open byte range; ranges ascend and do not overlap. */
-struct text_span {
-    size_t start, end;
-};
 
 enum tokenize_mode {
     TOKENIZE_PLAIN,       /* no added token is recognised anywhere */
