@@ -78,9 +78,3 @@ struct gguf_string gguf_next_string(const struct gguf_value *v, const uint8_t **
 int gguf_split_of(const char *name, int *number);
 /* The GGUF file that a folder holds: the only one, or the first of the only split one. */
 bool gguf_in_folder(const char *folder, char *out, size_t size, struct err *e);
-
-struct vocab_source;
-/* Fills s from the tokenizer.ggml.* keys. ERR_UNSUPPORTED: a tokenizer that is not byte-level BPE; ERR_NOTFOUND: the
- * file has none. Strings point into the file, arrays are s's own; the pre-tokenizer ("tokenizer.ggml.pre") is left to
- * vocab_source_pre. gguf_vocab.c */
-bool gguf_vocab_source(const struct gguf *g, struct vocab_source *s, struct err *e);

@@ -8,7 +8,7 @@ libsluice_text_a_SOURCES = \
 	%D%/pretokenize.c %D%/pretokenize.h %D%/pretokenize_pcre.c %D%/pretokenize_pcre.h \
 	%D%/pretokenize_pattern.c %D%/pretokenize_pattern.h %D%/vocab_pre.c \
 	%D%/bpe.c %D%/bpe.h %D%/detokenizer.c %D%/detokenizer.h \
-	%D%/text_gguf.c %D%/text_gguf.h %D%/text_model.c %D%/text_model.h
+	%D%/gguf_vocab.c %D%/gguf_vocab.h %D%/text_gguf.c %D%/text_gguf.h %D%/text_model.c %D%/text_model.h
 TEXT_LIBS = libsluice-text.a libsluice-model.a $(PCRE2_LIBS) $(UTF8PROC_LIBS)
 EXTRA_DIST += %D%/unicode_table.py
 libsluice_text_a_SOURCES += \

@@ -11,10 +11,9 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/text/gguf_vocab.h"
 #include "engine/text/vocab_image.h"
 #include "engine/text/vocab_source.h"
-#include "engine/model/gguf.h"
-#include "engine/text/text_gguf.h"
 
 /* The section's beginning, when it lies within the image and holds whole elements. */
 static const void *section(const struct vocab *v, enum vocab_section s, size_t element, size_t *n)
@@ -160,7 +159,7 @@ static bool source_path(const char *model, char *out, size_t size, struct err *e
 static bool compile(const char *path, const struct file_map *m, struct buf *image, struct err *e)
 {
     if (gguf_is(m->data, m->size))
-        return text_gguf_image(m, image, e) || err_prefix(e, "%s", path);
+        return gguf_vocab_image(m, image, e) || err_prefix(e, "%s", path);
     struct vocab_source s = {0};
     bool ok = vocab_source_json(&s, (const char *)m->data, m->size, e) && vocab_build(&s, image, e);
     vocab_source_fini(&s);
@@ -198,7 +197,7 @@ static struct vocab *open_memory(struct buf *image, struct err *e)
 /* How much of the source decides the image. */
 static size_t key_bytes(const struct file_map *m)
 {
-    size_t head = gguf_is(m->data, m->size) ? text_gguf_head(m) : 0;
+    size_t head = gguf_is(m->data, m->size) ? gguf_vocab_head(m) : 0;
     return head ? head : m->size;
 }
 

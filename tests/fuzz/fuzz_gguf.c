@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/model/gguf_tensors.h"
+#include "engine/text/gguf_vocab.h"
 #include "engine/text/vocab_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -50,7 +50,7 @@ const MAY = {
   "engine/base": [],
   "engine/text": ["engine/model/gguf.h"],
   "engine/grammar": ["engine/text"],
-  "engine/model": ["engine/text/vocab_source.h"],
+  "engine/model": [],
   "engine/experts": ["engine/model"],
   "engine/cpu": ["engine/experts", "engine/model"],
   "engine/vulkan": ["engine/experts", "engine/model"],

@@ -12,6 +12,7 @@
 #include "engine/base/buf.h"
 #include "engine/model/gguf_tensors.h"
 #include "engine/model/model.h"
+#include "engine/text/gguf_vocab.h"
 #include "engine/text/vocab_source.h"
 
 static void put(struct buf *b, uint64_t v, int bytes)

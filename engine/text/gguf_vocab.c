@@ -1,9 +1,11 @@
-/* The tokenizer that a GGUF file carries, as a struct vocab_source: names of pre-tokenizers are resolved by the text
- * side (vocab_source_pre), which alone knows their patterns. */
+/* The tokenizer that a GGUF file carries, as a struct vocab_source: names of pre-tokenizers are resolved by
+ * vocab_source_pre, which alone knows their patterns. */
+#include "engine/text/gguf_vocab.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/gguf.h"
 #include "engine/text/vocab_source.h"
 
 enum { TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_USER_DEFINED = 4, TOKEN_UNUSED = 5 };
@@ -80,4 +82,27 @@ bool gguf_vocab_source(const struct gguf *g, struct vocab_source *s, struct err 
         return err_field(e, ERR_UNSUPPORTED, "tokenizer.ggml.model", "'%.*s': only byte-level BPE (gpt2) is read here",
                          (int)(kind.len < 40 ? kind.len : 40), kind.at);
     return read_tokens(s, g, e) && read_merges(s, g, e);
+}
+
+bool gguf_vocab_image(const struct file_map *m, struct buf *image, struct err *e)
+{
+    struct gguf g;
+    struct vocab_source s = {0};
+    struct gguf_string pre;
+    char name[80] = "gpt-2"; /* what files from before the key mean */
+    bool ok = gguf_read(&g, m->data, m->size, e) && gguf_vocab_source(&g, &s, e);
+    if (ok && gguf_get_string(&g, "tokenizer.ggml.pre", &pre))
+        snprintf(name, sizeof name, "%.*s", (int)(pre.len < 79 ? pre.len : 79), pre.at);
+    ok = ok && vocab_source_pre(&s, name, e) && vocab_build(&s, image, e);
+    vocab_source_fini(&s);
+    gguf_fini(&g);
+    return ok;
+}
+
+size_t gguf_vocab_head(const struct file_map *m)
+{
+    struct gguf g;
+    size_t n = gguf_read(&g, m->data, m->size, NULL) ? g.data_start : 0;
+    gguf_fini(&g);
+    return n;
 }
