@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/text/content_gate.h"
+#include "engine/chat/content_gate.h"
 #include "fcgi/answer.h"
 #include "fcgi/attachment.h"
 #include "fcgi/chat_request.h"

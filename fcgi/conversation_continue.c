@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/text/chat_parser.h"
-#include "engine/text/detokenizer.h"
+#include "engine/chat/chat_parser.h"
+#include "engine/tokenizer/detokenizer.h"
 #include "fcgi/conversation.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"

@@ -16,7 +16,7 @@
 #include "engine/model/backend.h"
 #include "engine/sched/job.h"
 #include "engine/sched/tally.h"
-#include "engine/text/vocab.h"
+#include "engine/tokenizer/vocab.h"
 
 struct scheduler;
 struct expert_store;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/model/gguf.h"
+#include "engine/format/gguf.h"
 #include "engine/text/text_model.h"
 
 static void add_eos(struct text_model *m, const struct gguf *g, const char *key)

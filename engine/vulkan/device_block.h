@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/model/weight.h"
+#include "engine/format/weight.h"
 
 /* The formats' numbers in the shaders (constant 19). */
 enum device_block { BLOCK_Q8_0, BLOCK_Q4_0, BLOCK_Q4_1, BLOCK_Q5_0, BLOCK_Q5_1, BLOCK_IQ4_NL, BLOCK_Q2_K, BLOCK_Q3_K,

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/model/weight.h"
+#include "engine/format/weight.h"
 
 #define DEVICE_PLANES 3
 

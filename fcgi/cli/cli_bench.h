@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "engine/experts/streaming.h"
 #include "fcgi/cli/cli_bench_disk.h"
 #include "fcgi/cli/cli_routing.h"
