@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/model/expert_rows.h"
+#include "engine/backend/expert_rows.h"
 
 /* The processor must be so much faster by estimate: what is estimated leaves things out, and the device's way waits for
  * nobody. */

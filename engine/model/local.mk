@@ -1,11 +1,9 @@
 noinst_LIBRARIES += libsluice-model.a
 libsluice_model_a_SOURCES = \
-	%D%/backend.h \
 	%D%/bind.c %D%/bind.h \
 	%D%/bind_experts.c \
 	%D%/bind_gpt_oss.c \
 	%D%/config.c %D%/config.h \
-	%D%/expert_rows.h \
 	%D%/facts.c %D%/facts.h \
 	%D%/family.c %D%/family.h \
 	%D%/family_bailing_moe.c \

@@ -1,7 +1,7 @@
 /* What the Vulkan backend keeps: the device, weights, KV, work memory, and recorded steps. Private to this room.
  * One owner thread. */
 #pragma once
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/vulkan/device_model.h"
 #include "engine/vulkan/expert_rest.h"
 #include "engine/vulkan/expert_slots.h"

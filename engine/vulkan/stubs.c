@@ -1,5 +1,5 @@
 /* A build without Vulkan: says so when asked. */
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 static bool absent(struct err *e)
 {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/model/backend.h"
 #include "engine/wire/status.h"
 #include "fcgi/checks.h"
 #include "fcgi/cli/cli_options.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 static const char *refuse_with(void)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 enum { D = 64, D_FF = 32, VOCAB = 64, SEQUENCES = 3, MAX_SHOWN = 64 };
 

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/backend.h"
 #include "engine/model/model.h"
 #include "engine/vulkan/miniature.h"
 

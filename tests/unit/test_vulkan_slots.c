@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/file.h"
 #include "engine/experts/miss_choice.h"
 #include "engine/experts/streaming.h"
-#include "engine/model/backend.h"
 #include "engine/model/model.h"
 #include "engine/vulkan/device_restore.h"
 #include "engine/vulkan/expert_views.h"

@@ -1,5 +1,5 @@
-/* Which backend runs: by name, or the best that this machine has. Declared in engine/model/backend.h. */
-#include "engine/model/backend.h"
+/* Which backend runs: by name, or the best that this machine has. Declared in engine/backend/backend.h. */
+#include "engine/backend/backend.h"
 
 #include <string.h>
 

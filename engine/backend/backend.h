@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/backend/expert_rows.h"
 #include "engine/base/err.h"
-#include "engine/model/expert_rows.h"
 #include "engine/model/plan.h"
 
 #define BACKEND_BLOCK_TOKENS 32
