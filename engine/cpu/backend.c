@@ -12,7 +12,7 @@
 #include "engine/cpu/router.h"
 #include "engine/cpu/speed.h"
 #include "engine/cpu/step.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 
 /* Pages come zeroed and become real when first written: blocks that no sequence has used cost nothing. */
 static bool map_memory(void *at, size_t bytes, const char *what, struct err *e)

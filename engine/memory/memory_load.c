@@ -6,7 +6,7 @@
 
 #define LOG_MODULE "memory"
 #include "engine/base/log.h"
-#include "engine/experts/miss_choice.h"
+#include "engine/experts/policy/miss_choice.h"
 #include "engine/experts/streaming.h"
 
 static bool estimate_of(void *context, const struct backend_params *p, struct backend_memory *m, struct err *e)

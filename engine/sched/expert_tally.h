@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "engine/backend/backend.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 #include "engine/sched/job.h"
 #include "engine/wire/status.h"
 

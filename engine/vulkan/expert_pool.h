@@ -6,7 +6,7 @@
  * running layer. Memory that the store takes away is given back in whole chunks, between steps.
  * Owner: the backend; same thread. */
 #pragma once
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 #include "engine/vulkan/device_model.h"
 #include "engine/vulkan/gpu.h"
 #include "engine/vulkan/workers.h"

@@ -102,6 +102,23 @@ test("the rooms stand in an order, without circles", () => {
   for (const r of Object.keys(MAY)) below(r, []);
 });
 
+test("folders of the engine and the store include each other in one direction", () => {
+  const to = new Map();
+  for (const f of sources.filter((s) => /^(engine|sql)\/.*\//.test(s))) {
+    for (const [, target] of read(f).matchAll(/^#include "([^"]+\/[^"]+)"/gm)) {
+      if (existsSync(join(top, target)) && dirname(target) !== dirname(f)) to.set(dirname(f), (to.get(dirname(f)) || new Set()).add(dirname(target)));
+    }
+  }
+  const done = new Set();
+  const below = (from, path) => {
+    assert.ok(!path.includes(from), `circle: ${[...path, from].join(" -> ")}`);
+    if (done.has(from)) return;
+    for (const next of to.get(from) || []) below(next, [...path, from]);
+    done.add(from);
+  };
+  for (const from of to.keys()) below(from, []);
+});
+
 test("each foreign library is seen by one room", () => {
   const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/qr\.c$/, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/cli\//, "archive": /^(fcgi|reader)\//, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^reader\// };
   const bad = [];

@@ -13,7 +13,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/base/file.h"
-#include "engine/experts/miss_choice.h"
+#include "engine/experts/policy/miss_choice.h"
 #include "engine/experts/streaming.h"
 #include "engine/model/model.h"
 #include "engine/vulkan/device_restore.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/experts/expert_reader_internal.h"
+#include "engine/experts/io/expert_reader_internal.h"
 
 struct uring_reader {
     struct expert_reader *reader;

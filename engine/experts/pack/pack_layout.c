@@ -9,8 +9,8 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
-#include "engine/experts/expert_pack.h"
-#include "engine/experts/pack_format.h"
+#include "engine/experts/pack/expert_pack.h"
+#include "engine/experts/pack/pack_format.h"
 
 #define LOG_MODULE "experts"
 

@@ -1,5 +1,5 @@
 /* See rates_file.h. */
-#include "engine/experts/rates_file.h"
+#include "engine/experts/io/rates_file.h"
 
 #include <string.h>
 

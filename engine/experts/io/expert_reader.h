@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/expert_layout.h"
+#include "engine/experts/pack/expert_layout.h"
 
 #define EXPERT_LATENCY_BUCKETS 20 /* bucket i: up to 16 us * 2^i; the last one has no bound */
 #define EXPERT_LATENCY_FIRST 16e-6

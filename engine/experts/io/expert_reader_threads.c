@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/experts/expert_reader_internal.h"
+#include "engine/experts/io/expert_reader_internal.h"
 
 #define MAX_THREADS 8
 

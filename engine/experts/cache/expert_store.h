@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/expert_layout.h"
-#include "engine/experts/expert_reader.h"
+#include "engine/experts/io/expert_reader.h"
+#include "engine/experts/pack/expert_layout.h"
 
 struct expert_store;
 

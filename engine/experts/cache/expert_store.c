@@ -8,7 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/experts/expert_store_internal.h"
+#include "engine/experts/cache/expert_store_internal.h"
 
 #define SMALLEST_RECORDS 4     /* one to compute with, the others under way */
 #define LEARN_AT_CLOSE_NS 500000000u

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/expert_layout.h"
-#include "engine/experts/expert_reader.h"
+#include "engine/experts/io/expert_reader.h"
+#include "engine/experts/pack/expert_layout.h"
 
 enum slot_state { SLOT_FREE, SLOT_READING, SLOT_READY, SLOT_SPARE }; /* spare: memory that holds nothing */
 

@@ -4,10 +4,10 @@
 #pragma once
 #include <pthread.h>
 
-#include "engine/experts/expert_eviction.h"
-#include "engine/experts/expert_history.h"
-#include "engine/experts/expert_slots.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_slots.h"
+#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/policy/expert_eviction.h"
+#include "engine/experts/policy/expert_history.h"
 
 enum want_state { WANT_MISSING, WANT_READING, WANT_READY, WANT_OUT, WANT_GIVEN };
 

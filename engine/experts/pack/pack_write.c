@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "engine/base/hash.h"
-#include "engine/experts/expert_pack.h"
-#include "engine/experts/pack_format.h"
+#include "engine/experts/pack/expert_pack.h"
+#include "engine/experts/pack/pack_format.h"
 
 #define SAFE_BYTES (256u << 20)
 

@@ -1,5 +1,5 @@
 /* See expert_layout.h: from a model's own files. */
-#include "engine/experts/expert_layout.h"
+#include "engine/experts/pack/expert_layout.h"
 
 #include <string.h>
 #include <sys/stat.h>

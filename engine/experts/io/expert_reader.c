@@ -9,7 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/experts/expert_reader_internal.h"
+#include "engine/experts/io/expert_reader_internal.h"
 
 #define DEFAULT_DEPTH 16
 #define DEFAULT_CHUNK (4u << 20)

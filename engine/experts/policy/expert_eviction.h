@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/experts/expert_history.h"
+#include "engine/experts/policy/expert_history.h"
 
 enum eviction_rule { EVICT_RECENT, EVICT_USUAL, EVICT__N };
 

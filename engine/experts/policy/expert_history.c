@@ -1,5 +1,5 @@
 /* See expert_history.h. */
-#include "engine/experts/expert_history.h"
+#include "engine/experts/policy/expert_history.h"
 
 #include <inttypes.h>
 #include <math.h>

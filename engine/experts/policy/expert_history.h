@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/expert_layout.h"
+#include "engine/experts/pack/expert_layout.h"
 
 #define EXPERT_HALF_LIFE 8.0 /* rows; docs/speed/streaming.md has the sweep */
 #define EXPERT_USUAL_HALF_LIFE 256.0

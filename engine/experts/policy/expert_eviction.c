@@ -1,5 +1,5 @@
 /* See expert_eviction.h. */
-#include "engine/experts/expert_eviction.h"
+#include "engine/experts/policy/expert_eviction.h"
 
 #include <math.h>
 #include <stdlib.h>

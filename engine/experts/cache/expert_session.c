@@ -4,7 +4,7 @@
 #define LOG_MODULE "experts"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/experts/expert_store_internal.h"
+#include "engine/experts/cache/expert_store_internal.h"
 
 /* A step that goes through its experts in order needs so many bytes before it, not more: what is read earlier than
  * that would only push out what other layers use. */

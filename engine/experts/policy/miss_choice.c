@@ -1,5 +1,5 @@
 /* See miss_choice.h. */
-#include "engine/experts/miss_choice.h"
+#include "engine/experts/policy/miss_choice.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
-#include "engine/experts/rates_file.h"
+#include "engine/experts/io/rates_file.h"
 
 #define RATES_FILE "expert-rates"
 

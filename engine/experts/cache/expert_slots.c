@@ -1,5 +1,5 @@
 /* See expert_slots.h. */
-#include "engine/experts/expert_slots.h"
+#include "engine/experts/cache/expert_slots.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/experts/expert_store_internal.h"
+#include "engine/experts/cache/expert_store_internal.h"
 
 void expert_store_count_held(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows)
 {

@@ -11,7 +11,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "engine/experts/expert_layout.h"
+#include "engine/experts/pack/expert_layout.h"
 
 #define PACK_MAGIC "SLUICEXP"
 #define PACK_VERSION 1u

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/expert_layout.h"
+#include "engine/experts/pack/expert_layout.h"
 #include "engine/model/model.h"
 
 struct pack_progress {

@@ -5,7 +5,7 @@
 #pragma once
 #include <pthread.h>
 
-#include "engine/experts/expert_reader.h"
+#include "engine/experts/io/expert_reader.h"
 
 struct chunk { /* one read */
     struct expert_job *job;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/experts/expert_store_internal.h"
+#include "engine/experts/cache/expert_store_internal.h"
 
 #define TRIAL_TOKENS 2    /* of each phase: short ones, since a machine that others share is faster now and slower then */
 #define CHOSEN_FIRST 64   /* tokens after the last one; twice as many where the same way wins as the time before */
