@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "sql/statement.h"
-#include "sql/store_attachments.h"
+#include "sql/store.h"
 
 #define CONTEXT "slcotp01" /* crypto_kdf_CONTEXTBYTES */
 

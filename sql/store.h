@@ -20,6 +20,8 @@
 
 #include "engine/base/err.h"
 
+#define STORE_PATH_SIZE 4096 /* of a path beside the database */
+
 struct arena;
 struct store;
 

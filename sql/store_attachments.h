@@ -12,15 +12,14 @@
 
 #include "engine/base/err.h"
 #include "sql/digest.h"
+#include "sql/store.h"
 
 struct arena;
-struct store;
 
 #define STORE_FILE_NAME_BYTES 255
 #define STORE_ATTACHMENT_TEXT_BYTES ((size_t)4 << 20)
 #define STORE_MESSAGE_ATTACHMENTS 20 /* of one message */
 #define STORE_LOOSE_HOURS 24 /* what is in no message by then is deleted */
-#define STORE_PATH_SIZE 4096
 
 /* Bytes on their way in. A thread's own; a zeroed struct is none, and drop accepts it. */
 struct store_upload {
