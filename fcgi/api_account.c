@@ -7,8 +7,8 @@
 #include "fcgi/request.h"
 #include "fcgi/user_jobs.h"
 #include "fcgi/users.h"
-#include "sql/store.h"
-#include "sql/store_limits.h"
+#include "sql/core/store.h"
+#include "sql/users/store_limits.h"
 
 #define DAY_S 86400
 

@@ -10,8 +10,8 @@
 #include "fcgi/request.h"
 #include "fcgi/shared.h"
 #include "fcgi/worker.h"
-#include "sql/secret.h"
-#include "sql/store.h"
+#include "sql/core/secret.h"
+#include "sql/core/store.h"
 
 #define MAX_REPORT 65536
 

@@ -11,7 +11,7 @@
 #include "fcgi/server_settings.h"
 #include "fcgi/upload.h"
 #include "fcgi/worker.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 static bool send_row(struct request *r, int status, int64_t id, struct err *e)
 {

@@ -3,7 +3,7 @@
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/users.h"
-#include "sql/store_people.h"
+#include "sql/users/store_people.h"
 
 #define PAGE_DEFAULT 50
 #define PAGE_MAX 500

@@ -9,7 +9,7 @@
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 #include "fcgi/users.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 void users_audit(struct request *r, int64_t user_id, const char *user, const char *action, const char *target)
 {

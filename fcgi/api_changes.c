@@ -17,8 +17,8 @@
 #include "fcgi/server_settings.h"
 #include "fcgi/settings.h"
 #include "fcgi/worker.h"
-#include "sql/store_attachments.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/files/store_attachments.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 

@@ -6,7 +6,7 @@
 #include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 #define PAGE_DEFAULT 50
 #define MAX_REPLY ((size_t)512 << 20)

@@ -19,9 +19,9 @@
 #include "fcgi/settings.h"
 #include "fcgi/title.h"
 #include "fcgi/worker.h"
-#include "sql/secret.h"
-#include "sql/store_attachments.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/core/secret.h"
+#include "sql/files/store_attachments.h"
 
 struct posting {
     int64_t conversation_id;

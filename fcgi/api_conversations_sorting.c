@@ -11,7 +11,7 @@
 #include "fcgi/request.h"
 #include "fcgi/users.h"
 #include "fcgi/worker.h"
-#include "sql/store_sorting.h"
+#include "sql/chats/store_sorting.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 

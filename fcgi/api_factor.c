@@ -10,7 +10,7 @@
 #include "fcgi/request.h"
 #include "fcgi/throttle.h"
 #include "fcgi/users.h"
-#include "sql/store_factor.h"
+#include "sql/users/store_factor.h"
 
 struct recovery {
     char codes[STORE_RECOVERY_CODES][SECRET_PASSWORD_SIZE];

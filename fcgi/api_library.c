@@ -8,7 +8,7 @@
 #include "fcgi/path_id.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
-#include "sql/store_library.h"
+#include "sql/chats/store_library.h"
 
 #define MAX_REPLY ((size_t)64 << 20)
 

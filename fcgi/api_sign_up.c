@@ -11,7 +11,7 @@
 #include "fcgi/server_settings.h"
 #include "fcgi/throttle.h"
 #include "fcgi/users.h"
-#include "sql/store_invites.h"
+#include "sql/users/store_invites.h"
 
 #define INVITE_DAYS_MAX 365
 #define INVITE_DAYS 7

@@ -8,7 +8,7 @@
 #include "fcgi/shared.h"
 #include "fcgi/usage.h"
 #include "fcgi/worker.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 #define DAYS_DEFAULT 30
 #define DAYS_MAX 3660

@@ -11,8 +11,8 @@
 #include "fcgi/request.h"
 #include "fcgi/user_jobs.h"
 #include "fcgi/users.h"
-#include "sql/store_factor.h"
-#include "sql/store_people.h"
+#include "sql/users/store_factor.h"
+#include "sql/users/store_people.h"
 
 #define PAGE_MAX 500
 

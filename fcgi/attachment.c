@@ -5,7 +5,7 @@
 #include "fcgi/conversation.h"
 #include "fcgi/path_id.h"
 #include "fcgi/request.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n, struct err *e)
 {

@@ -17,7 +17,7 @@
 #include "fcgi/guard.h"
 #include "fcgi/request.h"
 #include "fcgi/usage.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 #define THREADS_MAX 64
 #define STORE_RETRY_NS ((uint64_t)1000000000)

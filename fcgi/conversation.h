@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "engine/base/buf.h"
 #include "fcgi/prompt.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 struct buf;
 struct request;

@@ -10,7 +10,7 @@
 #include "fcgi/conversation.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 void conversation_earlier_fini(struct conversation_earlier *a)
 {

@@ -7,7 +7,7 @@
 #include "fcgi/facts.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 struct branch {
     struct request *r;

@@ -12,7 +12,7 @@
 #include "fcgi/request.h"
 #include "fcgi/throttle.h"
 #include "fcgi/users.h"
-#include "sql/store_factor.h"
+#include "sql/users/store_factor.h"
 
 static pthread_mutex_t argon_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -11,7 +11,7 @@
 #include "fcgi/server_settings.h"
 #include "fcgi/shared.h"
 #include "fcgi/worker.h"
-#include "sql/store_limits.h"
+#include "sql/users/store_limits.h"
 
 #define DAY_S 86400
 

@@ -9,7 +9,7 @@
 #include "fcgi/attachment.h"
 #include "fcgi/chat_files.h"
 #include "fcgi/request.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 /* Where a block stands, as errors and warnings name it. */
 struct place {

@@ -24,7 +24,7 @@
 #include "fcgi/recorder_answer.h"
 #include "fcgi/recorder_house.h"
 #include "fcgi/state.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 #define MAX_ANSWERS 4096 /* at once; the rest waits in the table */
 #define LOOK_BUSY_MS 250.0

@@ -10,7 +10,7 @@
 #include "fcgi/request.h"
 #include "fcgi/responses.h"
 #include "fcgi/worker.h"
-#include "sql/store_responses.h"
+#include "sql/chats/store_responses.h"
 
 static const struct generation *generation_of(const struct responses_view *v)
 {

@@ -8,7 +8,7 @@
 #include "fcgi/inference.h"
 #include "fcgi/request.h"
 #include "fcgi/shared.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 struct engine_usage usage_so_far(const struct inference *x)
 {

@@ -7,7 +7,7 @@
 #include "fcgi/facts.h"
 #include "fcgi/request.h"
 #include "fcgi/worker.h"
-#include "sql/store_record.h"
+#include "sql/chats/store_record.h"
 
 struct owner {
     struct request *r;

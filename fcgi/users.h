@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "sql/store_users.h"
+#include "sql/users/store_users.h"
 
 struct request;
 struct store_user_limits;

@@ -22,7 +22,7 @@
 #include "fcgi/shared.h"
 #include "fcgi/state.h"
 #include "fcgi/worker.h"
-#include "sql/secret.h"
+#include "sql/core/secret.h"
 
 #define SHORT_CHILDREN 2
 #define SHORT_THREADS 8
