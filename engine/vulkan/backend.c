@@ -1,6 +1,6 @@
 /* The backend's table: opening, closing, copies, numbers. */
 #include "engine/base/size_text.h"
-#include "engine/vulkan/backend_state.h"
+#include "engine/vulkan/ops/backend_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/vulkan/bandwidth.h"
-#include "engine/vulkan/delta_net.h"
-#include "engine/vulkan/speed.h"
-#include "engine/vulkan/step.h"
+#include "engine/vulkan/measure/speed.h"
+#include "engine/vulkan/ops/bandwidth.h"
+#include "engine/vulkan/ops/delta_net.h"
+#include "engine/vulkan/ops/step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
 {

@@ -16,7 +16,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/model/model.h"
-#include "engine/vulkan/miniature.h"
+#include "engine/vulkan/measure/miniature.h"
 
 #define VOCAB 8192
 #define MAX_ROWS 96

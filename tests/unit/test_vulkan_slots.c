@@ -16,9 +16,9 @@
 #include "engine/experts/policy/miss_choice.h"
 #include "engine/experts/streaming.h"
 #include "engine/model/model.h"
-#include "engine/vulkan/expert_views.h"
-#include "engine/vulkan/slot_policy.h"
-#include "engine/vulkan/device_restore.h"
+#include "engine/vulkan/experts/expert_views.h"
+#include "engine/vulkan/experts/slot_policy.h"
+#include "engine/vulkan/weights/device_restore.h"
 #include "tests/unit/cpu_weights.h"
 
 #define VOCAB 8192
