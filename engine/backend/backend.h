@@ -115,17 +115,32 @@ struct backend_speed { /* measured at one row; 0: unknown */
     bool waits;            /* computing waits for what is read from the disk */
 };
 
+/* What can be known of a backend before it is opened: by the memory plan and `sluice info`, which open nothing. */
+struct backend_probe {
+    /* Can it run here at all? False with the reason. */
+    bool (*usable)(struct err *e);
+    /* Name and memory of the device that open would take. NULL: nothing is known of it. */
+    bool (*device)(struct backend_device *d, struct err *e);
+    /* Bytes that `open` would take, without opening: what `sluice info` prints. */
+    bool (*estimate)(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e);
+    /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second (and the compiling of
+     * shaders that cache_dir does not have), at most 128 MiB or what one layer of each kind reads. NULL: it can't.
+     * False: can't be known before open (read_bandwidth then bounds it), and *s is as it was. */
+    bool (*speed)(const struct model_plan *plan, const struct backend_params *p, struct backend_speed *s, struct err *e);
+};
+
 struct backend_ops {
     const char *name; /* "cpu", "vulkan" */
     bool streams; /* takes backend_params.experts */
     bool foresees; /* reads streamed experts ahead, and asks backend_params.guess */
     bool splits;  /* dense weights on the device, experts in RAM */
+    const struct backend_probe *probe;
     struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p, struct err *e);
     void (*close)(struct backend **b);
     /* rows: at least the sum of n_out entries. On failure nothing of the step counts; ERR_DEVICE means that the
      * device is lost and every later step will fail as well. */
     bool (*step)(struct backend *b, const struct step *s, struct step_row *rows, struct err *e);
-    /* Copies a recurrent state, or KV blocks whole (pairs from, to). */
+    /* Copies a recurrent state, or KV blocks whole (pairs from, to): `sluice bench` fills deep batches by the latter. */
     bool (*copy_state)(struct backend *b, int32_t from, int32_t to, struct err *e);
     bool (*copy_blocks)(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e);
     void (*memory)(const struct backend *b, struct backend_memory *m);
@@ -135,20 +150,10 @@ struct backend_ops {
     int32_t (*threads)(const struct backend *b);
     /* Measured read bandwidth of the memory that holds the weights, bytes/s (a short probe). 0: unknown. */
     double (*read_bandwidth)(struct backend *b);
-    /* Bytes that `open` would take, without opening: what `sluice info` prints. */
-    bool (*estimate)(const struct model_plan *plan, const struct backend_params *p, struct backend_memory *m, struct err *e);
-    /* Name and memory of the device that open would take. */
-    bool (*device)(struct backend_device *d, struct err *e);
-    /* Times the kernels that the plan's decoding would use, without opening: a fraction of a second (and the compiling of
-     * shaders that cache_dir does not have), at most 128 MiB or what one layer of each kind reads.
-     * False: can't be known before open (read_bandwidth then bounds it), and *s is as it was. */
-    bool (*speed)(const struct model_plan *plan, const struct backend_params *p, struct backend_speed *s, struct err *e);
-    /* Can it run here at all? False with the reason. */
-    bool (*probe)(struct err *e);
 };
 
 extern const struct backend_ops cpu_backend;
-extern const struct backend_ops vulkan_backend; /* in a build without Vulkan: probe and open say so */
+extern const struct backend_ops vulkan_backend; /* in a build without Vulkan: usable and open say so */
 
 /* True when the Vulkan devices that answer are software rasterisers only: usable when asked for by name (tests),
  * never picked by "auto". */

@@ -15,7 +15,7 @@ const struct backend_ops *backend_select(const char *name, struct err *e)
 {
     if (is_auto(name)) {
         struct err why = {0};
-        if (!vulkan_backend.probe(&why)) {
+        if (!vulkan_backend.probe->usable(&why)) {
             log_info("no GPU in use: %s", why.text);
             return &cpu_backend;
         }
@@ -28,7 +28,7 @@ const struct backend_ops *backend_select(const char *name, struct err *e)
     const struct backend_ops *const all[] = {&cpu_backend, &vulkan_backend};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (!strcmp(all[i]->name, name))
-            return all[i]->probe(e) ? all[i] : NULL;
+            return all[i]->probe->usable(e) ? all[i] : NULL;
     err_field(e, ERR_INPUT, "backend", "'%s' is none of auto, vulkan, cpu", name);
     return NULL;
 }

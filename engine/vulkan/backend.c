@@ -316,7 +316,7 @@ static bool backend_device(struct backend_device *d, struct err *e)
     return ok;
 }
 
-static bool backend_probe(struct err *e)
+static bool backend_usable(struct err *e)
 {
     bool software;
     return pick_only(&software, e);
@@ -329,10 +329,18 @@ bool vulkan_is_software(void)
     return pick_only(&software, &ignored) && software;
 }
 
+static const struct backend_probe vulkan_probe = {
+    .usable = backend_usable,
+    .device = backend_device,
+    .estimate = backend_estimate,
+    .speed = vulkan_speed,
+};
+
 const struct backend_ops vulkan_backend = {
     .name = "vulkan",
     .splits = true,
     .streams = true,
+    .probe = &vulkan_probe,
     .open = backend_open,
     .close = backend_close,
     .step = vulkan_step_run,
@@ -343,8 +351,4 @@ const struct backend_ops vulkan_backend = {
     .device_name = backend_device_name,
     .threads = backend_threads,
     .read_bandwidth = backend_read_bandwidth,
-    .estimate = backend_estimate,
-    .device = backend_device,
-    .speed = vulkan_speed,
-    .probe = backend_probe,
 };
