@@ -49,7 +49,7 @@ void backend_close(struct backend **b)
             gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
         }
         expert_rest_close(*b);
-        expert_slots_close(&(*b)->slots, &(*b)->gpu);
+        device_slots_close(&(*b)->slots, &(*b)->gpu);
         expert_pool_close(&(*b)->pool, &(*b)->gpu);
         work_close(*b);
     }
@@ -96,11 +96,11 @@ static bool open_experts_apart(struct backend *b, struct err *e)
         return true;
     }
     if (m->pooled) {
-        return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
+        return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
                expert_pool_open(&b->pool, &b->gpu, &b->slots, m, b->params.experts, e);
     }
     return heap_commit(&m->host, &b->gpu, expert_rest_memory(b), "experts in host memory", e) &&
-           heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
+           heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
 /* From how many rows on products are done by wide.c: measured, see docs/speed/vulkan.md. */
@@ -239,7 +239,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
     const uint64_t slots = planned ? heap_planned_bytes(&b->model.slots) : b->model.slots.bytes;
     const uint64_t apart = planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
                                    : b->model.host.bytes + expert_pool_bytes(&b->pool) + passing_bytes(b);
-    const uint64_t table = expert_slots_table_bytes(&b->model, b->plan);
+    const uint64_t table = device_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;

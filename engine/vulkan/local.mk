@@ -12,8 +12,8 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/device/profile.c %D%/device/profile.h \
 	%D%/device/shader.c %D%/device/shader.h \
 	%D%/device/workers.c %D%/device/workers.h \
+	%D%/experts/device_slots.c %D%/experts/device_slots.h \
 	%D%/experts/expert_pool.c %D%/experts/expert_pool.h \
-	%D%/experts/expert_slots.c %D%/experts/expert_slots.h \
 	%D%/experts/expert_views.c %D%/experts/expert_views.h \
 	%D%/experts/slot_policy.c %D%/experts/slot_policy.h \
 	%D%/measure/miniature.c %D%/measure/miniature.h \

@@ -8,7 +8,7 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/vulkan/experts/expert_slots.h"
+#include "engine/vulkan/experts/device_slots.h"
 
 #define CHUNK_BYTES ((uint64_t)128 << 20) /* what is given back at a time */
 #define LEAST_CHUNKS 16
@@ -106,7 +106,7 @@ static void unpack(void *context, int share)
 }
 
 /* Reads what is missing and unpacks it as it comes. */
-static bool read_missing(struct expert_pool *p, struct expert_slots *s, struct device_model *m, int32_t layer, struct err *e)
+static bool read_missing(struct expert_pool *p, struct device_slots *s, struct device_model *m, int32_t layer, struct err *e)
 {
     struct unpacking u = {.layer = &m->layers[layer]};
     int32_t n;
@@ -117,7 +117,7 @@ static bool read_missing(struct expert_pool *p, struct expert_slots *s, struct d
                 return err_set(e, ERR_INTERNAL, "no record for an expert among %d", p->n_records);
             }
             u.to[i] = record_memory(p, record);
-            expert_slots_point(s, &u.layer->apart, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
+            device_slots_point(s, &u.layer->apart, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
         }
         workers_run(p->workers, unpack, &u, n * SLICES);
         expert_store_give(p->store, u.experts, n);
@@ -125,13 +125,13 @@ static bool read_missing(struct expert_pool *p, struct expert_slots *s, struct d
     return n == 0;
 }
 
-bool expert_pool_bring(struct expert_pool *p, struct expert_slots *s, struct device_model *m, int32_t layer, const uint32_t *used,
+bool expert_pool_bring(struct expert_pool *p, struct device_slots *s, struct device_model *m, int32_t layer, const uint32_t *used,
                        int32_t n_rows, struct err *e)
 {
     int32_t n_missing = 0, n_held = 0;
     for (int32_t i = 0; i < p->n_expert; i++) {
         if (used[i / 32] >> (i % 32) & 1) {
-            bool here = expert_slots_has(s, layer, i) || *record_of(p, layer, i) >= 0;
+            bool here = device_slots_has(s, layer, i) || *record_of(p, layer, i) >= 0;
             *(here ? &p->held[n_held++] : &p->missing[n_missing++]) = (struct expert_want){.expert = i, .rows = 1};
         }
     }
@@ -210,7 +210,7 @@ void expert_pool_fit(struct expert_pool *p, struct gpu *g)
 }
 
 /* Layer by layer: each layer's hottest are one read of the store. */
-static bool warm(struct expert_pool *p, struct expert_slots *s, struct device_model *m, struct err *e)
+static bool warm(struct expert_pool *p, struct device_slots *s, struct device_model *m, struct err *e)
 {
     struct expert_place *hot = calloc((size_t)p->n_records, sizeof *hot);
     uint64_t start = clock_ns();
@@ -236,7 +236,7 @@ static bool warm(struct expert_pool *p, struct expert_slots *s, struct device_mo
     return ok;
 }
 
-bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct expert_slots *s, struct device_model *m, struct expert_store *store, struct err *e)
+bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_store *store, struct err *e)
 {
     const size_t experts = (size_t)p->n_layer * (size_t)p->n_expert;
     p->store = store;

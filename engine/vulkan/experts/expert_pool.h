@@ -1,5 +1,5 @@
 /* Experts that stay on disk, on the device's side of the store: a pool of records in host memory, in the device's own
- * layout, which shaders read over the bus. What a layer of a step wants and neither slot (expert_slots.h) nor pool holds
+ * layout, which shaders read over the bus. What a layer of a step wants and neither slot (device_slots.h) nor pool holds
  * is read through the store, unpacked into a record and pointed at by the table, before the layer's experts run.
  *
  * A record that is replaced belongs to the expert that is worth least by the store's history; never to one of the
@@ -11,7 +11,7 @@
 #include "engine/vulkan/device/workers.h"
 #include "engine/vulkan/weights/device_model.h"
 
-struct expert_slots;
+struct device_slots;
 
 struct expert_pool {
     uint64_t record;    /* bytes of one, the largest of all layers' */
@@ -35,10 +35,10 @@ bool expert_pool_plan(struct expert_pool *p, const struct device_model *m, const
 uint64_t expert_pool_planned_bytes(const struct expert_pool *p);
 uint64_t expert_pool_bytes(const struct expert_pool *p); /* as allocated now */
 /* After the slots were opened. The store's hottest experts are read at once, as far as there is room. */
-bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct expert_slots *s, struct device_model *m, struct expert_store *store, struct err *e);
+bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_store *store, struct err *e);
 void expert_pool_close(struct expert_pool *p, struct gpu *g); /* accepts a zeroed struct; nothing is running */
 /* Makes every expert of `used` (bits) reachable through the table. n_rows: of the step. ERR_IO: one can't be read. */
-bool expert_pool_bring(struct expert_pool *p, struct expert_slots *s, struct device_model *m, int32_t layer, const uint32_t *used,
+bool expert_pool_bring(struct expert_pool *p, struct device_slots *s, struct device_model *m, int32_t layer, const uint32_t *used,
                        int32_t n_rows, struct err *e);
 /* Buffer and offset of an expert's record; false: the pool does not hold it. */
 bool expert_pool_locate(const struct expert_pool *p, int32_t layer, int32_t expert, VkBuffer *buffer, uint64_t *offset);

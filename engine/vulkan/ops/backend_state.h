@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/backend/backend.h"
 #include "engine/vulkan/device/profile.h"
-#include "engine/vulkan/experts/expert_slots.h"
+#include "engine/vulkan/experts/device_slots.h"
 #include "engine/vulkan/ops/expert_rest.h"
 #include "engine/vulkan/weights/device_model.h"
 
@@ -98,7 +98,7 @@ struct backend {
     const struct model_plan *plan;
     struct backend_params params;
     struct device_model model;
-    struct expert_slots slots;
+    struct device_slots slots;
     struct expert_pool pool; /* n_planned 0: no experts are on disk */
     struct expert_rest rest;
     struct work work;

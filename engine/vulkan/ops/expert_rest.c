@@ -169,7 +169,7 @@ bool expert_rest_pick(struct backend *b, int32_t layer, int32_t n_rows)
     bool any = b->rest.always;
     for (int32_t i = 0; i < n_rows * m->n_used; i++) {
         /* A device's word is not taken for an index unseen. */
-        if (ids[i] < 0 || ids[i] >= m->n_expert || expert_slots_has(&b->slots, layer, ids[i])) {
+        if (ids[i] < 0 || ids[i] >= m->n_expert || device_slots_has(&b->slots, layer, ids[i])) {
             ids[i] = -1;
         }
         any = any || ids[i] >= 0;

@@ -222,7 +222,7 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     count(b, &exact);
     publish(b, s, rows);
-    if (b->model.n_slots && !expert_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, leaves, e)) {
+    if (b->model.n_slots && !device_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, leaves, e)) {
         return false;
     }
     expert_rest_note(b);

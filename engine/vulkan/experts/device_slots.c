@@ -1,5 +1,5 @@
-/* See expert_slots.h. */
-#include "engine/vulkan/experts/expert_slots.h"
+/* See device_slots.h. */
+#include "engine/vulkan/experts/device_slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,18 @@ static uint64_t one_table_bytes(const struct device_model *m, const struct model
     return m->n_slots ? (uint64_t)plan->n_layer * (uint64_t)device_model_most_experts(plan) * sizeof(struct table_entry) : 0;
 }
 
-uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan)
+uint64_t device_slots_table_bytes(const struct device_model *m, const struct model_plan *plan)
 {
     return one_table_bytes(m, plan) * (m->leaves ? 2 : 1);
 }
 
-static struct table_entry *entry_of(struct expert_slots *s, int32_t layer, int32_t expert)
+static struct table_entry *entry_of(struct device_slots *s, int32_t layer, int32_t expert)
 {
     return (struct table_entry *)s->table.map + (size_t)layer * (size_t)s->policy.n_expert + (size_t)expert;
 }
 
 /* slot -1: host memory. */
-static void point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, int32_t slot)
+static void point(struct device_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, int32_t slot)
 {
     struct table_entry entry;
     for (int which = 0; which < 2; which++) {
@@ -42,7 +42,7 @@ static void point(struct expert_slots *s, const struct device_experts *x, int32_
     }
 }
 
-void expert_slots_point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record)
+void device_slots_point(struct device_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record)
 {
     struct table_entry entry = {0};
     for (int which = 0; which < 2; which++) {
@@ -54,7 +54,7 @@ void expert_slots_point(struct expert_slots *s, const struct device_experts *x, 
     *entry_of(s, layer, expert) = entry;
 }
 
-bool expert_slots_has(const struct expert_slots *s, int32_t layer, int32_t expert)
+bool device_slots_has(const struct device_slots *s, int32_t layer, int32_t expert)
 {
     return s->policy.slot_of[(size_t)layer * (size_t)s->policy.n_expert + (size_t)expert] >= 0;
 }
@@ -100,7 +100,7 @@ static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, cons
     return true;
 }
 
-static bool fill_slots(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
+static bool fill_slots(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
 {
     VkCommandBuffer c = gpu_command_begin(g, false, e);
     bool ok = c != VK_NULL_HANDLE;
@@ -123,16 +123,16 @@ static bool fill_slots(struct expert_slots *s, struct gpu *g, struct device_mode
     return ok;
 }
 
-bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
+bool device_slots_open(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
 {
-    *s = (struct expert_slots){.slots_only = m->leaves ? one_table_bytes(m, plan) / sizeof(struct table_entry) : 0};
+    *s = (struct device_slots){.slots_only = m->leaves ? one_table_bytes(m, plan) / sizeof(struct table_entry) : 0};
     return m->n_slots == 0 ||
            (slot_policy_open(&s->policy, plan->n_layer, device_model_most_experts(plan), m->n_slots, m->pooled, e) &&
-            gpu_buffer_create(g, GPU_STEP, expert_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
+            gpu_buffer_create(g, GPU_STEP, device_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
             fill_slots(s, g, m, plan, e));
 }
 
-void expert_slots_close(struct expert_slots *s, struct gpu *g)
+void device_slots_close(struct device_slots *s, struct gpu *g)
 {
     gpu_command_free(g, &s->copies);
     gpu_buffer_destroy(g, &s->table);
@@ -152,11 +152,11 @@ static const uint32_t *here(const struct expert_pool *pool, int32_t layer, const
 }
 
 /* An expert that has a slot no more. Where the pool does not hold it, it will be brought before it is used. */
-static void leave(struct expert_slots *s, const struct device_experts *x, const struct expert_pool *pool, int32_t layer, int32_t expert)
+static void leave(struct device_slots *s, const struct device_experts *x, const struct expert_pool *pool, int32_t layer, int32_t expert)
 {
     VkDeviceAddress record = pool && expert >= 0 ? expert_pool_address(pool, layer, expert) : 0;
     if (record) {
-        expert_slots_point(s, x, layer, expert, record);
+        device_slots_point(s, x, layer, expert, record);
     } else if (!pool) {
         point(s, x, layer, expert, -1);
     }
@@ -171,7 +171,7 @@ static bool copies_failed(struct gpu *g, VkCommandBuffer *c, struct err *e)
     return err_prefix(e, "experts for the device's slots");
 }
 
-bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
+bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
                        const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e)
 {
     struct slot_move moves[MOVES_LAYER];

@@ -8,7 +8,7 @@
 
 #define SLOT_USED_WORDS 16 /* bits of experts of one layer: 512 */
 
-struct expert_slots {
+struct device_slots {
     struct slot_policy policy;
     struct gpu_buffer table;
     uint64_t slots_only;    /* entries before the second table (device_experts.table_slots); 0: there is none */
@@ -20,15 +20,15 @@ struct expert_slots {
 };
 
 /* After the heaps were committed. Slots begin with the first experts, or empty where host memory has a pool. */
-bool expert_slots_open(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e);
-void expert_slots_close(struct expert_slots *s, struct gpu *g); /* accepts a zeroed struct; nothing is running */
+bool device_slots_open(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e);
+void device_slots_close(struct device_slots *s, struct gpu *g); /* accepts a zeroed struct; nothing is running */
 /* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows; left: the processor
  * computed those without a slot; pool: where experts come from that all of host memory does not hold, or NULL. Submits
  * copies that the next submission comes after; where it can't, the device counts as lost (ERR_DEVICE). */
-bool expert_slots_step(struct expert_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
+bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
                        const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e);
 /* The table's entry of an expert that lies in one piece at `record`. */
-void expert_slots_point(struct expert_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record);
-bool expert_slots_has(const struct expert_slots *s, int32_t layer, int32_t expert);
+void device_slots_point(struct device_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record);
+bool device_slots_has(const struct device_slots *s, int32_t layer, int32_t expert);
 /* Bytes of the tables. */
-uint64_t expert_slots_table_bytes(const struct device_model *m, const struct model_plan *plan);
+uint64_t device_slots_table_bytes(const struct device_model *m, const struct model_plan *plan);
