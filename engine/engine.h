@@ -48,7 +48,7 @@ struct engine_job_params {
     const char *const *stop; /* [n_stop] strings */
     int32_t n_stop;
     char answer_format[24]; /* chat_traits.format: stop strings are not looked for in its reasoning; "": plain text */
-    int32_t answer_begins;  /* enum content_begin (engine/text/content_gate.h): where the prompt left the answer */
+    int32_t answer_begins;  /* enum content_begin (engine/chat/content_gate.h): where the prompt left the answer */
     int32_t prompt_scores; /* 0: none; 1 + n: events PROMPT_SCORES give each token of the prompt but the first with n alternatives, at most
                               ENGINE_MAX_TOP_LOGPROBS; the prompt is then computed whole, whatever the prefix cache has of it */
     int32_t top_logprobs;  /* -1: no logprobs; 0..ENGINE_MAX_TOP_LOGPROBS alternatives per token */

@@ -1,8 +1,5 @@
 # the engine's program and what every room of it is linked with
 
-noinst_LIBRARIES += libsluice-backend.a
-libsluice_backend_a_SOURCES = %D%/backend_select.c %D%/engine.h
-
 pkglibexec_PROGRAMS += sluice-engine
 sluice_engine_SOURCES = %D%/main.c
 sluice_engine_LDADD = $(SCHED_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(MODEL_LIBS) \

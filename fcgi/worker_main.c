@@ -28,7 +28,7 @@
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
-#include "sql/secret.h"
+#include "sql/core/secret.h"
 
 #define SHORT_CHILDREN 2
 #define SHORT_THREADS 8

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
 #include "reader/content.h"
 #include "reader/reader.h"
 

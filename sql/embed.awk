@@ -65,7 +65,7 @@ END {
         print "    QUERY__N\n};"
         exit 0
     }
-    print "#include \"sql/embedded.h\"\n"
+    print "#include \"sql/core/embedded.h\"\n"
     print "const char *const query_text[QUERY__N] = {"
     for (i = 1; i <= n; i++)
         if (kinds[order[i]] == "query")

@@ -17,18 +17,47 @@ SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
 libsluice_sql_a_SOURCES = \
-	%D%/store.c %D%/store.h %D%/statement.c %D%/statement.h %D%/migrate.c %D%/migrate.h %D%/embedded.h \
-	%D%/store_backup.c %D%/store_users.c %D%/store_users.h %D%/store_sessions.c %D%/store_keys.c \
-	%D%/users_row.h %D%/store_conversations.c %D%/store_conversations.h %D%/store_messages.c \
-	%D%/store_search.c %D%/search_row.h %D%/store_tree.c %D%/store_tree.h %D%/store_responses.c \
-	%D%/store_responses.h %D%/store_attachments.c %D%/store_attachments.h %D%/attachment_files.c \
-	%D%/attachment_row.h %D%/store_record.c %D%/store_record.h %D%/store_server.c %D%/server_row.h \
-	%D%/secret.c %D%/secret.h %D%/digest.c %D%/digest.h %D%/base64.c %D%/base64.h %D%/store_changes.c \
-	%D%/store_continue.c %D%/continue_row.h %D%/store_library.c %D%/store_library.h %D%/store_shares.c \
-	%D%/store_shares.h %D%/fold.c %D%/fold.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h \
-	%D%/otp.c %D%/otp.h %D%/factor_key.c %D%/factor_key.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \
-	%D%/store_limits.c %D%/store_limits.h %D%/store_people.c %D%/store_people.h %D%/store_import.c \
-	%D%/store_import.h %D%/store_export.c %D%/store_export.h %D%/store_copy.c %D%/store_copy.h
+	%D%/backup/store_backup.c \
+	%D%/backup/store_copy.c %D%/backup/store_copy.h \
+	%D%/chats/continue_row.h \
+	%D%/chats/store_changes.c \
+	%D%/chats/store_continue.c \
+	%D%/chats/store_conversations.c %D%/chats/store_conversations.h \
+	%D%/chats/store_export.c %D%/chats/store_export.h \
+	%D%/chats/store_import.c %D%/chats/store_import.h \
+	%D%/chats/store_library.c %D%/chats/store_library.h \
+	%D%/chats/store_messages.c \
+	%D%/chats/store_record.c %D%/chats/store_record.h \
+	%D%/chats/store_responses.c %D%/chats/store_responses.h \
+	%D%/chats/store_shares.c %D%/chats/store_shares.h \
+	%D%/chats/store_sorting.c %D%/chats/store_sorting.h \
+	%D%/chats/store_tree.c %D%/chats/store_tree.h \
+	%D%/chats/tags_row.h \
+	%D%/core/base64.c %D%/core/base64.h \
+	%D%/core/digest.c %D%/core/digest.h \
+	%D%/core/embedded.h \
+	%D%/core/factor_key.c %D%/core/factor_key.h \
+	%D%/core/fold.c %D%/core/fold.h \
+	%D%/core/migrate.c %D%/core/migrate.h \
+	%D%/core/otp.c %D%/core/otp.h \
+	%D%/core/search_row.h \
+	%D%/core/secret.c %D%/core/secret.h \
+	%D%/core/server_row.h \
+	%D%/core/statement.c %D%/core/statement.h \
+	%D%/core/store.c %D%/core/store.h \
+	%D%/core/store_search.c \
+	%D%/core/store_server.c \
+	%D%/files/attachment_files.c \
+	%D%/files/attachment_row.h \
+	%D%/files/store_attachments.c %D%/files/store_attachments.h \
+	%D%/users/store_factor.c %D%/users/store_factor.h \
+	%D%/users/store_invites.c %D%/users/store_invites.h \
+	%D%/users/store_keys.c \
+	%D%/users/store_limits.c %D%/users/store_limits.h \
+	%D%/users/store_people.c %D%/users/store_people.h \
+	%D%/users/store_sessions.c \
+	%D%/users/store_users.c %D%/users/store_users.h \
+	%D%/users/users_row.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH_LIBS) $(CJSON_LIBS) $(UTF8PROC_LIBS)
 

@@ -1,7 +1,25 @@
 noinst_LIBRARIES += libsluice-base.a
 libsluice_base_a_SOURCES = \
-	%D%/err.c %D%/err.h %D%/log.c %D%/log.h %D%/log_ring.c %D%/log_ring.h %D%/arena.c %D%/arena.h \
-	%D%/buf.c %D%/buf.h %D%/json.c %D%/json.h %D%/json_scan.c %D%/json_literal.c %D%/json_repair.c %D%/json_repair.h %D%/json_scan.h %D%/json_slice.c %D%/json_slice.h %D%/file.c %D%/file.h \
-	%D%/mapped_file.c %D%/mapped_file.h %D%/clock.c %D%/clock.h %D%/hash.c %D%/hash.h %D%/size_text.c %D%/size_text.h %D%/option.c %D%/option.h \
-	%D%/median.c %D%/median.h
+	%D%/arena.c %D%/arena.h \
+	%D%/buf.c %D%/buf.h \
+	%D%/clock.c %D%/clock.h \
+	%D%/err.c %D%/err.h \
+	%D%/file.c %D%/file.h \
+	%D%/hash.c %D%/hash.h \
+	%D%/json.c %D%/json.h \
+	%D%/json_cursor.c %D%/json_cursor.h \
+	%D%/json_literal.c \
+	%D%/json_repair.c %D%/json_repair.h \
+	%D%/json_scan.c %D%/json_scan.h \
+	%D%/json_slice.c %D%/json_slice.h \
+	%D%/log.c %D%/log.h \
+	%D%/log_ring.c %D%/log_ring.h \
+	%D%/mapped_file.c %D%/mapped_file.h \
+	%D%/median.c %D%/median.h \
+	%D%/option.c %D%/option.h \
+	%D%/size_text.c %D%/size_text.h \
+	%D%/text_span.h \
+	%D%/unicode_table.c \
+	%D%/utf8.c %D%/utf8.h
 BASE_LIBS = libsluice-base.a $(CJSON_LIBS) $(XXHASH_LIBS)
+EXTRA_DIST += %D%/unicode_table.py

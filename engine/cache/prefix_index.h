@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/cache/block_pool.h"
-#include "engine/model/backend.h"
 
 struct prefix_index;
 

@@ -12,7 +12,7 @@
 #include "engine/cpu/router.h"
 #include "engine/cpu/speed.h"
 #include "engine/cpu/step.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 
 /* Pages come zeroed and become real when first written: blocks that no sequence has used cost nothing. */
 static bool map_memory(void *at, size_t bytes, const char *what, struct err *e)
@@ -234,15 +234,23 @@ static bool device(struct backend_device *d, struct err *e)
     return true;
 }
 
-static bool probe(struct err *e)
+static bool usable(struct err *e)
 {
     return true;
 }
+
+static const struct backend_probe cpu_probe = {
+    .usable = usable,
+    .device = device,
+    .estimate = estimate,
+    .speed = speed_measure,
+};
 
 const struct backend_ops cpu_backend = {
     .name = "cpu",
     .streams = true,
     .foresees = true,
+    .probe = &cpu_probe,
     .open = cpu_open,
     .close = cpu_close,
     .step = step_run,
@@ -253,8 +261,4 @@ const struct backend_ops cpu_backend = {
     .device_name = device_name,
     .threads = threads,
     .read_bandwidth = read_bandwidth,
-    .estimate = estimate,
-    .device = device,
-    .speed = speed_measure,
-    .probe = probe,
 };

@@ -1,10 +1,10 @@
-/* See block.h. Layouts as in engine/model/weight.h; tests hold this against weight_row_f32. */
+/* See block.h. Layouts as in engine/format/weight.h; tests hold this against weight_row_f32. */
 #include "engine/cpu/block.h"
 
 #include <string.h>
 
-#include "engine/model/weight_bits.h"
-#include "engine/model/weight_block.h"
+#include "engine/format/weight_bits.h"
+#include "engine/format/weight_block.h"
 
 static const int8_t fp4_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 

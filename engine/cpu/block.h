@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/model/weight.h"
+#include "engine/format/weight.h"
 
 struct block {
     int16_t q[32];            /* columns in order */

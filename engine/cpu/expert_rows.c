@@ -1,5 +1,5 @@
-/* See model/expert_rows.h. The arithmetic is ffn_groups.c's, over a struct backend of which only that is filled. */
-#include "engine/model/expert_rows.h"
+/* See backend/expert_rows.h. The arithmetic is ffn_groups.c's, over a struct backend of which only that is filled. */
+#include "engine/backend/expert_rows.h"
 
 #include <stdlib.h>
 

@@ -7,8 +7,8 @@
  * walks in order: a row's sum has one order of additions either way. Both may be called for some groups at a time. Called by
  * every thread of a step. */
 #pragma once
+#include "engine/backend/expert_rows.h"
 #include "engine/cpu/matmul.h"
-#include "engine/model/expert_rows.h"
 
 struct groups { /* what the phases walk over */
     const struct layer_plan *layer;

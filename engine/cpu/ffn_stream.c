@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/cpu/router.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 
 /* Experts of the next layer that a long prefill reads while this one's attention is computed. */
 #define PREFILL_AHEAD 4

@@ -1,7 +1,7 @@
 /* Where keys and values lie within a layer's storage (see struct kv_view). Offsets count values. */
 #pragma once
+#include "engine/backend/backend.h"
 #include "engine/cpu/kernels.h"
-#include "engine/model/backend.h"
 
 #define KV_TOKENS BACKEND_BLOCK_TOKENS
 

@@ -9,7 +9,7 @@
 #include "engine/cpu/head.h"
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/rope.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 
 static bool check_sequence(const struct backend *b, const struct step_sequence *s, int32_t i, struct err *e)
 {

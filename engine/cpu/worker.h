@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/backend/backend.h"
 #include "engine/cpu/expert_lists.h"
 #include "engine/cpu/kernels.h"
 #include "engine/cpu/pool.h"
 #include "engine/cpu/tempo.h"
-#include "engine/model/backend.h"
 
 /* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */
 #define PRIVATE_ROWS 4

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/experts/expert_reader.h"
-#include "engine/experts/expert_slots.h"
+#include "engine/experts/cache/expert_slots.h"
+#include "engine/experts/io/expert_reader.h"
 
 #define PROBE_MS 250.0
 #define LEAD_MS 30.0 /* at first, not counted: queues fill */

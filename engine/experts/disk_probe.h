@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "engine/experts/expert_layout.h"
+#include "engine/experts/pack/expert_layout.h"
 
 struct disk_speed {
     double bytes_per_s; /* 0: it could not be measured */

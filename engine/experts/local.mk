@@ -1,9 +1,26 @@
 # expert records: where they lie, packed sidecars, a cache of them in memory
 noinst_LIBRARIES += libsluice-experts.a
 libsluice_experts_a_SOURCES = \
-	%D%/disk_probe.c %D%/disk_probe.h %D%/expert_ahead.c %D%/expert_eviction.c %D%/expert_eviction.h %D%/expert_held.c %D%/expert_history.c %D%/expert_history.h %D%/expert_layout.c %D%/expert_layout.h \
-	%D%/expert_pack.h %D%/expert_reader.c %D%/expert_reader.h %D%/expert_reader_internal.h \
-	%D%/expert_reader_threads.c %D%/expert_reader_uring.c %D%/expert_session.c %D%/expert_slots.c \
-	%D%/expert_slots.h %D%/expert_store.c %D%/expert_store.h %D%/expert_store_internal.h %D%/miss_choice.c %D%/miss_choice.h %D%/owned_weights.c \
-	%D%/owned_weights.h %D%/pack_format.h %D%/pack_layout.c %D%/pack_write.c %D%/rates_file.c %D%/rates_file.h %D%/streaming.c %D%/streaming.h
+	%D%/cache/expert_ahead.c \
+	%D%/cache/expert_held.c \
+	%D%/cache/expert_session.c \
+	%D%/cache/expert_slots.c %D%/cache/expert_slots.h \
+	%D%/cache/expert_store.c %D%/cache/expert_store.h \
+	%D%/cache/expert_store_internal.h \
+	%D%/disk_probe.c %D%/disk_probe.h \
+	%D%/io/expert_reader.c %D%/io/expert_reader.h \
+	%D%/io/expert_reader_internal.h \
+	%D%/io/expert_reader_threads.c \
+	%D%/io/expert_reader_uring.c \
+	%D%/io/rates_file.c %D%/io/rates_file.h \
+	%D%/owned_weights.c %D%/owned_weights.h \
+	%D%/pack/expert_layout.c %D%/pack/expert_layout.h \
+	%D%/pack/expert_pack.h \
+	%D%/pack/pack_format.h \
+	%D%/pack/pack_layout.c \
+	%D%/pack/pack_write.c \
+	%D%/policy/expert_eviction.c %D%/policy/expert_eviction.h \
+	%D%/policy/expert_history.c %D%/policy/expert_history.h \
+	%D%/policy/miss_choice.c %D%/policy/miss_choice.h \
+	%D%/streaming.c %D%/streaming.h
 EXPERTS_LIBS = libsluice-experts.a $(URING_LIBS) -lm

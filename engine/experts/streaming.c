@@ -7,8 +7,8 @@
 
 #define LOG_MODULE "experts"
 #include "engine/base/log.h"
-#include "engine/experts/expert_pack.h"
 #include "engine/experts/owned_weights.h"
+#include "engine/experts/pack/expert_pack.h"
 
 struct streaming {
     struct expert_layout layout;

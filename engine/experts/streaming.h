@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 #include "engine/model/model.h"
 
 struct streaming;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
+#include "engine/chat/chat_parser.h"
 #include "engine/grammar/call_values.h"
 #include "engine/grammar/text_without.h"
-#include "engine/text/chat_parser.h"
 
 #define MAX_CALLS 64 /* in one answer: fcgi/inference/generation.h takes no more */
 

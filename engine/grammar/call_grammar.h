@@ -1,5 +1,5 @@
 /* The whole of an answer as a model of some format writes it: reasoning, then content or tool calls, such that the answer
- * parser (engine/text/chat_parser.h) reads back exactly what was asked for. Reasoning is free text that ends. Pure. */
+ * parser (engine/chat/chat_parser.h) reads back exactly what was asked for. Reasoning is free text that ends. Pure. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 
 #include "engine/grammar/builder.h"
 #include "engine/grammar/json_schema.h"
-#include "engine/text/vocab.h"
+#include "engine/tokenizer/vocab.h"
 
 struct call_tool {
     const char *name;

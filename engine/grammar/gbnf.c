@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
 
 #define MAX_DEPTH 100
 #define MAX_RULES 20000

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
 
 #define MAX_DEPTH 60
 #define MAX_RANGES 600

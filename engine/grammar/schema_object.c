@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/base/utf8.h"
 #include "engine/grammar/schema_internal.h"
-#include "engine/text/utf8.h"
 
 #define MAX_PROPERTIES 2000
 #define MAX_NAME 400 /* bytes, where other names must differ from it */

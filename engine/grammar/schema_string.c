@@ -98,7 +98,7 @@ expr schema_string(struct json_schema *s, const cJSON *schema)
 
 /* ---- between tags */
 
-/* What the answer parser knows of the types (engine/text/parse_arguments.c): "type", anyOf and oneOf, no more. */
+/* What the answer parser knows of the types (engine/chat/parse_arguments.c): "type", anyOf and oneOf, no more. */
 static unsigned parser_types(const cJSON *schema, int depth)
 {
     static const char *const branches[] = {"anyOf", "oneOf"};

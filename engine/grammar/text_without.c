@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
 
 struct beginnings { /* node 0: nothing of any string */
     uint32_t cp[TEXT_WITHOUT_MAX + 1]; /* the last character */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/text/vocab.h"
+#include "engine/tokenizer/vocab.h"
 
 #define TRIE_PLAIN_MAX 32 /* characters of a token that counts as plain */
 

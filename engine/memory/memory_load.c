@@ -6,7 +6,7 @@
 
 #define LOG_MODULE "memory"
 #include "engine/base/log.h"
-#include "engine/experts/miss_choice.h"
+#include "engine/experts/policy/miss_choice.h"
 #include "engine/experts/streaming.h"
 
 static bool estimate_of(void *context, const struct backend_params *p, struct backend_memory *m, struct err *e)
@@ -14,7 +14,7 @@ static bool estimate_of(void *context, const struct backend_params *p, struct ba
     const struct memory_backend *b = context;
     struct backend_params with = *p;
     with.expert_rows = &cpu_expert_rows;
-    return b->ops->estimate(model_plan(b->model), &with, m, e);
+    return b->ops->probe->estimate(model_plan(b->model), &with, m, e);
 }
 
 static bool add_place(struct memory_load *l, const struct backend_ops *ops, struct err *e)
@@ -22,7 +22,7 @@ static bool add_place(struct memory_load *l, const struct backend_ops *ops, stru
     struct memory_backend *b = &l->places[l->input.n_places];
     *b = (struct memory_backend){.ops = ops, .model = l->model};
     bool gpu = ops != &cpu_backend;
-    if (ops->device && !ops->device(&b->device, e))
+    if (ops->probe->device && !ops->probe->device(&b->device, e))
         return false;
     if (gpu && !b->device.total) /* it does not say: open tells */
         b->device.available = UINT64_MAX;
@@ -71,7 +71,7 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
     struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
     p.cache_dir = cache_dir;
     l->rates = (struct memory_rates){0};
-    if (l->ops->speed && !l->ops->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
+    if (l->ops->probe->speed && !l->ops->probe->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
         log_warn("the decode rate is not estimated: %s", ignored.text);
     if (l->plan.strategy == STRATEGY_SSD_STREAMING)
         l->rates.disk = memory_disk_speed(l->model, cache_dir);

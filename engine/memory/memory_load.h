@@ -4,11 +4,11 @@
 #pragma once
 #include <stdbool.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/memory/memory_rates.h"
 #include "engine/memory/weight_lock.h"
-#include "engine/model/backend.h"
 #include "engine/model/model.h"
 
 struct memory_backend { /* of one place: what its estimate is asked with */

@@ -1,8 +1,8 @@
 /* What the planner needs to know of a model. See memory_plan.h. */
 #include "engine/memory/memory_plan.h"
 
-#include "engine/experts/expert_pack.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/pack/expert_pack.h"
 
 #define SLOT_ROUNDING 4096 /* of a layer's parts on the device */
 

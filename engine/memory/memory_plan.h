@@ -15,10 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/memory/machine.h"
 #include "engine/memory/sizing.h"
-#include "engine/model/backend.h"
 #include "engine/model/model.h"
 
 enum strategy { STRATEGY_AUTO, STRATEGY_FULL_GPU, STRATEGY_HYBRID, STRATEGY_SSD_STREAMING, STRATEGY_CPU_ONLY, STRATEGY__N };

@@ -8,8 +8,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/experts/disk_probe.h"
-#include "engine/experts/expert_pack.h"
-#include "engine/experts/rates_file.h"
+#include "engine/experts/io/rates_file.h"
+#include "engine/experts/pack/expert_pack.h"
 
 #define RATES_FILE "disk-rates"
 

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/experts/disk_probe.h"
 #include "engine/memory/memory_plan.h"
-#include "engine/model/backend.h"
 
 struct memory_rates { /* bytes per second; 0: unknown */
     struct backend_speed speed; /* of the plan's backend */

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 #define DEFAULT_PREFILL_CHUNK 512
 #define MAX_BLOCKS (INT32_MAX / BACKEND_BLOCK_TOKENS) /* positions are counted in 32 bits */

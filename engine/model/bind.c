@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/format/weight_bits.h"
+#include "engine/format/weight_block.h"
 #include "engine/model/outline.h"
-#include "engine/model/weight_bits.h"
-#include "engine/model/weight_block.h"
 
 #define PATH_SIZE 256
 

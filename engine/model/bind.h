@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/format/tensors.h"
 #include "engine/model/config.h"
 #include "engine/model/plan.h"
-#include "engine/model/tensors.h"
 
 /* A module's name in each kind of file, relative to the layer; alternatives separated by '|'.
  * NULL: that kind does not have it. ".weight" is understood. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/model/gguf.h"
+#include "engine/format/gguf.h"
 
 #define CONFIG_MAX_BYTES (16u << 20)
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/model/weight.h"
+#include "engine/format/weight.h"
 
 struct gguf;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/model/gguf.h"
+#include "engine/format/gguf.h"
 
 extern const struct family family_qwen3_moe, family_qwen3_5_moe, family_bailing_moe, family_gpt_oss, family_qwen3,
     family_llama, family_qwen2_moe, family_glm4_moe;

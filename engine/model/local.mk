@@ -1,10 +1,25 @@
 noinst_LIBRARIES += libsluice-model.a
 libsluice_model_a_SOURCES = \
-	%D%/backend.h %D%/expert_rows.h %D%/bind.c %D%/bind.h %D%/bind_experts.c %D%/bind_gpt_oss.c %D%/config.c %D%/config.h \
-	%D%/facts.c %D%/facts.h %D%/family.c %D%/family.h \
-	%D%/family_bailing_moe.c %D%/family_glm4_moe.c %D%/family_gpt_oss.c %D%/family_llama.c %D%/family_qwen3.c \
-	%D%/family_qwen2_moe.c %D%/family_qwen3_5_moe.c %D%/family_qwen3_moe.c \
-	%D%/gguf.c %D%/gguf.h %D%/gguf_files.c %D%/gguf_tensors.c %D%/gguf_tensors.h %D%/gguf_vocab.c %D%/model.c %D%/model.h %D%/outline.c %D%/outline.h %D%/plan.h %D%/plan_parts.c %D%/plan_parts.h %D%/rope.c %D%/safetensors.c %D%/safetensors.h \
-	%D%/source.c %D%/source.h %D%/source_gguf.c %D%/tensor_file.c %D%/tensor_file.h %D%/tensors.c %D%/tensors.h %D%/weight.c %D%/weight.h %D%/weight_bits.h \
-	%D%/weight_block.c %D%/weight_block.h %D%/weight_files.c %D%/weight_files.h
-MODEL_LIBS = libsluice-model.a
+	%D%/bind.c %D%/bind.h \
+	%D%/bind_experts.c \
+	%D%/bind_gpt_oss.c \
+	%D%/config.c %D%/config.h \
+	%D%/facts.c %D%/facts.h \
+	%D%/family.c %D%/family.h \
+	%D%/family_bailing_moe.c \
+	%D%/family_glm4_moe.c \
+	%D%/family_gpt_oss.c \
+	%D%/family_llama.c \
+	%D%/family_qwen2_moe.c \
+	%D%/family_qwen3.c \
+	%D%/family_qwen3_5_moe.c \
+	%D%/family_qwen3_moe.c \
+	%D%/model.c %D%/model.h \
+	%D%/outline.c %D%/outline.h \
+	%D%/plan.h \
+	%D%/plan_parts.c %D%/plan_parts.h \
+	%D%/rope.c \
+	%D%/source.c %D%/source.h \
+	%D%/source_gguf.c \
+	%D%/weight_files.c %D%/weight_files.h
+MODEL_LIBS = libsluice-model.a $(FORMAT_LIBS)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/model/weight.h"
+#include "engine/format/weight.h"
 
 #define PLAN_MAX_EOS 16
 #define PLAN_MAX_ROPE_PAIRS 256

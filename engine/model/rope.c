@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/format/gguf.h"
 #include "engine/model/family.h"
-#include "engine/model/gguf.h"
 
 struct scaling {
     const char *type;

@@ -6,7 +6,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
-#include "engine/model/safetensors.h"
+#include "engine/format/safetensors.h"
 
 #define PATH_BYTES 4096
 

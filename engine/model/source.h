@@ -7,9 +7,9 @@
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/base/file.h"
+#include "engine/format/gguf.h"
+#include "engine/format/tensors.h"
 #include "engine/model/config.h"
-#include "engine/model/gguf.h"
-#include "engine/model/tensors.h"
 #include "engine/model/weight_files.h"
 
 struct source {

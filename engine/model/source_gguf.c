@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/model/gguf_tensors.h"
+#include "engine/format/gguf_tensors.h"
 #include "engine/model/source.h"
 
 #define MAX_SPLITS 1024

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #include "engine/base/buf.h"
+#include "engine/chat/content_gate.h"
 #include "engine/sched/stop.h"
-#include "engine/text/content_gate.h"
-#include "engine/text/detokenizer.h"
+#include "engine/tokenizer/detokenizer.h"
 
 struct answer {
     struct detokenizer detokenizer;

@@ -2,8 +2,8 @@
 #pragma once
 #include <stdint.h>
 
-#include "engine/experts/expert_store.h"
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
+#include "engine/experts/cache/expert_store.h"
 #include "engine/sched/job.h"
 #include "engine/wire/status.h"
 

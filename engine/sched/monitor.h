@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_store.h"
 #include "engine/model/model.h"
 #include "engine/wire/status.h"
 

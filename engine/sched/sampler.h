@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
-#include "engine/model/backend.h"
 
 #define SAMPLER_NO_LOGPROB (-9999.0f) /* stands for minus infinity, as in OpenAI's API: JSON has none */
 

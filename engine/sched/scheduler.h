@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/cache/block_pool.h"
-#include "engine/model/backend.h"
 #include "engine/sched/job.h"
 #include "engine/sched/tally.h"
-#include "engine/text/vocab.h"
+#include "engine/tokenizer/vocab.h"
 
 struct scheduler;
 struct expert_store;

@@ -1,35 +1,11 @@
-/* See text_gguf.h. */
+/* Chat template, end tokens and context length out of GGUF metadata. */
 #include "engine/text/text_gguf.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/model/gguf.h"
+#include "engine/format/gguf.h"
 #include "engine/text/text_model.h"
-#include "engine/text/vocab_source.h"
-
-bool text_gguf_image(const struct file_map *m, struct buf *image, struct err *e)
-{
-    struct gguf g;
-    struct vocab_source s = {0};
-    struct gguf_string pre;
-    char name[80] = "gpt-2"; /* what files from before the key mean */
-    bool ok = gguf_read(&g, m->data, m->size, e) && gguf_vocab_source(&g, &s, e);
-    if (ok && gguf_get_string(&g, "tokenizer.ggml.pre", &pre))
-        snprintf(name, sizeof name, "%.*s", (int)(pre.len < 79 ? pre.len : 79), pre.at);
-    ok = ok && vocab_source_pre(&s, name, e) && vocab_build(&s, image, e);
-    vocab_source_fini(&s);
-    gguf_fini(&g);
-    return ok;
-}
-
-size_t text_gguf_head(const struct file_map *m)
-{
-    struct gguf g;
-    size_t n = gguf_read(&g, m->data, m->size, NULL) ? g.data_start : 0;
-    gguf_fini(&g);
-    return n;
-}
 
 static void add_eos(struct text_model *m, const struct gguf *g, const char *key)
 {

@@ -9,7 +9,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/gguf.h"
+#include "engine/format/gguf.h"
 #include "engine/text/text_gguf.h"
 
 enum { CONFIG_MAX = 16 << 20, TEMPLATE_MAX = 1 << 20 };

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
-#include "engine/text/vocab.h"
+#include "engine/chat/chat_template.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/vocab.h"
 
 struct text_model {
     struct vocab *vocab;

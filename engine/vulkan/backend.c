@@ -1,6 +1,6 @@
 /* The backend's table: opening, closing, copies, numbers. */
 #include "engine/base/size_text.h"
-#include "engine/vulkan/backend_state.h"
+#include "engine/vulkan/ops/backend_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/vulkan/bandwidth.h"
-#include "engine/vulkan/delta_net.h"
-#include "engine/vulkan/speed.h"
-#include "engine/vulkan/step.h"
+#include "engine/vulkan/measure/speed.h"
+#include "engine/vulkan/ops/bandwidth.h"
+#include "engine/vulkan/ops/delta_net.h"
+#include "engine/vulkan/ops/step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
 {
@@ -49,7 +49,7 @@ void backend_close(struct backend **b)
             gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
         }
         expert_rest_close(*b);
-        expert_slots_close(&(*b)->slots, &(*b)->gpu);
+        device_slots_close(&(*b)->slots, &(*b)->gpu);
         expert_pool_close(&(*b)->pool, &(*b)->gpu);
         work_close(*b);
     }
@@ -96,11 +96,11 @@ static bool open_experts_apart(struct backend *b, struct err *e)
         return true;
     }
     if (m->pooled) {
-        return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
+        return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
                expert_pool_open(&b->pool, &b->gpu, &b->slots, m, b->params.experts, e);
     }
     return heap_commit(&m->host, &b->gpu, expert_rest_memory(b), "experts in host memory", e) &&
-           heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && expert_slots_open(&b->slots, &b->gpu, m, b->plan, e);
+           heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
 /* From how many rows on products are done by wide.c: measured, see docs/speed/vulkan.md. */
@@ -239,7 +239,7 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
     const uint64_t slots = planned ? heap_planned_bytes(&b->model.slots) : b->model.slots.bytes;
     const uint64_t apart = planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
                                    : b->model.host.bytes + expert_pool_bytes(&b->pool) + passing_bytes(b);
-    const uint64_t table = expert_slots_table_bytes(&b->model, b->plan);
+    const uint64_t table = device_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
@@ -316,7 +316,7 @@ static bool backend_device(struct backend_device *d, struct err *e)
     return ok;
 }
 
-static bool backend_probe(struct err *e)
+static bool backend_usable(struct err *e)
 {
     bool software;
     return pick_only(&software, e);
@@ -329,10 +329,18 @@ bool vulkan_is_software(void)
     return pick_only(&software, &ignored) && software;
 }
 
+static const struct backend_probe vulkan_probe = {
+    .usable = backend_usable,
+    .device = backend_device,
+    .estimate = backend_estimate,
+    .speed = vulkan_speed,
+};
+
 const struct backend_ops vulkan_backend = {
     .name = "vulkan",
     .splits = true,
     .streams = true,
+    .probe = &vulkan_probe,
     .open = backend_open,
     .close = backend_close,
     .step = vulkan_step_run,
@@ -343,8 +351,4 @@ const struct backend_ops vulkan_backend = {
     .device_name = backend_device_name,
     .threads = backend_threads,
     .read_bandwidth = backend_read_bandwidth,
-    .estimate = backend_estimate,
-    .device = backend_device,
-    .speed = vulkan_speed,
-    .probe = backend_probe,
 };

@@ -2,11 +2,42 @@
 noinst_LIBRARIES += libsluice-vulkan.a
 if VULKAN
 libsluice_vulkan_a_SOURCES = \
-	%D%/backend.c %D%/backend_state.h %D%/bandwidth.c %D%/bandwidth.h %D%/block_words.h %D%/command.c %D%/delta_net.c %D%/delta_net.h \
-	%D%/device.c %D%/device_block.c %D%/device_block.h %D%/device_layout.c \
-	%D%/device_layout.h %D%/device_model.c %D%/device_model.h %D%/device_restore.c %D%/device_restore.h %D%/dispatch.h %D%/expert_pool.c %D%/expert_pool.h %D%/expert_rest.c %D%/expert_rest.h %D%/expert_rest_rates.c %D%/expert_slots.c %D%/expert_slots.h %D%/expert_views.c %D%/expert_views.h %D%/forward.c \
-	%D%/forward.h %D%/forward_dump.c %D%/gpu.h %D%/heap.c %D%/heap.h %D%/instance.c %D%/meet.c %D%/meet.h %D%/memory.c %D%/miniature.c %D%/miniature.h %D%/pipeline.c %D%/profile.c %D%/profile.h %D%/record.c \
-	%D%/record.h %D%/shader.c %D%/shader.h %D%/slot_policy.c %D%/slot_policy.h %D%/speed.c %D%/speed.h %D%/step.c %D%/step.h %D%/unpack_speed.c %D%/unpack_speed.h %D%/wide.c %D%/wide.h %D%/work.c %D%/workers.c %D%/workers.h
+	%D%/backend.c \
+	%D%/device/command.c \
+	%D%/device/device.c \
+	%D%/device/gpu.h \
+	%D%/device/instance.c \
+	%D%/device/memory.c \
+	%D%/device/pipeline.c \
+	%D%/device/profile.c %D%/device/profile.h \
+	%D%/device/shader.c %D%/device/shader.h \
+	%D%/device/workers.c %D%/device/workers.h \
+	%D%/experts/device_slots.c %D%/experts/device_slots.h \
+	%D%/experts/expert_pool.c %D%/experts/expert_pool.h \
+	%D%/experts/expert_views.c %D%/experts/expert_views.h \
+	%D%/experts/slot_policy.c %D%/experts/slot_policy.h \
+	%D%/measure/miniature.c %D%/measure/miniature.h \
+	%D%/measure/speed.c %D%/measure/speed.h \
+	%D%/measure/unpack_speed.c %D%/measure/unpack_speed.h \
+	%D%/ops/backend_state.h \
+	%D%/ops/bandwidth.c %D%/ops/bandwidth.h \
+	%D%/ops/delta_net.c %D%/ops/delta_net.h \
+	%D%/ops/dispatch.h \
+	%D%/ops/expert_rest.c %D%/ops/expert_rest.h \
+	%D%/ops/expert_rest_rates.c \
+	%D%/ops/forward.c %D%/ops/forward.h \
+	%D%/ops/forward_dump.c \
+	%D%/ops/meet.c %D%/ops/meet.h \
+	%D%/ops/record.c %D%/ops/record.h \
+	%D%/ops/step.c %D%/ops/step.h \
+	%D%/ops/wide.c %D%/ops/wide.h \
+	%D%/ops/work.c \
+	%D%/weights/block_words.h \
+	%D%/weights/device_block.c %D%/weights/device_block.h \
+	%D%/weights/device_layout.c %D%/weights/device_layout.h \
+	%D%/weights/device_model.c %D%/weights/device_model.h \
+	%D%/weights/device_restore.c %D%/weights/device_restore.h \
+	%D%/weights/heap.c %D%/weights/heap.h
 nodist_libsluice_vulkan_a_SOURCES = %D%/shaders.spv.h
 BUILT_SOURCES += %D%/shaders.spv.h
 CLEANFILES += %D%/shaders.spv.h
@@ -23,7 +54,7 @@ EXTRA_DIST += $(VULKAN_SHADERS)
 %D%/shaders.spv.h: $(VULKAN_SHADERS)
 	$(AM_V_GEN)$(MKDIR_P) %D% && sh $(top_srcdir)/%D%/shaders/build.sh "$(GLSLANG)" $(top_srcdir)/%D%/shaders $@
 
-%D%/shader.$(OBJEXT): %D%/shaders.spv.h
+%D%/device/shader.$(OBJEXT): %D%/shaders.spv.h
 
 clean-local: clean-shaders
 clean-shaders:

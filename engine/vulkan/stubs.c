@@ -1,5 +1,5 @@
 /* A build without Vulkan: says so when asked. */
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 static bool absent(struct err *e)
 {
@@ -28,5 +28,5 @@ bool vulkan_is_software(void)
 }
 
 /* Nothing else can be called: there is no struct backend to call it with. */
-const struct backend_ops vulkan_backend = {
-    .name = "vulkan", .open = stub_open, .close = stub_close, .estimate = stub_estimate, .probe = absent};
+static const struct backend_probe no_probe = {.usable = absent, .estimate = stub_estimate};
+const struct backend_ops vulkan_backend = {.name = "vulkan", .probe = &no_probe, .open = stub_open, .close = stub_close};

@@ -8,8 +8,8 @@
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store.h"
-#include "sql/store_limits.h"
+#include "sql/core/store.h"
+#include "sql/users/store_limits.h"
 
 #define DAY_S 86400
 

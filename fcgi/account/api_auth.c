@@ -7,7 +7,7 @@
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 static bool login(struct request *r, struct err *e)
 {

@@ -12,7 +12,7 @@
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store_factor.h"
+#include "sql/users/store_factor.h"
 
 struct recovery {
     char codes[STORE_RECOVERY_CODES][SECRET_PASSWORD_SIZE];

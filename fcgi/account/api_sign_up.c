@@ -13,7 +13,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store_invites.h"
+#include "sql/users/store_invites.h"
 
 #define INVITE_DAYS_MAX 365
 #define INVITE_DAYS 7

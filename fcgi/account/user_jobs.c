@@ -7,7 +7,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
-#include "sql/store_record.h"
+#include "sql/chats/store_record.h"
 
 struct owner {
     struct request *r;

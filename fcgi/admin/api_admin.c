@@ -10,8 +10,8 @@
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
-#include "sql/secret.h"
-#include "sql/store.h"
+#include "sql/core/secret.h"
+#include "sql/core/store.h"
 
 #define MAX_REPORT 65536
 

@@ -3,7 +3,7 @@
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store_people.h"
+#include "sql/users/store_people.h"
 
 #define PAGE_DEFAULT 50
 #define PAGE_MAX 500

@@ -4,11 +4,11 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "fcgi/status/history.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/status/history.h"
 
 #define SECONDS_DEFAULT 3600
 

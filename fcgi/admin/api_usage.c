@@ -8,7 +8,7 @@
 #include "fcgi/inference/usage.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 #define DAYS_DEFAULT 30
 #define DAYS_MAX 3660

@@ -13,8 +13,8 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_request.h"
-#include "sql/store_factor.h"
-#include "sql/store_people.h"
+#include "sql/users/store_factor.h"
+#include "sql/users/store_people.h"
 
 #define PAGE_MAX 500
 

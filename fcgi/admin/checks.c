@@ -15,8 +15,8 @@
 #include "engine/base/file.h"
 #include "engine/base/size_text.h"
 #include "engine/wire/status.h"
-#include "sql/store.h"
-#include "sql/store_factor.h"
+#include "sql/core/store.h"
+#include "sql/users/store_factor.h"
 
 #define WAL_WARN_BYTES ((int64_t)256 << 20)
 #define HEARTBEAT_WARN_S 5.0

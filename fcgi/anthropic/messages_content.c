@@ -9,7 +9,7 @@
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_files.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 /* Where a block stands, as errors and warnings name it. */
 struct place {

@@ -6,11 +6,11 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
-#include "fcgi/inference/lossy.h"
 #include "fcgi/anthropic/anthropic.h"
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/lossy.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
 

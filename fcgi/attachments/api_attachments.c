@@ -10,7 +10,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 static bool send_row(struct request *r, int status, int64_t id, struct err *e)
 {

@@ -4,7 +4,7 @@
 #include "engine/base/json.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/request.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n, struct err *e)
 {

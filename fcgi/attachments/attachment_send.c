@@ -7,7 +7,7 @@
 #include "fcgi/http/file_name.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 /* Pictures are shown by the page; nothing else that a user uploaded is ever more than a download. */
 static bool is_picture(const char *type)

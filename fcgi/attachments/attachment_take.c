@@ -9,7 +9,7 @@
 #include "fcgi/attachments/file_reading.h"
 #include "fcgi/http/request.h"
 #include "reader/reader.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 _Static_assert(READER_TEXT_BYTES == STORE_ATTACHMENT_TEXT_BYTES, "what is read is kept");
 

@@ -19,7 +19,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/log.h"
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
 #include "reader/reader.h"
 
 #define PROGRAM "sluice-reader"

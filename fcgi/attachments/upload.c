@@ -6,7 +6,7 @@
 #include "engine/base/file.h"
 #include "fcgi/http/multipart.h"
 #include "fcgi/http/request.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 #define FORM_BYTES ((size_t)64 << 10) /* what a form has besides the file */
 

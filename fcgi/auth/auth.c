@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "fcgi/http/request.h"
-#include "sql/store_users.h"
+#include "sql/users/store_users.h"
 
 static bool take_user(struct request *r, const struct store_user *u, enum auth_by by)
 {

@@ -1,4 +1,4 @@
-/* Who calls: session cookie or API key to user. Secrets are compared as hashes in SQL (sql/store_users.h); each
+/* Who calls: session cookie or API key to user. Secrets are compared as hashes in SQL (sql/users/store_users.h); each
  * request looks its key up, so that revocation takes effect at once (an indexed look-up costs tens of microseconds).
  * Thread: the request's. */
 #pragma once

@@ -14,7 +14,7 @@
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store_factor.h"
+#include "sql/users/store_factor.h"
 
 static pthread_mutex_t argon_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "sql/secret.h"
-#include "sql/store_users.h"
+#include "sql/core/secret.h"
+#include "sql/users/store_users.h"
 
 struct request;
 

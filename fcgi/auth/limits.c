@@ -11,7 +11,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "sql/store_limits.h"
+#include "sql/users/store_limits.h"
 
 #define DAY_S 86400
 

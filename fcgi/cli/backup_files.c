@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "sql/digest.h"
-#include "sql/store_copy.h"
+#include "sql/backup/store_copy.h"
+#include "sql/core/digest.h"
 
 #define HASH_LETTERS (DIGEST_TEXT_SIZE - 1)
 

@@ -7,8 +7,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/median.h"
+#include "engine/experts/cache/expert_store.h"
 #include "engine/experts/disk_probe.h"
-#include "engine/experts/expert_store.h"
 
 int32_t bench_positions(const struct bench *b)
 {

@@ -7,7 +7,7 @@
 
 #include "engine/base/err.h"
 #include "engine/experts/streaming.h"
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "fcgi/cli/cli_bench_disk.h"
 #include "fcgi/cli/cli_routing.h"
 #include "fcgi/cli/cli_run.h"

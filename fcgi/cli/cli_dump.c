@@ -7,7 +7,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/model/tensor_file.h"
+#include "engine/format/tensor_file.h"
 
 struct item {
     char name[96];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/experts/expert_pack.h"
+#include "engine/experts/pack/expert_pack.h"
 
 static void count_own(struct experts_facts *f, const struct expert_layout *l)
 {

@@ -6,8 +6,8 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/model/tensor_file.h"
-#include "engine/model/weight_bits.h"
+#include "engine/format/tensor_file.h"
+#include "engine/format/weight_bits.h"
 
 static bool push(struct ids *out, int64_t id, struct err *e)
 {

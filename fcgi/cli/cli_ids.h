@@ -2,7 +2,7 @@
  * with I32 or I64 `input_ids`. "-" is standard input (not for safetensors). */
 #pragma once
 #include "engine/base/err.h"
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 
 #define CLI_MAX_IDS (1 << 24)
 

@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/memory/memory_load.h"
 #include "engine/memory/memory_options.h"
-#include "engine/model/backend.h"
 #include "engine/model/model.h"
 
 struct run_params {

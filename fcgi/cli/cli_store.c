@@ -14,7 +14,7 @@
 #include "engine/base/option.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/process/state.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e)
 {

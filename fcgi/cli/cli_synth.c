@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "engine/model/weight_bits.h"
+#include "engine/format/weight_bits.h"
 
 #define CHUNK (1u << 20) /* bytes made at a time */
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/model/tensor_file.h"
+#include "engine/format/tensor_file.h"
 
 struct synth_random {
     uint64_t state[4]; /* xoshiro256** */

@@ -8,9 +8,9 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/model/gguf.h"
+#include "engine/format/gguf.h"
+#include "engine/format/weight_block.h"
 #include "engine/model/outline.h"
-#include "engine/model/weight_block.h"
 #include "fcgi/cli/cli_synth.h"
 
 #define ALIGNMENT 32

@@ -17,8 +17,8 @@
 #include "fcgi/cli/backup_files.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
-#include "sql/store.h"
-#include "sql/store_copy.h"
+#include "sql/backup/store_copy.h"
+#include "sql/core/store.h"
 
 #define TRIES 3 /* for attachments that come and go while they are copied */
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/model/backend.h"
 #include "engine/wire/status.h"
 #include "fcgi/admin/checks.h"
 #include "fcgi/cli/cli_options.h"
@@ -54,7 +54,7 @@ static void report(void *context, enum check_verdict v, const char *what, const 
 static void check_vulkan(struct doctor *d)
 {
     struct err e = {0};
-    if (!vulkan_backend.probe(&e))
+    if (!vulkan_backend.probe->usable(&e))
         report(d, CHECK_WARNING, "GPU (Vulkan)", e.text,
                "models run on the CPU; for a GPU install its Vulkan driver (mesa-vulkan-drivers, or the vendor's)");
     else if (vulkan_is_software())

@@ -12,7 +12,7 @@
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/export/export.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 struct settings {
     const char *state, *output, *format, *conversation;

@@ -16,9 +16,9 @@
 #include "fcgi/cli/command.h"
 #include "fcgi/import/import.h"
 #include "fcgi/process/state.h"
-#include "sql/store.h"
-#include "sql/store_attachments.h"
-#include "sql/store_import.h"
+#include "sql/chats/store_import.h"
+#include "sql/core/store.h"
+#include "sql/files/store_attachments.h"
 
 #define PROGRESS_MS 200
 

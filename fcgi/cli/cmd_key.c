@@ -9,7 +9,7 @@
 #include "engine/base/option.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 struct settings {
     const char *state, *name, *scopes;

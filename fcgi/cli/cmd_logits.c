@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/model/tensor_file.h"
+#include "engine/format/tensor_file.h"
 #include "fcgi/cli/cli_dump.h"
 #include "fcgi/cli/cli_ids.h"
 #include "fcgi/cli/cli_options.h"

@@ -10,7 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/experts/expert_pack.h"
+#include "engine/experts/pack/expert_pack.h"
 #include "fcgi/cli/cli_experts.h"
 #include "fcgi/cli/cli_options.h"
 

@@ -14,8 +14,8 @@
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
 #include "fcgi/process/state.h"
-#include "sql/store.h"
-#include "sql/store_copy.h"
+#include "sql/backup/store_copy.h"
+#include "sql/core/store.h"
 
 struct settings {
     const char *state;

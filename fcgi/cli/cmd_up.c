@@ -23,9 +23,9 @@
 #include "fcgi/cli/nginx_conf.h"
 #include "fcgi/cli/supervisor.h"
 #include "fcgi/process/state.h"
-#include "sql/secret.h"
-#include "sql/store.h"
-#include "sql/store_users.h"
+#include "sql/core/secret.h"
+#include "sql/core/store.h"
+#include "sql/users/store_users.h"
 
 #define MAX_ENV_FILE 65536
 #define STOP_MS 15000.0 /* what running answers get to end */

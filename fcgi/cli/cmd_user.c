@@ -7,8 +7,8 @@
 #include "engine/base/option.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
-#include "sql/store.h"
-#include "sql/store_factor.h"
+#include "sql/core/store.h"
+#include "sql/users/store_factor.h"
 
 struct settings {
     const char *state, *password_file;

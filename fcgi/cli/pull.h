@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "sql/digest.h"
+#include "sql/core/digest.h"
 
 enum {
     PULL_FILES_MAX = 10000,

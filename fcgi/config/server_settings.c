@@ -16,7 +16,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 #define FRESH_MS 1000.0 /* a change that did not come through the API is seen after this */
 #define MAX_TOKENS 16777216

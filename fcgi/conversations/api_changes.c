@@ -17,8 +17,8 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
-#include "sql/store_attachments.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/files/store_attachments.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 

@@ -12,8 +12,8 @@
 #include "fcgi/inference/answer.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
-#include "sql/store_conversations.h"
-#include "sql/store_users.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/users/store_users.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 #define MAX_RUNNING 64 /* answers of one conversation that a removal stops at once; the recorder stops the rest */

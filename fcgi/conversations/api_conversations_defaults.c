@@ -5,8 +5,8 @@
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store_conversations.h"
-#include "sql/store_users.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/users/store_users.h"
 
 #define MAX_REPLY ((size_t)1 << 20)
 

@@ -6,7 +6,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 #define PAGE_DEFAULT 50
 #define MAX_REPLY ((size_t)512 << 20)

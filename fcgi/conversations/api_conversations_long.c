@@ -5,7 +5,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/answer.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 #define PIECE_DEFAULT 500

@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/text/content_gate.h"
+#include "engine/chat/content_gate.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/conversations/conversation.h"
@@ -19,9 +19,9 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
-#include "sql/secret.h"
-#include "sql/store_attachments.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/core/secret.h"
+#include "sql/files/store_attachments.h"
 
 struct posting {
     int64_t conversation_id;

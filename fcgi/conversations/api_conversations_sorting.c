@@ -11,7 +11,7 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
-#include "sql/store_sorting.h"
+#include "sql/chats/store_sorting.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 

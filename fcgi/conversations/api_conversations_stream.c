@@ -13,7 +13,7 @@
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/watch.h"
 #include "fcgi/process/worker.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 /* After the job's end the recorder has written within milliseconds, unless it is just being started again. */
 #define RECORD_MS 3000.0

@@ -8,7 +8,7 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
-#include "sql/store_tree.h"
+#include "sql/chats/store_tree.h"
 
 static const struct field_row fork_fields[] = {{"from_message_id", FIELD_READ}, {"title", FIELD_READ}, {0}};
 

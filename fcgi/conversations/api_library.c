@@ -8,7 +8,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_request.h"
-#include "sql/store_library.h"
+#include "sql/chats/store_library.h"
 
 #define MAX_REPLY ((size_t)64 << 20)
 

@@ -15,8 +15,8 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_request.h"
-#include "sql/store_conversations.h"
-#include "sql/store_shares.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/chats/store_shares.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
 #define DAY_MS ((int64_t)24 * 3600 * 1000)

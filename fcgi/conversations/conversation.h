@@ -11,7 +11,7 @@
 #include "engine/base/err.h"
 #include "engine/engine.h"
 #include "fcgi/inference/prompt.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 struct buf;
 struct request;

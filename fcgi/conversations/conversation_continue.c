@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/text/chat_parser.h"
-#include "engine/text/detokenizer.h"
+#include "engine/chat/chat_parser.h"
+#include "engine/tokenizer/detokenizer.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 void conversation_earlier_fini(struct conversation_earlier *a)
 {

@@ -7,7 +7,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 struct branch {
     struct request *r;

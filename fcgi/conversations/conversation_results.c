@@ -4,7 +4,7 @@
 #include "engine/base/json.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 static bool is_call(const cJSON *calls, const char *id)
 {

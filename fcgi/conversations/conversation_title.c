@@ -14,7 +14,7 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
-#include "sql/store_conversations.h"
+#include "sql/chats/store_conversations.h"
 
 #define EXCERPT_BYTES 1500 /* of each message: what a talk is about stands at its beginning */
 #define TITLE_TOKENS 32

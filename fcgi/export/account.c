@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "sql/store.h"
-#include "sql/store_library.h"
-#include "sql/store_users.h"
+#include "sql/chats/store_library.h"
+#include "sql/core/store.h"
+#include "sql/users/store_users.h"
 
 #define FIRST_DAY 0
 

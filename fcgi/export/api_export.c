@@ -21,8 +21,8 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
-#include "sql/store_conversations.h"
-#include "sql/store_export.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/chats/store_export.h"
 
 #define LOG_MODULE "export"
 #define MAX_IDS 2000

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "fcgi/export/run.h"
-#include "sql/digest.h"
-#include "sql/store_attachments.h"
-#include "sql/store_responses.h"
+#include "sql/chats/store_responses.h"
+#include "sql/core/digest.h"
+#include "sql/files/store_attachments.h"
 
 #define MAX_SLUG 48
 

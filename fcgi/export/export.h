@@ -1,7 +1,7 @@
 /* History out of the house: one user's conversations as one document or one archive, written to a sink as it is read.
  *
  * Memory: one message, 16 bytes per message of one conversation, and in an archive about 150 bytes per file. The caller
- * begins the snapshot (sql/store_export.h) and ends it. Used by the API and by `sluice export`. */
+ * begins the snapshot (sql/chats/store_export.h) and ends it. Used by the API and by `sluice export`. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
-#include "sql/store_export.h"
+#include "sql/chats/store_export.h"
 
 struct export_format;
 struct store;

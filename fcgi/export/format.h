@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "engine/base/buf.h"
-#include "sql/store_export.h"
+#include "sql/chats/store_export.h"
 
 /* The messages of one conversation without their texts, in the order of their ids. */
 struct export_place {

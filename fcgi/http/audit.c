@@ -6,7 +6,7 @@
 
 #include "engine/base/log.h"
 #include "fcgi/http/request.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 void audit_record(struct request *r, int64_t user_id, const char *user, const char *action, const char *target)
 {

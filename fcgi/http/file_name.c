@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
 
 #define KEPT_END 20 /* bytes of a long name's end */
 

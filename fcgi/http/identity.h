@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sql/store_limits.h"
-#include "sql/store_users.h"
+#include "sql/users/store_limits.h"
+#include "sql/users/store_users.h"
 
 enum auth_by { AUTH_NOBODY, AUTH_SESSION, AUTH_KEY };
 

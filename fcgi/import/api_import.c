@@ -22,8 +22,8 @@
 #include "fcgi/import/import.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
-#include "sql/store_attachments.h"
-#include "sql/store_import.h"
+#include "sql/chats/store_import.h"
+#include "sql/files/store_attachments.h"
 
 #define EVENT_NS ((uint64_t)100000000)
 #define PATH_BYTES 4096

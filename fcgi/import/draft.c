@@ -13,7 +13,7 @@
 #include "engine/base/json.h"
 #include "fcgi/conversations/title.h"
 #include "fcgi/import/draft_tree.h"
-#include "sql/digest.h"
+#include "sql/core/digest.h"
 
 #define TITLE_BYTES_READ 65536 /* longer: no title but an attack or a mistake */
 #define SYSTEM_BYTES 32768     /* that a setting takes; a longer prompt becomes a message */

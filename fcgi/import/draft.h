@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "sql/store_import.h"
+#include "sql/chats/store_import.h"
 
 struct arena;
 

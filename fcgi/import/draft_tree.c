@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
-#include "sql/secret.h"
+#include "sql/core/secret.h"
 
 enum { UNSEEN = -1, ON_PATH = -2 };
 

@@ -7,7 +7,7 @@
 #include "fcgi/http/file_name.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/import.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 #define SCHEMA "sluice-export"
 #define VERSION 1

@@ -13,8 +13,8 @@
 #include "engine/base/json_repair.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/run.h"
-#include "sql/secret.h"
-#include "sql/store_import.h"
+#include "sql/chats/store_import.h"
+#include "sql/core/secret.h"
 
 #define ARENA_BYTES ((size_t)192 << 20)
 #define BUSY_TRIES 6 /* of 5 s each: others write long */

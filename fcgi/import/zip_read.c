@@ -8,8 +8,8 @@
 
 #include "fcgi/import/run.h"
 #include "fcgi/import/zip_survey.h"
-#include "sql/store_attachments.h"
-#include "sql/store_import.h"
+#include "sql/chats/store_import.h"
+#include "sql/files/store_attachments.h"
 
 #define BLOCK 65536
 #define FILES "attachments/"

@@ -10,8 +10,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "fcgi/inference/generation.h"
-#include "sql/store_conversations.h"
-#include "sql/store_record.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/chats/store_record.h"
 
 struct answer_parser {
     const char *format;

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/chat/chat_parser.h"
+#include "engine/chat/chat_parser.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/regex.h"
-#include "engine/text/chat_parser.h"
 #include "fcgi/inference/prompt.h"
 
 /* ---- tools */

@@ -7,8 +7,8 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
+#include "engine/chat/chat_parser.h"
 #include "engine/engine.h"
-#include "engine/text/chat_parser.h"
 
 #define GENERATION_MAX_CALLS 64
 #define GENERATION_CALL_ID 32

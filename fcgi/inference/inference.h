@@ -6,7 +6,7 @@
 
 #include "engine/base/err.h"
 #include "engine/engine.h"
-#include "engine/text/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "fcgi/inference/generation.h"
 
 struct request;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/text/chat_parser.h"
-#include "engine/text/content_gate.h"
+#include "engine/chat/chat_parser.h"
+#include "engine/chat/content_gate.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"

@@ -8,7 +8,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/process/shared.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 struct engine_usage usage_so_far(const struct inference *x)
 {

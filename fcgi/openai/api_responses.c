@@ -5,7 +5,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/responses.h"
-#include "sql/store_responses.h"
+#include "sql/chats/store_responses.h"
 
 #define PAGE_DEFAULT 20
 #define PAGE_MAX 100

@@ -14,8 +14,8 @@
 #include "fcgi/config/server_settings.h"
 #include "fcgi/http/file_name.h"
 #include "fcgi/http/request.h"
-#include "sql/base64.h"
-#include "sql/store_attachments.h"
+#include "sql/core/base64.h"
+#include "sql/files/store_attachments.h"
 
 /* The decoded bytes as a file without a name; -1: *e. "data:TYPE;base64,..." or the base64 alone. */
 static int decode(struct request *r, const char *text, const char *path, struct err *e)

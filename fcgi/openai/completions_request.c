@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/text/detokenizer.h"
+#include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/openai/completions.h"

@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/engine.h"
-#include "engine/text/vocab.h"
+#include "engine/tokenizer/vocab.h"
 
 struct request;
 

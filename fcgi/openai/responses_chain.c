@@ -4,7 +4,7 @@
 #include "engine/base/json.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/responses.h"
-#include "sql/store_responses.h"
+#include "sql/chats/store_responses.h"
 
 static const struct json_limits stored = {.max_depth = 160}; /* what came in with 128 is a little deeper in its row */
 

@@ -8,7 +8,7 @@
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_files.h"
 #include "fcgi/openai/responses.h"
-#include "sql/store_attachments.h"
+#include "sql/files/store_attachments.h"
 
 #define FIRST_INPUT 0x10000 /* the input's items are numbered apart from the output's */
 

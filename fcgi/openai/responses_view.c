@@ -5,13 +5,13 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/base/log.h"
-#include "fcgi/inference/lossy.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/lossy.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/openai/responses.h"
 #include "fcgi/process/worker.h"
-#include "sql/store_responses.h"
+#include "sql/chats/store_responses.h"
 
 static const struct generation *generation_of(const struct responses_view *v)
 {

@@ -15,7 +15,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "fcgi/process/guard.h"
-#include "sql/store.h"
+#include "sql/core/store.h"
 
 #define THREADS_MAX 64
 #define STORE_RETRY_NS ((uint64_t)1000000000)

@@ -1,7 +1,7 @@
 /* Names inside the state folder. One place, so that the server's programs and the operator's commands agree. */
 #pragma once
 
-#define STATE_DATABASE "sluice.db"     /* sql/store.h */
+#define STATE_DATABASE "sluice.db"     /* sql/core/store.h */
 #define STATE_ENGINE_SOCKET "engine.sock"
 #define STATE_STATUS "status"          /* engine/wire/status.h */
 #define STATE_CACHE "cache"            /* folder: vocabularies, pipelines */

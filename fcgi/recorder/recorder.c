@@ -19,12 +19,12 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/status/history_sample.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/process/state.h"
 #include "fcgi/recorder/recorder_answer.h"
 #include "fcgi/recorder/recorder_house.h"
-#include "sql/store.h"
+#include "fcgi/status/history_sample.h"
+#include "sql/core/store.h"
 
 #define MAX_ANSWERS 4096 /* at once; the rest waits in the table */
 #define LOOK_BUSY_MS 250.0

@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 #include "fcgi/inference/generation.h"
-#include "sql/store_record.h"
+#include "sql/chats/store_record.h"
 
 struct store;
 

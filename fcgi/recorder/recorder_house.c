@@ -3,9 +3,9 @@
 #include "fcgi/recorder/recorder_house.h"
 
 #include "engine/base/log.h"
-#include "sql/store.h"
-#include "sql/store_attachments.h"
-#include "sql/store_record.h"
+#include "sql/chats/store_record.h"
+#include "sql/core/store.h"
+#include "sql/files/store_attachments.h"
 
 #define CHECKPOINT_MS 2000.0
 #define LONG_MS 250.0      /* a long WAL does not wait longer for the next one */

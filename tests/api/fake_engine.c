@@ -21,8 +21,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/text/detokenizer.h"
 #include "engine/text/text_model.h"
+#include "engine/tokenizer/detokenizer.h"
 #include "engine/wire/message.h"
 #include "engine/wire/status.h"
 #include "tests/api/fake_detached.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/vulkan/backend_state.h"
+#include "engine/vulkan/ops/backend_state.h"
 
 enum { D = 2048, D_FF = 768, N_EXPERT = 128, N_USED = 8, N_HEAD = 32, N_KV = 4, D_HEAD = 128, VOCAB = 151936 };
 

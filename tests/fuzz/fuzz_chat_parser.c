@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/text/chat_parser.h"
+#include "engine/chat/chat_parser.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "engine/model/gguf_tensors.h"
-#include "engine/text/vocab_source.h"
+#include "engine/format/gguf_tensors.h"
+#include "engine/tokenizer/gguf_vocab.h"
+#include "engine/tokenizer/vocab_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/text/text_gguf.h"
+#include "engine/tokenizer/gguf_vocab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -11,10 +11,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct file_map m = {.data = data, .size = size};
     struct buf image = {0};
     struct err e = {0};
-    size_t head = text_gguf_head(&m);
+    size_t head = gguf_vocab_head(&m);
     if (head > size)
         __builtin_trap();
-    bool ok = text_gguf_image(&m, &image, &e);
+    bool ok = gguf_vocab_image(&m, &image, &e);
     if (ok && !image.len)
         __builtin_trap();
     if (!ok && !e.code)

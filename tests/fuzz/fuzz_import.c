@@ -8,8 +8,8 @@
 
 #include "engine/base/json.h"
 #include "fcgi/import/import.h"
-#include "sql/store_attachments.h"
-#include "sql/store_import.h"
+#include "sql/chats/store_import.h"
+#include "sql/files/store_attachments.h"
 
 #define FILE_BYTES 1000
 

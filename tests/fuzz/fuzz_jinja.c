@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/text/chat_template.h"
-#include "engine/text/jinja.h"
+#include "engine/chat/chat_template.h"
+#include "engine/jinja/jinja.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

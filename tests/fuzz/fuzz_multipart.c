@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
 #include "fcgi/http/file_name.h"
 #include "fcgi/http/multipart.h"
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
-#include "engine/text/detokenizer.h"
-#include "engine/text/tokenizer.h"
-#include "engine/text/vocab_image.h"
-#include "engine/text/vocab_source.h"
+#include "engine/tokenizer/detokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/vocab_image.h"
+#include "engine/tokenizer/vocab_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/weight_bits.h"
+#include "engine/format/weight_bits.h"
 
 const char *golden_path(const char *name)
 {

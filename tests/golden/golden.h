@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/model/tensor_file.h"
-#include "engine/text/tokenizer.h"
+#include "engine/format/tensor_file.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "fcgi/cli/cli_run.h"
 
 /* srcdir/NAME; static storage, two at a time. */

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "engine/model/weight_bits.h"
+#include "engine/format/weight_bits.h"
 #include "tests/golden/golden.h"
 
 #ifndef GOLDEN_BACKEND

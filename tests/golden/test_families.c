@@ -19,7 +19,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/weight_bits.h"
+#include "engine/format/weight_bits.h"
 #include "tests/golden/golden.h"
 
 #ifndef GOLDEN_BACKEND

@@ -189,7 +189,7 @@ static void test_states_are_counted(void **state)
     }
     assert_true(bytes > 0);
     r.ops->memory(r.backend, &got);
-    assert_true(r.ops->estimate(r.plan, &p, &want, &e));
+    assert_true(r.ops->probe->estimate(r.plan, &p, &want, &e));
     assert_int_equal(got.state, want.state);
     assert_true(got.state >= bytes * STATES && got.state < bytes * STATES * 5 / 4);
     assert_true(got.device + got.host >= got.weights + got.kv + got.state);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/weight_bits.h"
-#include "engine/model/weight_block.h"
+#include "engine/format/weight_bits.h"
+#include "engine/format/weight_block.h"
 
 const struct weight_form weight_forms[] = {
     {"f32", WEIGHT_F32, 0, 0, 0, 1},

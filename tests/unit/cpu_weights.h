@@ -1,6 +1,6 @@
 /* Random weights of every format for the cpu tests. */
 #pragma once
-#include "engine/model/weight.h"
+#include "engine/format/weight.h"
 
 struct random_weight {
     struct weight w;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 #define FAKE_VOCAB 512
 #define FAKE_EOS 3

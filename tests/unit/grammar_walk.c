@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/chat/chat_parser.h"
 #include "engine/grammar/call_grammar.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_schema.h"
-#include "engine/text/chat_parser.h"
 #include "engine/text/text_model.h"
 
 static uint64_t state;

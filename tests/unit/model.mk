@@ -11,4 +11,4 @@ MODEL_TEST_LIBS = $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_model_SOURCES = %D%/test_model.c %D%/tiny_model.c %D%/tiny_model.h
 %C%_test_model_LDADD = $(MODEL_TEST_LIBS)
 %C%_test_gguf_SOURCES = %D%/test_gguf.c
-%C%_test_gguf_LDADD = $(MODEL_TEST_LIBS)
+%C%_test_gguf_LDADD = $(TEXT_LIBS) $(MODEL_TEST_LIBS)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 static const char *refuse_with(void)
 {
@@ -45,7 +45,7 @@ static bool refusing_estimate(const struct model_plan *plan, const struct backen
 {
     if (strcmp(refuse_with(), "late"))
         return refuse(e);
-    if (!cpu_backend.estimate(plan, p, m, e))
+    if (!cpu_backend.probe->estimate(plan, p, m, e))
         return false;
     if (p->device_experts)
         m->weights += p->device_experts + p->host_experts - expert_bytes(plan);
@@ -60,7 +60,7 @@ static bool refusing_device(struct backend_device *d, struct err *e)
     return true;
 }
 
-static bool refusing_probe(struct err *e)
+static bool refusing_usable(struct err *e)
 {
     return true;
 }
@@ -70,6 +70,7 @@ bool vulkan_is_software(void)
     return false;
 }
 
+static const struct backend_probe probe = {
+    .usable = refusing_usable, .device = refusing_device, .estimate = refusing_estimate};
 const struct backend_ops vulkan_backend = {
-    .name = "vulkan", .streams = true, .splits = true, .open = refusing_open, .estimate = refusing_estimate,
-    .device = refusing_device, .probe = refusing_probe};
+    .name = "vulkan", .streams = true, .splits = true, .probe = &probe, .open = refusing_open};

@@ -8,10 +8,10 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
-#include "sql/store.h"
-#include "sql/store_conversations.h"
-#include "sql/store_record.h"
-#include "sql/store_users.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/chats/store_record.h"
+#include "sql/core/store.h"
+#include "sql/users/store_users.h"
 
 struct fixture {
     char folder[256], path[300];

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/file.h"
-#include "engine/model/backend.h"
 #include "tests/unit/engine_process.h"
 
 static struct engine_process engine;

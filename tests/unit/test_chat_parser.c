@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "engine/text/chat_parser.h"
+#include "engine/chat/chat_parser.h"
 #include "tests/unit/chat_cases.h"
 
 struct result {

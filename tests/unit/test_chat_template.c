@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "engine/text/chat_template.h"
+#include "engine/chat/chat_template.h"
 #include "engine/text/text_model.h"
 #include "tests/unit/chat_cases.h"
 

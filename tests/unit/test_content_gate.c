@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
-#include "engine/text/chat_parser.h"
-#include "engine/text/content_gate.h"
+#include "engine/chat/chat_parser.h"
+#include "engine/chat/content_gate.h"
 
 static void let_in(const char *format, enum content_begin begin, const char *text, size_t len, struct buf *inside)
 {

@@ -431,7 +431,7 @@ static void check_estimate(int32_t n_threads)
     struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
                                .n_threads = n_threads};
     struct backend_memory want, got;
-    assert_true(cpu_backend.estimate(plan, &p, &want, &e));
+    assert_true(cpu_backend.probe->estimate(plan, &p, &want, &e));
     struct backend *b = cpu_backend.open(plan, &p, &e);
     assert_non_null(b);
     struct step_sequence q = part(0, 0, 1);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/text/detokenizer.h"
+#include "engine/tokenizer/detokenizer.h"
 #include "tests/unit/text_cases.h"
 
 static bool same(const struct buf *out, size_t from, const struct buf *want)

@@ -9,7 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/experts/disk_probe.h"
-#include "engine/experts/expert_reader.h"
+#include "engine/experts/io/expert_reader.h"
 
 #define RECORD_BYTES ((uint32_t)40 << 20) /* one at a time in the probe's memory */
 

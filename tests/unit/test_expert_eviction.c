@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/experts/expert_eviction.h"
+#include "engine/experts/policy/expert_eviction.h"
 
 #define LAYERS 2
 #define EXPERTS 4

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/experts/expert_layout.h"
+#include "engine/experts/pack/expert_layout.h"
 #include "tests/unit/expert_models.h"
 #include "tests/unit/tiny_model.h"
 

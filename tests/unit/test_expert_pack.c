@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/experts/expert_pack.h"
+#include "engine/experts/pack/expert_pack.h"
 #include "tests/unit/expert_models.h"
 #include "tests/unit/tiny_model.h"
 

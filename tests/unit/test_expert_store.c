@@ -17,9 +17,9 @@
 
 #define LOG_MODULE "test"
 #include "engine/base/log.h"
-#include "engine/experts/expert_history.h"
-#include "engine/experts/expert_slots.h"
-#include "engine/experts/expert_store.h"
+#include "engine/experts/cache/expert_slots.h"
+#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/policy/expert_history.h"
 #include "tests/unit/expert_models.h"
 #include "tests/unit/tiny_model.h"
 

@@ -1,5 +1,5 @@
 /* The GGUF reader: values of every type, and refusal of whatever a lying or damaged file may hold. */
-#include "engine/model/gguf.h"
+#include "engine/format/gguf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,10 @@
 #include <cmocka.h>
 
 #include "engine/base/buf.h"
-#include "engine/model/gguf_tensors.h"
+#include "engine/format/gguf_tensors.h"
 #include "engine/model/model.h"
-#include "engine/text/vocab_source.h"
+#include "engine/tokenizer/gguf_vocab.h"
+#include "engine/tokenizer/vocab_source.h"
 
 static void put(struct buf *b, uint64_t v, int bytes)
 {

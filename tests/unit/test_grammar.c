@@ -13,7 +13,7 @@
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_schema.h"
 #include "engine/grammar/program.h"
-#include "engine/text/vocab.h"
+#include "engine/tokenizer/vocab.h"
 
 struct fixture {
     struct vocab *vocab;

@@ -11,8 +11,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/text/chat_template.h"
-#include "engine/text/jinja.h"
+#include "engine/chat/chat_template.h"
+#include "engine/jinja/jinja.h"
 #include "tests/unit/chat_cases.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

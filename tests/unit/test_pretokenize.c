@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "engine/text/pretokenize_pcre.h"
-#include "engine/text/utf8.h"
+#include "engine/base/utf8.h"
+#include "engine/tokenizer/pretokenize_pcre.h"
 #include "tests/unit/text_cases.h"
 
 /* The code points of one class as a bit each. */

@@ -1,5 +1,5 @@
 /* The safetensors reader refuses whatever a lying or damaged file may hold, and names the tensor. */
-#include "engine/model/safetensors.h"
+#include "engine/format/safetensors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "engine/model/tensor_file.h"
+#include "engine/format/tensor_file.h"
 
 struct file { /* header and data put together as the format wants */
     uint8_t *bytes;

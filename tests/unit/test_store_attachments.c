@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "sql/store_attachments.h"
-#include "sql/store_import.h"
-#include "sql/store_limits.h"
-#include "sql/store_tree.h"
+#include "sql/chats/store_import.h"
+#include "sql/chats/store_tree.h"
+#include "sql/files/store_attachments.h"
+#include "sql/users/store_limits.h"
 #include "tests/unit/store_fixture.h"
 
 static int64_t add(struct fixture *f, int64_t user, const char *name, const char *bytes)

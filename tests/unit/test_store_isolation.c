@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sql/embedded.h"
-#include "sql/store_tree.h"
+#include "sql/chats/store_tree.h"
+#include "sql/core/embedded.h"
 #include "tests/unit/store_fixture.h"
 
 static bool never(void *context, const struct store_message *m)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sql/store_library.h"
+#include "sql/chats/store_library.h"
 #include "tests/unit/store_fixture.h"
 
 struct seen {

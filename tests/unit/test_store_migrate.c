@@ -9,10 +9,10 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "sql/factor_key.h"
-#include "sql/migrate.h"
-#include "sql/search_row.h"
-#include "sql/statement.h"
+#include "sql/core/factor_key.h"
+#include "sql/core/migrate.h"
+#include "sql/core/search_row.h"
+#include "sql/core/statement.h"
 #include "tests/unit/store_fixture.h"
 
 static const char *source_folder(void)

@@ -9,11 +9,11 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "sql/store_factor.h"
-#include "sql/store_invites.h"
-#include "sql/store_limits.h"
-#include "sql/store_people.h"
-#include "sql/store_tree.h"
+#include "sql/chats/store_tree.h"
+#include "sql/users/store_factor.h"
+#include "sql/users/store_invites.h"
+#include "sql/users/store_limits.h"
+#include "sql/users/store_people.h"
 #include "tests/unit/store_fixture.h"
 
 #define DAY_MS ((int64_t)24 * 3600 * 1000)

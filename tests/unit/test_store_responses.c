@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "sql/store_limits.h"
-#include "sql/store_responses.h"
+#include "sql/chats/store_responses.h"
+#include "sql/users/store_limits.h"
 #include "tests/unit/store_fixture.h"
 
 static struct store_response row_of(struct fixture *f, const char *id, int64_t lives_ms)

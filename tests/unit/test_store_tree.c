@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sql/store_tree.h"
+#include "sql/chats/store_tree.h"
 #include "tests/unit/store_fixture.h"
 
 struct seen {

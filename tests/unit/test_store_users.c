@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "sql/store_people.h"
+#include "sql/users/store_people.h"
 #include "tests/unit/store_fixture.h"
 
 static bool count_user(void *context, const struct store_user *u)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
-#include "engine/experts/expert_pack.h"
+#include "engine/experts/pack/expert_pack.h"
 #include "engine/experts/streaming.h"
 #include "tests/unit/expert_models.h"
 #include "tests/unit/scheduler_rig.h"

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "engine/base/file.h"
-#include "engine/text/tokenizer.h"
-#include "engine/text/vocab_source.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/vocab_source.h"
 #include "tests/unit/text_cases.h"
 
 static char folder[64], compiled[128];

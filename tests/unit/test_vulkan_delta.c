@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/backend.h"
+#include "engine/backend/backend.h"
 
 enum { D = 64, D_FF = 32, VOCAB = 64, SEQUENCES = 3, MAX_SHOWN = 64 };
 
@@ -198,7 +198,7 @@ static void test_other_sizes_are_refused(void **state)
         struct err e = {0};
         struct backend_params p = {.n_states = 1, .max_rows = 8, .max_sequences = 1};
         make_plan(&sizes[i], &plan, &layer);
-        assert_false(vulkan_backend.estimate(&plan, &p, &m, &e));
+        assert_false(vulkan_backend.probe->estimate(&plan, &p, &m, &e));
         assert_int_equal(e.code, ERR_UNSUPPORTED);
         while (n_owned) {
             free(owned[--n_owned]);
@@ -209,7 +209,7 @@ static void test_other_sizes_are_refused(void **state)
 int main(void)
 {
     struct err e = {0};
-    if (!vulkan_backend.probe(&e)) {
+    if (!vulkan_backend.probe->usable(&e)) {
         fprintf(stderr, "skipped: %s\n", e.text);
         return 77;
     }

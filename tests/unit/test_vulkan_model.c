@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/backend.h"
 #include "engine/model/model.h"
-#include "engine/vulkan/miniature.h"
+#include "engine/vulkan/measure/miniature.h"
 
 #define VOCAB 8192
 #define MAX_ROWS 96
@@ -309,7 +309,7 @@ static void test_a_miniature_stands_for_all_layers(void **state)
     assert_int_equal(layers, plan->n_layer);
     assert_int_equal(n, m.plan.n_layer);
     miniature_fini(&m);
-    if (!vulkan_backend.speed(plan, &(struct backend_params){.device_experts = 1, .host_experts = 1}, &s, &e)) {
+    if (!vulkan_backend.probe->speed(plan, &(struct backend_params){.device_experts = 1, .host_experts = 1}, &s, &e)) {
         fail_msg("%s", e.text);
     }
     assert_true(s.dense > 0 && s.experts > 0 && s.memory > 0 && s.link > 0 && s.unpack > 0 && s.layer_s > 0 && s.waits);
@@ -347,7 +347,7 @@ static void test_copied_blocks_hold_the_same(void **state)
 int main(void)
 {
     struct err e = {0};
-    if (!vulkan_backend.probe(&e)) {
+    if (!vulkan_backend.probe->usable(&e)) {
         fprintf(stderr, "skipped: %s\n", e.text);
         return 77;
     }

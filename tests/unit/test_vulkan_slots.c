@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend/backend.h"
 #include "engine/base/file.h"
-#include "engine/experts/miss_choice.h"
+#include "engine/experts/policy/miss_choice.h"
 #include "engine/experts/streaming.h"
-#include "engine/model/backend.h"
 #include "engine/model/model.h"
-#include "engine/vulkan/device_restore.h"
-#include "engine/vulkan/expert_views.h"
-#include "engine/vulkan/slot_policy.h"
+#include "engine/vulkan/experts/expert_views.h"
+#include "engine/vulkan/experts/slot_policy.h"
+#include "engine/vulkan/weights/device_restore.h"
 #include "tests/unit/cpu_weights.h"
 
 #define VOCAB 8192
@@ -325,7 +325,7 @@ static float *answer_from(struct streaming *streaming, uint64_t device_experts, 
     vulkan_backend.counters(b, c);
     vulkan_backend.memory(b, m);
     vulkan_backend.close(&b);
-    assert_true(vulkan_backend.estimate(model_plan(model), &p, &planned, &e));
+    assert_true(vulkan_backend.probe->estimate(model_plan(model), &p, &planned, &e));
     if (streaming) { /* of the pool what the store allows, and memory for what passes through */
         struct expert_counters now;
         expert_store_counters(p.experts, &now);
@@ -452,7 +452,7 @@ static void test_auto_measures_once(void **state)
     struct backend_memory planned, taken;
     struct backend_device device;
     struct miss_rates r, again, unknown;
-    assert_true(vulkan_backend.device(&device, &e) && vulkan_backend.estimate(model_plan(model), &p, &planned, &e));
+    assert_true(vulkan_backend.probe->device(&device, &e) && vulkan_backend.probe->estimate(model_plan(model), &p, &planned, &e));
     for (int i = 0; i < 2; i++) {
         struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
         if (!b)
@@ -517,7 +517,7 @@ static void test_a_pool_too_small_is_refused(void **state)
     struct err e = {0};
     struct backend_memory m;
     struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .device_experts = 1 << 20, .host_experts = 4096};
-    assert_false(vulkan_backend.estimate(model_plan(model), &p, &m, &e));
+    assert_false(vulkan_backend.probe->estimate(model_plan(model), &p, &m, &e));
     assert_int_equal(e.code, ERR_LIMIT);
     assert_non_null(strstr(e.text, "4096"));
 }
@@ -527,9 +527,9 @@ static void test_room_for_all_is_no_split(void **state)
     struct err e = {0};
     struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2};
     struct backend_memory all, roomy;
-    assert_true(vulkan_backend.estimate(model_plan(model), &p, &all, &e));
+    assert_true(vulkan_backend.probe->estimate(model_plan(model), &p, &all, &e));
     p.device_experts = UINT64_C(1) << 40;
-    assert_true(vulkan_backend.estimate(model_plan(model), &p, &roomy, &e));
+    assert_true(vulkan_backend.probe->estimate(model_plan(model), &p, &roomy, &e));
     assert_memory_equal(&all, &roomy, sizeof all);
 }
 
@@ -561,7 +561,7 @@ int main(void)
                                         cmocka_unit_test(test_room_for_all_is_no_split),
                                         cmocka_unit_test(test_too_little_is_refused_with_numbers)};
     int failed = cmocka_run_group_tests_name("slot policy", alone, NULL, NULL);
-    if (!vulkan_backend.probe(&e)) {
+    if (!vulkan_backend.probe->usable(&e)) {
         printf("1..0 # SKIP no Vulkan device: %s\n", e.text);
         return failed ? failed : 77;
     }

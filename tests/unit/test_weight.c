@@ -1,6 +1,6 @@
 /* Every weight format's plain dequantisation against values from mlx and the gguf package: equal to the bit
  * (the sign of zero left aside). */
-#include "engine/model/weight.h"
+#include "engine/format/weight.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/model/tensor_file.h"
-#include "engine/model/weight_bits.h"
-#include "engine/model/weight_block.h"
+#include "engine/format/tensor_file.h"
+#include "engine/format/weight_bits.h"
+#include "engine/format/weight_block.h"
 
 #define MAX_COLS 512
 

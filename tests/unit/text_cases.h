@@ -4,8 +4,8 @@
 #include <stddef.h>
 
 #include "engine/base/buf.h"
-#include "engine/text/tokenizer.h"
-#include "engine/text/vocab.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/vocab.h"
 
 struct text_case { /* strings may hold NUL */
     struct buf input, decoded;

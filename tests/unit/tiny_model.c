@@ -12,8 +12,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/format/tensor_file.h"
 #include "engine/model/outline.h"
-#include "engine/model/tensor_file.h"
 
 #define N_EXPERT 3
 #define MAX_TENSORS 256

@@ -1,0 +1,71 @@
+/* The memory that records lie in: one slot for each, of the size that its layer's records have. Address space is
+ * reserved for all experts; pages become real when a slot is taken and go back when it is released. Taken slots are
+ * locked where the system allows that, so that they never swap.
+ *
+ * The store's lock guards it. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/experts/io/expert_reader.h"
+#include "engine/experts/pack/expert_layout.h"
+
+enum slot_state { SLOT_FREE, SLOT_READING, SLOT_READY, SLOT_SPARE }; /* spare: memory that holds nothing */
+
+struct expert_slot {
+    uint8_t *memory;
+    uint32_t bytes;
+    int32_t size_class;
+    int32_t layer, expert;  /* layer's index in the layout */
+    enum slot_state state;
+    int32_t pins;           /* a running layer holds it */
+    int32_t want;           /* index in the running layer's wants, or -1 */
+    bool ahead;             /* read ahead, its layer has not come yet */
+    bool locked;            /* its memory */
+    bool unlearnt;          /* its checksum is not known yet and is to be taken down */
+    int32_t at;             /* position in the list of taken slots */
+    struct expert_job job;
+};
+
+struct slot_class {
+    uint32_t bytes;
+    int32_t n, first;      /* slots, and the first one's index */
+    uint8_t *memory;
+    int32_t *unused;       /* [n_unused] a stack, lowest index on top at first */
+    int32_t n_unused;
+};
+
+struct expert_slots {
+    struct expert_slot *slots;
+    int32_t n;
+    struct slot_class *classes;
+    int32_t n_classes;
+    int32_t *class_of;      /* [n_layers] */
+    int32_t *taken;         /* [n_taken] slots that are not free */
+    int32_t n_taken, n_spare;
+    uint64_t bytes, locked_bytes; /* of taken slots */
+    bool no_lock;           /* the limit of locked memory was reached once */
+};
+
+/* Address space that records are read into. In huge pages where the system has them, and beginning with one: a disk that
+ * takes a limited number of pieces in one request gives records twice as fast into memory that is not in pieces of 4 KiB.
+ * NULL: *e. */
+void *expert_memory_map(size_t bytes, struct err *e);
+void expert_memory_unmap(void *memory, size_t bytes); /* NULL: nothing */
+/* Slots that a layout needs at most: one per expert. */
+int32_t expert_slots_count(const struct expert_layout *l);
+bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct err *e);
+void expert_slots_fini(struct expert_slots *s); /* after the reader is closed; accepts a zeroed struct */
+/* A slot for a record of this layer, or NULL when memory can't be had. */
+struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer);
+/* Keeps a taken slot's memory for another record, until it is taken up again; a kept one of this layer's size, or NULL. */
+void expert_slots_spare(struct expert_slots *s, struct expert_slot *slot);
+void expert_slots_unspare(struct expert_slots *s, struct expert_slot *slot);
+struct expert_slot *expert_slots_find_spare(const struct expert_slots *s, int32_t size_class); /* negative: of any size */
+struct expert_slot *expert_slots_reuse(struct expert_slots *s, int32_t layer);
+/* Do records of this size have as much of the taken slots as of all? Less than one slot below it counts: no two sizes could
+ * both have their share of an odd number, and would take it from each other by turns. */
+bool expert_slots_has_share(const struct expert_slots *s, int32_t size_class);
+/* Gives the memory back to the system. */
+void expert_slots_release(struct expert_slots *s, struct expert_slot *slot);

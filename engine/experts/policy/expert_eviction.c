@@ -1,0 +1,121 @@
+/* See expert_eviction.h. */
+#include "engine/experts/policy/expert_eviction.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define VOTE_HALF_LIFE 16.0 /* rows of every layer */
+
+bool expert_eviction_init(struct expert_eviction *v, const struct expert_history *h, struct err *e)
+{
+    const size_t n = (size_t)h->n + 1;
+    *v = (struct expert_eviction){.history = h};
+    v->layers = calloc((size_t)h->n_layers + 1, sizeof *v->layers);
+    v->may_go = calloc(n, sizeof *v->may_go);
+    v->rival = malloc(n * sizeof *v->rival);
+    v->named_by = calloc(n, sizeof *v->named_by);
+    if (!v->layers || !v->may_go || !v->rival || !v->named_by) {
+        expert_eviction_fini(v);
+        return err_set(e, ERR_NOMEM, "no memory for choosing which experts go");
+    }
+    for (size_t i = 0; i < n; i++)
+        v->rival[i] = -1;
+    return true;
+}
+
+void expert_eviction_fini(struct expert_eviction *v)
+{
+    free(v->layers);
+    free(v->may_go);
+    free(v->rival);
+    free(v->named_by);
+    *v = (struct expert_eviction){0};
+}
+
+void expert_eviction_allow(struct expert_eviction *v, int32_t layer, int32_t expert, bool may_go)
+{
+    v->may_go[v->history->first[layer] + expert] = may_go;
+    v->layers[layer].known = false;
+}
+
+void expert_eviction_advance(struct expert_eviction *v, int32_t layer, int32_t rows)
+{
+    v->usual_ahead *= exp2(-rows / (VOTE_HALF_LIFE * v->history->n_layers));
+    v->layers[layer].known = false;
+}
+
+void expert_eviction_wanted(struct expert_eviction *v, int32_t layer, int32_t expert)
+{
+    const int32_t i = v->history->first[layer] + expert, rival = v->rival[i];
+    v->layers[layer].known = false;
+    if (rival < 0)
+        return;
+    v->usual_ahead += v->named_by[i] == EVICT_USUAL ? -1 : 1;
+    v->rival[i] = v->rival[rival] = -1;
+}
+
+enum eviction_rule expert_eviction_rule(const struct expert_eviction *v)
+{
+    return v->usual_ahead >= 0 ? EVICT_USUAL : EVICT_RECENT;
+}
+
+/* Lower: goes first. Comparable over layers, now. */
+static double worth(const struct expert_history *h, int32_t layer, int32_t i, enum eviction_rule rule)
+{
+    const int32_t expert = i - h->first[layer];
+    const double recent = expert_history_rank(h, layer, expert);
+    return rule == EVICT_RECENT ? recent : fmax(recent, expert_history_usual_rank(h, layer, expert) + EXPERT_USUAL_SHARE);
+}
+
+static void look(struct expert_eviction *v, int32_t layer)
+{
+    const struct expert_history *h = v->history;
+    struct eviction_layer *l = &v->layers[layer];
+    double least[EVICT__N] = {0};
+    *l = (struct eviction_layer){.least = {-1, -1}, .known = true};
+    for (int32_t i = h->first[layer]; i < h->first[layer + 1]; i++)
+        for (enum eviction_rule rule = 0; v->may_go[i] && rule < EVICT__N; rule++) {
+            const double is = worth(h, layer, i, rule);
+            if (l->least[rule] >= 0 && is >= least[rule])
+                continue;
+            least[rule] = is;
+            l->least[rule] = i;
+        }
+}
+
+struct eviction_choice expert_eviction_choose(struct expert_eviction *v, const int32_t *class_of, int32_t size_class)
+{
+    const enum eviction_rule decides = expert_eviction_rule(v);
+    struct eviction_choice c = {.layer = -1, .expert = -1, .named = {-1, -1}};
+    double least[EVICT__N] = {0};
+    for (int32_t layer = 0; layer < v->history->n_layers; layer++) {
+        if (size_class >= 0 && class_of[layer] != size_class)
+            continue;
+        if (!v->layers[layer].known)
+            look(v, layer);
+        for (enum eviction_rule rule = 0; rule < EVICT__N; rule++) {
+            const int32_t i = v->layers[layer].least[rule];
+            const double is = i < 0 ? INFINITY : worth(v->history, layer, i, rule);
+            if (i < 0 || (c.named[rule] >= 0 && is >= least[rule]))
+                continue;
+            least[rule] = is;
+            c.named[rule] = i;
+            if (rule == decides) {
+                c.layer = layer;
+                c.expert = i - v->history->first[layer];
+            }
+        }
+    }
+    return c;
+}
+
+void expert_eviction_done(struct expert_eviction *v, const struct eviction_choice *c)
+{
+    const int32_t recent = c->named[EVICT_RECENT], usual = c->named[EVICT_USUAL];
+    if (recent == usual || recent < 0 || usual < 0 || v->rival[recent] >= 0 || v->rival[usual] >= 0)
+        return;
+    v->rival[recent] = usual;
+    v->rival[usual] = recent;
+    v->named_by[recent] = EVICT_RECENT;
+    v->named_by[usual] = EVICT_USUAL;
+}

@@ -1,0 +1,19 @@
+# text to token ids and back; the compiled vocabulary
+noinst_LIBRARIES += libsluice-tokenizer.a
+libsluice_tokenizer_a_SOURCES = \
+	%D%/bpe.c %D%/bpe.h \
+	%D%/detokenizer.c %D%/detokenizer.h \
+	%D%/gguf_vocab.c %D%/gguf_vocab.h \
+	%D%/pretokenize.c %D%/pretokenize.h \
+	%D%/pretokenize_pattern.c %D%/pretokenize_pattern.h \
+	%D%/pretokenize_pcre.c %D%/pretokenize_pcre.h \
+	%D%/tokenizer.c %D%/tokenizer.h \
+	%D%/tokenizer_added.c %D%/tokenizer_added.h \
+	%D%/tokenizer_normal.c %D%/tokenizer_normal.h \
+	%D%/vocab.c %D%/vocab.h \
+	%D%/vocab_build.c \
+	%D%/vocab_image.h \
+	%D%/vocab_json.c \
+	%D%/vocab_pre.c \
+	%D%/vocab_source.h
+TOKENIZER_LIBS = libsluice-tokenizer.a $(FORMAT_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS)

@@ -1,0 +1,117 @@
+/* See pretokenize.h. */
+#include "engine/tokenizer/pretokenize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tokenizer/pretokenize_pcre.h"
+#include "engine/tokenizer/vocab_image.h"
+#include "engine/tokenizer/vocab_source.h"
+
+struct step {
+    struct pcre_pattern *pcre;
+    enum vocab_split_kind kind;
+};
+
+struct splitter {
+    struct step steps[VOCAB_SPLITS_MAX];
+    size_t n_steps;
+};
+
+struct splitter_scratch {
+    struct pcre_scratch *pcre[VOCAB_SPLITS_MAX]; /* of each step: subjects nest */
+};
+
+struct splitter *splitter_create(const struct vocab *v, struct err *e)
+{
+    struct splitter *s = calloc(1, sizeof *s);
+    if (!s) {
+        err_set(e, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    for (; s->n_steps < v->n_splits; s->n_steps++) {
+        const struct vocab_image_split *from = &v->splits[s->n_steps];
+        struct step *step = &s->steps[s->n_steps];
+        step->kind = (enum vocab_split_kind)from->kind;
+        step->pcre = pcre_pattern_create(v->text + from->offset, from->len, e);
+        if (!step->pcre) {
+            splitter_destroy(&s);
+            return NULL;
+        }
+    }
+    return s;
+}
+
+void splitter_destroy(struct splitter **s)
+{
+    if (!*s)
+        return;
+    for (size_t i = 0; i < VOCAB_SPLITS_MAX; i++)
+        pcre_pattern_destroy(&(*s)->steps[i].pcre);
+    free(*s);
+    *s = NULL;
+}
+
+struct splitter_scratch *splitter_scratch_create(const struct splitter *s)
+{
+    struct splitter_scratch *scratch = calloc(1, sizeof *scratch);
+    for (size_t i = 0; scratch && i < s->n_steps; i++)
+        if (s->steps[i].pcre && !(scratch->pcre[i] = pcre_scratch_create()))
+            splitter_scratch_destroy(&scratch);
+    return scratch;
+}
+
+void splitter_scratch_destroy(struct splitter_scratch **s)
+{
+    if (!*s)
+        return;
+    for (size_t i = 0; i < VOCAB_SPLITS_MAX; i++)
+        pcre_scratch_destroy(&(*s)->pcre[i]);
+    free(*s);
+    *s = NULL;
+}
+
+struct walk {
+    const struct splitter *splitter;
+    struct splitter_scratch *scratch;
+    splitter_piece_fn fn;
+    void *context;
+    struct err *e;
+};
+
+/* Step `i` over one piece, then the rest of the steps over each of its parts. */
+static bool split(const struct walk *w, size_t i, const char *text, size_t len)
+{
+    if (len == 0)
+        return true;
+    if (i == w->splitter->n_steps)
+        return w->fn(w->context, text, len);
+    const struct step *step = &w->splitter->steps[i];
+    struct pcre_scratch *scratch = w->scratch->pcre[i];
+    const char *subject = pcre_subject(scratch, text, len);
+    if (!subject)
+        return err_set(w->e, ERR_NOMEM, "out of memory");
+    bool matches = step->kind != VOCAB_SPLIT_GAPS, gaps = step->kind != VOCAB_SPLIT_MATCHES;
+    size_t done = 0, match[2];
+    while (done < len) {
+        int found = pcre_find(step->pcre, scratch, subject, len, done, match, w->e);
+        if (found < 0)
+            return false;
+        if (!found)
+            match[0] = match[1] = len;
+        else if (match[0] == match[1])
+            return err_set(w->e, ERR_UNSUPPORTED, "the split pattern matches empty text");
+        if ((gaps && !split(w, i + 1, text + done, match[0] - done)) ||
+            (matches && !split(w, i + 1, text + match[0], match[1] - match[0])))
+            return false;
+        done = match[1];
+    }
+    return true;
+}
+
+bool splitter_run(const struct splitter *s, struct splitter_scratch *scratch, const char *text,
+                  size_t len, splitter_piece_fn fn, void *context, struct err *e)
+{
+    struct walk w = {s, scratch, fn, context, e};
+    return split(&w, 0, text, len);
+}

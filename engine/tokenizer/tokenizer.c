@@ -1,0 +1,247 @@
+/* See tokenizer.h. The order is that of `tokenizers`: repair UTF-8, take out added tokens, normalize
+ * what is left, take out added tokens that want normalized text, split, merge. */
+#include "engine/tokenizer/tokenizer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tokenizer/bpe.h"
+#include "engine/tokenizer/pretokenize.h"
+#include "engine/tokenizer/tokenizer_added.h"
+#include "engine/tokenizer/tokenizer_normal.h"
+#include "engine/tokenizer/vocab_image.h"
+
+enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 18 };
+
+/* What one call works in. Kept between calls, so that its word cache stays warm. */
+struct scratch {
+    struct scratch *next;
+    struct bpe bpe;
+    struct splitter_scratch *splitter;
+    struct normal repaired, composed, prefixed;
+    struct text_span *spans; /* of one section */
+    size_t cap_spans;
+};
+
+struct pool { /* idle scratch, under its lock */
+    pthread_mutex_t lock;
+    struct scratch *idle;
+    int n_idle;
+};
+
+struct tokenizer {
+    const struct vocab *vocab;
+    struct splitter *splitter;
+    struct added_set raw, normalized;
+    struct pool *pool;
+};
+
+bool ids_push(struct ids *l, int32_t id)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? l->cap * 2 : 64;
+        int32_t *p = realloc(l->at, cap * sizeof *p);
+        if (!p)
+            return false;
+        l->at = p;
+        l->cap = cap;
+    }
+    l->at[l->n++] = id;
+    return true;
+}
+
+void ids_fini(struct ids *l)
+{
+    free(l->at);
+    *l = (struct ids){0};
+}
+
+static void scratch_destroy(struct scratch **s)
+{
+    if (!*s)
+        return;
+    bpe_fini(&(*s)->bpe);
+    splitter_scratch_destroy(&(*s)->splitter);
+    normal_fini(&(*s)->repaired);
+    normal_fini(&(*s)->composed);
+    normal_fini(&(*s)->prefixed);
+    free((*s)->spans);
+    free(*s);
+    *s = NULL;
+}
+
+static struct scratch *scratch_take(const struct tokenizer *t)
+{
+    pthread_mutex_lock(&t->pool->lock);
+    struct scratch *s = t->pool->idle;
+    if (s) {
+        t->pool->idle = s->next;
+        t->pool->n_idle--;
+    }
+    pthread_mutex_unlock(&t->pool->lock);
+    if (s)
+        return s;
+    s = calloc(1, sizeof *s);
+    if (s && !(s->splitter = splitter_scratch_create(t->splitter)))
+        scratch_destroy(&s);
+    return s;
+}
+
+/* What worked on a long text is not kept: one word of megabytes makes it forty times as large. */
+static void scratch_give(const struct tokenizer *t, struct scratch *s, size_t text_len)
+{
+    pthread_mutex_lock(&t->pool->lock);
+    if (t->pool->n_idle < IDLE_MAX && text_len <= IDLE_TEXT_MAX) {
+        s->next = t->pool->idle;
+        t->pool->idle = s;
+        t->pool->n_idle++;
+        s = NULL;
+    }
+    pthread_mutex_unlock(&t->pool->lock);
+    scratch_destroy(&s);
+}
+
+struct tokenizer *tokenizer_create(const struct vocab *v, struct err *e)
+{
+    struct tokenizer *t = calloc(1, sizeof *t);
+    if (!t || !(t->pool = calloc(1, sizeof *t->pool))) {
+        err_set(e, ERR_NOMEM, "out of memory");
+        free(t);
+        return NULL;
+    }
+    pthread_mutex_init(&t->pool->lock, NULL);
+    t->vocab = v;
+    added_set_init(&t->raw, v, false);
+    added_set_init(&t->normalized, v, true);
+    t->splitter = splitter_create(v, e);
+    if (!t->splitter)
+        tokenizer_destroy(&t);
+    return t;
+}
+
+void tokenizer_destroy(struct tokenizer **t)
+{
+    if (!*t)
+        return;
+    for (struct scratch *s = (*t)->pool->idle, *next; s; s = next) {
+        next = s->next;
+        scratch_destroy(&s);
+    }
+    pthread_mutex_destroy(&(*t)->pool->lock);
+    free((*t)->pool);
+    splitter_destroy(&(*t)->splitter);
+    free(*t);
+    *t = NULL;
+}
+
+struct call {
+    const struct tokenizer *t;
+    struct scratch *s;
+    enum tokenize_mode mode;
+    struct ids *out;
+    struct err *e;
+};
+
+static bool on_piece(void *context, const char *piece, size_t len)
+{
+    struct call *c = context;
+    return bpe_encode(&c->s->bpe, c->t->vocab, piece, len, c->out) ||
+           err_set(c->e, ERR_NOMEM, "out of memory for token ids");
+}
+
+/* The part [start, end) of a view; its spans are written to the scratch. */
+static bool section(struct call *c, const struct text_view *view, size_t start, size_t end,
+                    bool with_spans, struct text_view *out)
+{
+    *out = (struct text_view){view->text + start, end - start, c->s->spans, 0};
+    if (!with_spans)
+        return true;
+    if (c->s->cap_spans < view->n_spans) {
+        struct text_span *p = realloc(c->s->spans, view->n_spans * sizeof *p);
+        if (!p)
+            return err_set(c->e, ERR_NOMEM, "out of memory");
+        c->s->spans = p;
+        c->s->cap_spans = view->n_spans;
+    }
+    out->spans = c->s->spans;
+    for (size_t i = 0; i < view->n_spans; i++) {
+        struct text_span s = view->spans[i];
+        s.start = s.start > start ? s.start - start : 0;
+        s.end = (s.end < end ? s.end : end);
+        if (s.end <= start || s.start >= end - start)
+            continue;
+        c->s->spans[out->n_spans++] = (struct text_span){s.start, s.end - start};
+    }
+    return true;
+}
+
+static bool encode_words(struct call *c, const char *text, size_t len)
+{
+    struct text_view view = {text, len, NULL, 0};
+    if (c->t->vocab->header->prefix_space && !normal_prefix(&c->s->prefixed, &view))
+        return err_set(c->e, ERR_NOMEM, "out of memory");
+    return splitter_run(c->t->splitter, c->s->splitter, view.text, view.len, on_piece, c, c->e);
+}
+
+/* A section between added tokens of the first pass: normalize, second pass, words. */
+static bool encode_section(struct call *c, const struct text_view *whole, size_t start, size_t end)
+{
+    struct text_view view;
+    bool second = c->mode == TOKENIZE_SPECIAL && c->t->normalized.any;
+    if (start == end)
+        return true;
+    if (!section(c, whole, start, end, second, &view))
+        return false;
+    if (c->t->vocab->header->nfc && !normal_nfc(&c->s->composed, &view))
+        return err_set(c->e, ERR_NOMEM, "out of memory");
+    size_t done = 0;
+    struct added_match m;
+    while (second && added_find(&c->t->normalized, &view, done, &m)) {
+        if (!encode_words(c, view.text + done, m.start - done))
+            return false;
+        if (!ids_push(c->out, m.id))
+            return err_set(c->e, ERR_NOMEM, "out of memory for token ids");
+        done = m.end;
+    }
+    return encode_words(c, view.text + done, view.len - done);
+}
+
+static bool encode(struct call *c, struct text_view view)
+{
+    if (!normal_utf8(&c->s->repaired, &view))
+        return err_set(c->e, ERR_NOMEM, "out of memory");
+    size_t done = 0;
+    struct added_match m;
+    while (c->mode == TOKENIZE_SPECIAL && added_find(&c->t->raw, &view, done, &m)) {
+        if (!encode_section(c, &view, done, m.start))
+            return false;
+        if (!ids_push(c->out, m.id))
+            return err_set(c->e, ERR_NOMEM, "out of memory for token ids");
+        done = m.end;
+    }
+    return encode_section(c, &view, done, view.len);
+}
+
+bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
+                      enum tokenize_mode mode, const struct text_span *untrusted, size_t n_untrusted,
+                      struct ids *out, struct err *e)
+{
+    if (len > TEXT_MAX)
+        return err_set(e, ERR_LIMIT, "text of %zu bytes, at most %d are tokenized", len, TEXT_MAX);
+    size_t last = 0;
+    for (size_t i = 0; i < n_untrusted; last = untrusted[i++].end)
+        if (untrusted[i].start < last || untrusted[i].end < untrusted[i].start ||
+            untrusted[i].end > len)
+            return err_set(e, ERR_INTERNAL, "untrusted span %zu is out of order", i);
+    struct scratch *s = scratch_take(t);
+    if (!s)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    size_t before = out->n;
+    struct call c = {t, s, mode, out, e};
+    bool ok = len == 0 || encode(&c, (struct text_view){text, len, untrusted, n_untrusted});
+    if (!ok)
+        out->n = before;
+    scratch_give(t, s, len);
+    return ok;
+}

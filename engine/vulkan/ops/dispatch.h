@@ -1,0 +1,30 @@
+/* Between the files that record ops: one dispatch, and what all of them fill in alike. */
+#pragma once
+#include "engine/vulkan/ops/record.h"
+
+struct dispatch {
+    const char *shader; /* with the format's suffix, where it has one */
+    const char *format; /* NULL: none */
+    uint32_t spec[GPU_MAX_SPEC];
+    const void *push;
+    uint32_t push_bytes;
+    uint32_t x, y, z;
+};
+
+struct push_planes {
+    uint64_t plane[DEVICE_PLANES];
+};
+
+/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (constants 29, 30). */
+static inline struct push_planes expert_planes_of(const struct recorder *r, const struct device_layer *l, const struct device_matrix *m)
+{
+    const VkDeviceAddress table = r->leaves ? l->apart.table_slots : l->apart.table;
+    return (struct push_planes){{table ? table : m->plane[0], m->plane[1], m->plane[2]}};
+}
+void dispatch_op(struct recorder *r, const struct dispatch *d);
+struct push_planes planes_of(const struct device_matrix *m);
+void spec_format(uint32_t *spec, const struct device_matrix *m);
+static inline uint32_t divide_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}

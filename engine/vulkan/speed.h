@@ -1,7 +1,0 @@
-/* How fast this device decodes with a plan's shapes and formats, without the model in memory. */
-#pragma once
-#include "engine/base/err.h"
-#include "engine/model/backend.h"
-
-/* See backend_ops.speed. Opens the device, runs steps of a miniature (miniature.h) for some 0.3 s and closes it. */
-bool vulkan_speed(const struct model_plan *plan, const struct backend_params *p, struct backend_speed *s, struct err *e);

@@ -1,0 +1,172 @@
+/* store_export.h */
+#include "sql/chats/store_export.h"
+
+#include <string.h>
+
+#include "sql/core/statement.h"
+
+bool store_export_begin(struct store *s, struct err *e)
+{
+    int64_t objects;
+    sqlite3_stmt *q = query(s, QUERY_BEGIN_READ, e);
+    if (!q || !query_run(s, q, NULL, e))
+        return false;
+    /* BEGIN alone takes no snapshot; the first read does. */
+    q = query(s, QUERY_OBJECT_COUNT, e);
+    if (q && query_int(s, q, &objects, e))
+        return true;
+    store_export_end(s);
+    return false;
+}
+
+void store_export_end(struct store *s)
+{
+    sqlite3_stmt *q = NULL;
+    if (!sqlite3_get_autocommit(s->db) && (q = query(s, QUERY_ROLLBACK, NULL)))
+        query_run(s, q, NULL, NULL);
+}
+
+static sqlite3_stmt *select_by(struct store *s, enum query name, const struct store_export *which, struct err *e)
+{
+    sqlite3_stmt *q = query(s, name, e);
+    if (!q)
+        return NULL;
+    bind_int(q, ":user_id", which->user_id);
+    bind_text(q, ":ids", which->ids);
+    if (which->archived != WHICH_ANY)
+        bind_int(q, ":archived", which->archived == WHICH_YES);
+    if (which->trashed != WHICH_ANY)
+        bind_int(q, ":trashed", which->trashed == WHICH_YES);
+    return q;
+}
+
+bool store_export_count(struct store *s, const struct store_export *which, struct store_export_counts *out, struct err *e)
+{
+    sqlite3_stmt *q = select_by(s, QUERY_EXPORT_COUNTS, which, e);
+    if (!q)
+        return false;
+    int rc = query_step(s, q, e);
+    if (rc == 1)
+        *out = (struct store_export_counts){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
+    query_end(q);
+    return rc == 1;
+}
+
+bool store_export_each(struct store *s, const struct store_export *which, store_export_conversation_fn fn, void *context,
+                       struct err *e)
+{
+    sqlite3_stmt *q = select_by(s, QUERY_EXPORT_CONVERSATIONS, which, e);
+    if (!q)
+        return false;
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_export_conversation c = {
+            .id = sqlite3_column_int64(q, 0),
+            .key = column_text(q, 1),
+            .title = column_text(q, 2),
+            .settings = column_text(q, 3),
+            .leaf_id = sqlite3_column_int64(q, 4),
+            .pinned = sqlite3_column_int(q, 5),
+            .archived = sqlite3_column_int(q, 6),
+            .created_at = sqlite3_column_int64(q, 7),
+            .updated_at = sqlite3_column_int64(q, 8),
+            .trashed_at = sqlite3_column_int64(q, 9),
+            .fork_of = column_optional(q, 10),
+            .tags = column_text(q, 11),
+        };
+        if (!fn(context, &c))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+static struct store_export_node node_of(sqlite3_stmt *q)
+{
+    return (struct store_export_node){.id = sqlite3_column_int64(q, 0),
+                                      .parent_id = sqlite3_column_int64(q, 1),
+                                      .role = store_role_of(column_text(q, 2)),
+                                      .status = store_status_of(column_text(q, 3))};
+}
+
+static sqlite3_stmt *select_in(struct store *s, enum query name, int64_t user_id, int64_t conversation_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, name, e);
+    if (q) {
+        bind_int(q, ":user_id", user_id);
+        bind_int(q, ":conversation_id", conversation_id);
+    }
+    return q;
+}
+
+bool store_export_tree(struct store *s, int64_t user_id, int64_t conversation_id, store_export_node_fn fn, void *context,
+                       struct err *e)
+{
+    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_TREE, user_id, conversation_id, e);
+    if (!q)
+        return false;
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_export_node n = node_of(q);
+        if (!fn(context, &n))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+enum column {
+    C_CONTENT = 4, C_REASONING, C_CALLS, C_CALL_ID, C_ERROR, C_MODEL, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION,
+    C_CREATED, C_FINISHED, C_ATTACHMENTS
+};
+
+bool store_export_messages(struct store *s, int64_t user_id, int64_t conversation_id, store_export_message_fn fn,
+                           void *context, struct err *e)
+{
+    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_MESSAGES, user_id, conversation_id, e);
+    if (!q)
+        return false;
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_export_message m = {
+            .node = node_of(q),
+            .content = column_text(q, C_CONTENT),
+            .content_len = (size_t)sqlite3_column_bytes(q, C_CONTENT),
+            .reasoning = column_text(q, C_REASONING),
+            .reasoning_len = (size_t)sqlite3_column_bytes(q, C_REASONING),
+            .tool_calls = column_optional(q, C_CALLS),
+            .tool_call_id = column_optional(q, C_CALL_ID),
+            .error = column_optional(q, C_ERROR),
+            .model = column_optional(q, C_MODEL),
+            .timings = column_optional(q, C_TIMINGS),
+            .has_usage = sqlite3_column_type(q, C_PROMPT) != SQLITE_NULL,
+            .prompt_tokens = sqlite3_column_int64(q, C_PROMPT),
+            .cached_tokens = sqlite3_column_int64(q, C_CACHED),
+            .completion_tokens = sqlite3_column_int64(q, C_COMPLETION),
+            .created_at = sqlite3_column_int64(q, C_CREATED),
+            .finished_at = sqlite3_column_int64(q, C_FINISHED),
+            .attachments = column_text(q, C_ATTACHMENTS),
+        };
+        if (!fn(context, &m))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+bool store_export_files(struct store *s, const struct store_export *which, store_export_file_fn fn, void *context,
+                        struct err *e)
+{
+    sqlite3_stmt *q = select_by(s, QUERY_EXPORT_FILES, which, e);
+    if (!q)
+        return false;
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_export_file f = {.sha256 = column_text(q, 0), .type = column_text(q, 1),
+                                            .bytes = sqlite3_column_int64(q, 2), .created_at = sqlite3_column_int64(q, 3)};
+        if (!fn(context, &f))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}

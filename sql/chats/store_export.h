@@ -1,0 +1,75 @@
+/* One user's conversations for export: whole, in the order in which they were made, and all from one moment. Rules as in
+ * sql/core/store.h; rows come one at a time and are borrowed until the callback returns, so memory does not grow with them.
+ *
+ *   store_export_begin(s, e) && store_export_each(s, &which, put_one, ...);   put_one may call the other functions
+ *   store_export_end(s);
+ *
+ * Between begin and end this connection sees one snapshot, and the WAL can't be emptied past it: do not wait for slow
+ * readers in between. Nothing may be written through this connection meanwhile. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "sql/chats/store_conversations.h"
+
+struct store;
+
+bool store_export_begin(struct store *s, struct err *e);
+void store_export_end(struct store *s); /* accepts that none was begun */
+
+struct store_export {
+    int64_t user_id;
+    const char *ids;                  /* JSON array of numbers; NULL: all */
+    enum store_which archived, trashed; /* WHICH_ANY: both */
+};
+struct store_export_counts {
+    int64_t conversations, messages;
+};
+bool store_export_count(struct store *s, const struct store_export *which, struct store_export_counts *out, struct err *e);
+
+struct store_export_conversation {
+    int64_t id;
+    const char *key, *title;
+    const char *settings, *tags; /* JSON object; JSON array of texts */
+    int64_t leaf_id;             /* 0: none */
+    bool pinned, archived;
+    int64_t created_at, updated_at, trashed_at; /* trashed_at 0: not in the trash */
+    const char *fork_of; /* key of the original when that is exported too (it came earlier); NULL */
+};
+typedef bool (*store_export_conversation_fn)(void *context, const struct store_export_conversation *c); /* false: enough */
+bool store_export_each(struct store *s, const struct store_export *which, store_export_conversation_fn fn, void *context,
+                       struct err *e);
+
+struct store_export_node { /* a message without its texts: what the tree looks like */
+    int64_t id, parent_id; /* parent_id 0: a root */
+    enum store_role role;
+    enum store_status status;
+};
+typedef bool (*store_export_node_fn)(void *context, const struct store_export_node *n);
+bool store_export_tree(struct store *s, int64_t user_id, int64_t conversation_id, store_export_node_fn fn, void *context,
+                       struct err *e);
+
+struct store_export_message {
+    struct store_export_node node;
+    const char *content, *reasoning;
+    size_t content_len, reasoning_len;
+    const char *tool_calls, *tool_call_id, *error, *model, *timings; /* or NULL; tool_calls and timings are JSON */
+    bool has_usage;
+    int64_t prompt_tokens, cached_tokens, completion_tokens;
+    int64_t created_at, finished_at; /* finished_at 0: it is running */
+    const char *attachments; /* JSON array of {"sha256","name","mime","size"} in their order */
+};
+typedef bool (*store_export_message_fn)(void *context, const struct store_export_message *m);
+bool store_export_messages(struct store *s, int64_t user_id, int64_t conversation_id, store_export_message_fn fn,
+                           void *context, struct err *e);
+
+struct store_export_file { /* a content that messages have attached */
+    const char *sha256, *type;
+    int64_t bytes, created_at;
+};
+typedef bool (*store_export_file_fn)(void *context, const struct store_export_file *f);
+/* Each one once. Its bytes lie at store_attachment_path; they may have gone since the snapshot. */
+bool store_export_files(struct store *s, const struct store_export *which, store_export_file_fn fn, void *context,
+                        struct err *e);

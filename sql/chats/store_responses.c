@@ -1,0 +1,104 @@
+/* store_responses.h */
+#include "sql/chats/store_responses.h"
+
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "sql/core/statement.h"
+#include "sql/users/users_row.h"
+
+#define CLEAR_ROWS 50
+
+static bool insert(struct store *s, const struct store_response *row, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_RESPONSE_ADD, e);
+    if (!q)
+        return false;
+    bind_text(q, ":id", row->id);
+    bind_int(q, ":user_id", row->user_id);
+    bind_text(q, ":previous_id", row->previous_id);
+    bind_int(q, ":created_at", row->created_at);
+    bind_int(q, ":expires_at", row->expires_at);
+    bind_text(q, ":input", row->input);
+    bind_text(q, ":response", row->response);
+    return query_run(s, q, NULL, e) && quota_holds(s, row->user_id, row->storage_bytes, e);
+}
+
+bool store_response_add(struct store *s, const struct store_response *row, struct err *e)
+{
+    size_t size = strlen(row->input) + strlen(row->response);
+    if (size > STORE_RESPONSE_BYTES)
+        return err_set(e, ERR_LIMIT, "the response has %zu bytes, at most %zu are kept", size, STORE_RESPONSE_BYTES);
+    return write_begin(s, e) && write_end(s, insert(s, row, e), e);
+}
+
+bool store_response_get(struct store *s, struct arena *a, int64_t user_id, const char *id, struct store_response *out,
+                        struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_RESPONSE_GET, e);
+    if (!q)
+        return false;
+    bind_text(q, ":id", id);
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":now", clock_wall_ms());
+    int rc = query_step(s, q, e);
+    *out = (struct store_response){.user_id = user_id};
+    bool ok = rc == 1;
+    if (ok) {
+        out->created_at = sqlite3_column_int64(q, 1);
+        out->expires_at = sqlite3_column_int64(q, 2);
+        ok = column_copy(q, 0, a, &out->previous_id, e) && column_copy(q, 3, a, &out->input, e) &&
+             column_copy(q, 4, a, &out->response, e);
+    } else if (rc == 0) {
+        err_set(e, ERR_NOTFOUND, "there is no such response");
+    }
+    query_end(q);
+    return ok;
+}
+
+bool store_response_each(struct store *s, int64_t user_id, store_response_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_RESPONSE_EACH, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":now", clock_wall_ms());
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_response row = {
+            .id = column_text(q, 0),
+            .user_id = user_id,
+            .previous_id = column_optional(q, 1),
+            .created_at = sqlite3_column_int64(q, 2),
+            .expires_at = sqlite3_column_int64(q, 3),
+            .input = column_text(q, 4),
+            .response = column_text(q, 5),
+        };
+        if (!fn(context, &row))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+static bool remove_row(struct store *s, int64_t user_id, const char *id, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = query(s, QUERY_RESPONSE_REMOVE, e);
+    if (!q)
+        return false;
+    bind_text(q, ":id", id);
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":now", clock_wall_ms());
+    return query_run(s, q, &changed, e) && (changed || err_set(e, ERR_NOTFOUND, "there is no such response"));
+}
+
+bool store_response_remove(struct store *s, int64_t user_id, const char *id, struct err *e)
+{
+    return write_begin(s, e) && write_end(s, remove_row(s, user_id, id, e), e);
+}
+
+bool store_response_clear(struct store *s, bool *any, struct err *e)
+{
+    return clear_expired(s, QUERY_RESPONSE_ANY_EXPIRED, QUERY_RESPONSE_REMOVE_EXPIRED, CLEAR_ROWS, any, e);
+}

@@ -1,0 +1,161 @@
+/* store_sorting.h, tags_row.h */
+#include "sql/chats/store_sorting.h"
+
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/json.h"
+#include "sql/chats/tags_row.h"
+#include "sql/core/statement.h"
+
+#define TAGS_BYTES 16384
+#define TRASH_STEP 500 /* conversations in one transaction: some milliseconds */
+
+static bool tag_fits(const cJSON *tag)
+{
+    const char *t = cJSON_GetStringValue(tag);
+    if (!t || !*t || strlen(t) > STORE_TAG_BYTES || *t == ' ' || t[strlen(t) - 1] == ' ')
+        return false;
+    for (; *t; t++)
+        if ((unsigned char)*t < 0x20 || *t == 0x7f)
+            return false;
+    return true;
+}
+
+cJSON *tags_read(const char *json, const char *field, struct err *e)
+{
+    struct err why = {0};
+    const cJSON *tag;
+    cJSON *v = json_parse(json, strlen(json), &(struct json_limits){.max_bytes = TAGS_BYTES}, &why);
+    bool ok = cJSON_IsArray(v) && cJSON_GetArraySize(v) <= STORE_TAGS_MAX;
+    if (ok)
+        cJSON_ArrayForEach(tag, v) ok = ok && tag_fits(tag);
+    if (ok)
+        return v;
+    cJSON_Delete(v);
+    err_field(e, ERR_INPUT, field, "must be at most %d texts of 1 to %d bytes, without spaces around them",
+              STORE_TAGS_MAX, STORE_TAG_BYTES);
+    return NULL;
+}
+
+static sqlite3_stmt *query_of(struct store *s, enum query which, int64_t user_id, int64_t id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, which, e);
+    if (q) {
+        bind_int(q, ":user_id", user_id);
+        bind_int(q, ":id", id);
+    }
+    return q;
+}
+
+static bool each_tag(struct store *s, enum query which, int64_t user_id, int64_t id, const cJSON *tags, struct err *e)
+{
+    const cJSON *tag;
+    cJSON_ArrayForEach(tag, tags)
+    {
+        sqlite3_stmt *q = query_of(s, which, user_id, id, e);
+        if (!q)
+            return false;
+        bind_text(q, ":tag", tag->valuestring);
+        if (!query_run(s, q, NULL, e))
+            return false;
+    }
+    return true;
+}
+
+static bool tags_fit(struct store *s, int64_t user_id, int64_t id, struct err *e)
+{
+    int64_t n;
+    sqlite3_stmt *q = query_of(s, QUERY_TAG_COUNT, user_id, id, e);
+    return q && query_int(s, q, &n, e) &&
+           (n <= STORE_TAGS_MAX || err_field(e, ERR_INPUT, "add_tags", "would give a conversation more than %d tags",
+                                             STORE_TAGS_MAX));
+}
+
+static void bind_which(sqlite3_stmt *q, const char *name, enum store_which w)
+{
+    if (w != WHICH_ANY) /* else NULL */
+        bind_int(q, name, w == WHICH_YES);
+}
+
+static bool mark(struct store *s, int64_t user_id, int64_t id, const struct store_bulk *b, int *changed, struct err *e)
+{
+    sqlite3_stmt *q = query_of(s, b->remove ? QUERY_CONVERSATION_REMOVE : QUERY_CONVERSATION_CHANGE, user_id, id, e);
+    if (!q)
+        return false;
+    bind_int(q, ":now", clock_wall_ms());
+    if (!b->remove) {
+        bind_which(q, ":pinned", b->pinned);
+        bind_which(q, ":archived", b->archived);
+        bind_which(q, ":trashed", b->trashed);
+    }
+    return query_run(s, q, changed, e);
+}
+
+static bool change_all(struct store *s, int64_t user_id, const struct store_bulk *b, const cJSON *add, const cJSON *take,
+                       int *changed, struct err *e)
+{
+    *changed = 0;
+    for (int i = 0; i < b->n; i++) {
+        int one = 0;
+        if (!mark(s, user_id, b->ids[i], b, &one, e))
+            return false;
+        *changed += one;
+        if (!one || b->remove)
+            continue;
+        if (!each_tag(s, QUERY_TAG_REMOVE, user_id, b->ids[i], take, e) ||
+            !each_tag(s, QUERY_TAG_ADD, user_id, b->ids[i], add, e) || (add && !tags_fit(s, user_id, b->ids[i], e)))
+            return false;
+    }
+    return true;
+}
+
+bool store_conversation_bulk(struct store *s, int64_t user_id, const struct store_bulk *b, int *changed, struct err *e)
+{
+    cJSON *add = NULL, *take = NULL;
+    if (b->n < 1 || b->n > STORE_BULK_MAX)
+        return err_field(e, ERR_INPUT, "ids", "must be 1 to %d conversations", STORE_BULK_MAX);
+    bool ok = (!b->add_tags || (add = tags_read(b->add_tags, "add_tags", e))) &&
+              (!b->remove_tags || (take = tags_read(b->remove_tags, "remove_tags", e)));
+    ok = ok && write_begin(s, e) && write_end(s, change_all(s, user_id, b, add, take, changed, e), e);
+    cJSON_Delete(add);
+    cJSON_Delete(take);
+    return ok;
+}
+
+bool store_tag_list(struct store *s, int64_t user_id, store_tag_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_TAG_LIST, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1)
+        if (!fn(context, column_text(q, 0), sqlite3_column_int64(q, 1)))
+            break;
+    query_end(q);
+    return rc >= 0;
+}
+
+static bool empty_step(struct store *s, int64_t user_id, int *removed, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_TRASH_EMPTY, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":now", clock_wall_ms());
+    bind_int(q, ":limit", TRASH_STEP);
+    return query_run(s, q, removed, e);
+}
+
+bool store_trash_empty(struct store *s, int64_t user_id, int *removed, struct err *e)
+{
+    int step = 0;
+    *removed = 0;
+    do {
+        if (!write_begin(s, e) || !write_end(s, empty_step(s, user_id, &step, e), e))
+            return false;
+        *removed += step;
+    } while (step == TRASH_STEP);
+    return true;
+}

@@ -1,0 +1,14 @@
+/* base64.h */
+#include "sql/core/base64.h"
+
+#include <sodium.h>
+#include <string.h>
+
+bool base64_decode(const char *text, size_t len, unsigned char *out, size_t size, size_t *n)
+{
+    const char *end = NULL;
+    while (len && strchr("= \r\n", text[len - 1]))
+        len--;
+    return sodium_base642bin(out, size, text, len, " \r\n", n, &end, sodium_base64_VARIANT_ORIGINAL_NO_PADDING) == 0 &&
+           end == text + len;
+}

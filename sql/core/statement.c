@@ -1,0 +1,291 @@
+/* Prepared statements, transactions, and SQLite's errors as ours. */
+#include "sql/core/statement.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "engine/base/arena.h"
+#include "engine/base/clock.h"
+
+static enum err_code code_of(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return ERR_BUSY;
+    case SQLITE_NOMEM:
+        return ERR_NOMEM;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+        return ERR_FORMAT;
+    case SQLITE_FULL:
+        return ERR_FULL;
+    case SQLITE_IOERR:
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+        return ERR_IO;
+    case SQLITE_CONSTRAINT:
+        return ERR_CONFLICT;
+    case SQLITE_TOOBIG:
+        return ERR_LIMIT;
+    default:
+        return ERR_INTERNAL;
+    }
+}
+
+/* A file that was writable when it was opened: SQLite tells that a write failed, and by then errno is another one's. */
+static bool is_read_only(struct store *s, int rc)
+{
+    const char *path = (rc & 0xff) == SQLITE_IOERR ? sqlite3_db_filename(s->db, "main") : NULL;
+    return (rc & 0xff) == SQLITE_READONLY || (path && access(path, W_OK) != 0 && errno != ENOENT);
+}
+
+bool store_failed(struct store *s, struct err *e)
+{
+    int rc = sqlite3_extended_errcode(s->db);
+    if (is_read_only(s, rc))
+        return err_set(e, ERR_READ_ONLY, "the server's disk takes no writes now: nothing was written");
+    if (code_of(rc) == ERR_FULL)
+        return err_set(e, ERR_FULL, "the server's disk is full: nothing was written");
+    return err_set(e, code_of(rc), "database: %s (%d)", sqlite3_errmsg(s->db), rc);
+}
+
+bool store_usable(struct store *s, struct err *e)
+{
+    if (s->pid != getpid())
+        return err_set(e, ERR_INTERNAL, "database: this connection belongs to another process");
+    return true;
+}
+
+sqlite3_stmt *query(struct store *s, enum query which, struct err *e)
+{
+    if (!store_usable(s, e))
+        return NULL;
+    sqlite3_stmt *q = s->statements[which];
+    if (!q) {
+        if (sqlite3_prepare_v3(s->db, query_text[which], -1, SQLITE_PREPARE_PERSISTENT, &q, NULL)) {
+            store_failed(s, e);
+            return NULL;
+        }
+        s->statements[which] = q;
+    }
+    if (sqlite3_stmt_busy(q)) {
+        err_set(e, ERR_INTERNAL, "database: statement %d is in use", (int)which);
+        return NULL;
+    }
+    sqlite3_clear_bindings(q);
+    return q;
+}
+
+static int parameter(sqlite3_stmt *q, const char *name)
+{
+    int i = sqlite3_bind_parameter_index(q, name);
+    assert(i > 0);
+    return i;
+}
+
+void bind_int(sqlite3_stmt *q, const char *name, int64_t v)
+{
+    sqlite3_bind_int64(q, parameter(q, name), v);
+}
+
+void bind_id(sqlite3_stmt *q, const char *name, int64_t v)
+{
+    if (v)
+        bind_int(q, name, v);
+    else
+        sqlite3_bind_null(q, parameter(q, name));
+}
+
+void bind_text(sqlite3_stmt *q, const char *name, const char *v)
+{
+    sqlite3_bind_text(q, parameter(q, name), v, -1, SQLITE_TRANSIENT);
+}
+
+void bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len)
+{
+    sqlite3_bind_text64(q, parameter(q, name), v ? v : "", len, SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+
+void bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len)
+{
+    sqlite3_bind_blob64(q, parameter(q, name), v, len, SQLITE_TRANSIENT);
+}
+
+int query_step(struct store *s, sqlite3_stmt *q, struct err *e)
+{
+    switch (sqlite3_step(q)) {
+    case SQLITE_ROW:
+        return 1;
+    case SQLITE_DONE:
+        return 0;
+    default:
+        store_failed(s, e);
+        sqlite3_reset(q);
+        return -1;
+    }
+}
+
+void query_end(sqlite3_stmt *q)
+{
+    if (!q)
+        return;
+    sqlite3_reset(q);
+    /* What was bound may be a password's hash or a message: not kept until the next use. */
+    sqlite3_clear_bindings(q);
+}
+
+bool query_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e)
+{
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1)
+        ;
+    if (changed)
+        *changed = rc == 0 ? sqlite3_changes(s->db) : 0;
+    query_end(q);
+    return rc == 0;
+}
+
+bool query_row(struct store *s, sqlite3_stmt *q, struct err *e)
+{
+    int rc = query_step(s, q, e);
+    if (rc == 0) {
+        query_end(q);
+        err_set(e, ERR_NOTFOUND, "no such row");
+    }
+    return rc == 1;
+}
+
+bool query_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e)
+{
+    int rc = query_step(s, q, e);
+    bool found = rc == 1;
+    if (found)
+        *out = sqlite3_column_int64(q, 0);
+    /* An INSERT ... RETURNING is done only when stepped to its end. */
+    while (rc == 1)
+        rc = query_step(s, q, e);
+    query_end(q);
+    return rc == 0 && (found || err_set(e, ERR_NOTFOUND, "no such row"));
+}
+
+const char *column_text(sqlite3_stmt *q, int i)
+{
+    const char *t = column_optional(q, i);
+    return t ? t : "";
+}
+
+const char *column_optional(sqlite3_stmt *q, int i)
+{
+    return (const char *)sqlite3_column_text(q, i);
+}
+
+bool column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out, struct err *e)
+{
+    const char *t = column_optional(q, i);
+    *out = NULL;
+    if (!t)
+        return true;
+    *out = arena_copy(a, t, (size_t)sqlite3_column_bytes(q, i));
+    return *out || err_set(e, ERR_LIMIT, "the row is larger than a request may hold");
+}
+
+/* SQLite's own handler sleeps ever longer, up to 100 ms, and so loses for seconds against writers that come one after
+ * the other. Nobody queues here either, but short naps of random length make starving unlikely. */
+int store_wait(void *context, int count)
+{
+    struct store *s = context;
+    const double now = clock_ms();
+    if (count == 0)
+        s->busy_since = now;
+    if (now - s->busy_since >= s->busy_ms)
+        return 0;
+    unsigned char r;
+    sqlite3_randomness(1, &r);
+    usleep(300 + r * 8u);
+    return 1;
+}
+
+static bool begin(struct store *s, bool synced, struct err *e)
+{
+    if (synced != s->synced) {
+        if (!store_exec(s, query_text[synced ? QUERY_SYNC_FULL : QUERY_SYNC_NORMAL], e))
+            return false;
+        s->synced = synced;
+    }
+    sqlite3_stmt *q = query(s, QUERY_BEGIN, e);
+    return q && query_run(s, q, NULL, e);
+}
+
+bool write_begin(struct store *s, struct err *e)
+{
+    return begin(s, true, e);
+}
+
+bool write_begin_unsynced(struct store *s, struct err *e)
+{
+    return begin(s, false, e);
+}
+
+bool write_try(struct store *s)
+{
+    if (!store_usable(s, NULL))
+        return false;
+    const int busy_ms = s->busy_ms;
+    s->busy_ms = 0;
+    bool begun = begin(s, false, NULL);
+    s->busy_ms = busy_ms;
+    return begun;
+}
+
+static void roll_back(struct store *s)
+{
+    sqlite3_stmt *q = NULL;
+    /* Some failures (disk full, I/O) have rolled back already. */
+    if (!sqlite3_get_autocommit(s->db) && (q = query(s, QUERY_ROLLBACK, NULL)))
+        query_run(s, q, NULL, NULL);
+}
+
+bool write_end(struct store *s, bool ok, struct err *e)
+{
+    if (ok) {
+        sqlite3_stmt *q = query(s, QUERY_COMMIT, e);
+        ok = q && query_run(s, q, NULL, e);
+        s->own_commits |= ok;
+    }
+    if (!ok)
+        roll_back(s);
+    return ok;
+}
+
+bool clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e)
+{
+    const int64_t now = clock_wall_ms();
+    sqlite3_stmt *q = query(s, find, e);
+    if (!q)
+        return false;
+    bind_int(q, ":now", now);
+    int rc = query_step(s, q, e);
+    query_end(q);
+    *any = rc == 1;
+    if (rc != 1)
+        return rc == 0;
+    if (!write_begin(s, e))
+        return false;
+    if ((q = query(s, remove, e))) {
+        bind_int(q, ":now", now);
+        if (sqlite3_bind_parameter_index(q, ":limit"))
+            bind_int(q, ":limit", limit);
+    }
+    return write_end(s, q && query_run(s, q, NULL, e), e);
+}
+
+bool store_exec(struct store *s, const char *sql, struct err *e)
+{
+    if (!store_usable(s, e))
+        return false;
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK || store_failed(s, e);
+}

@@ -1,0 +1,84 @@
+/* Statements of one connection: prepared once, bound by name, stepped. Inside sql/ only: here SQLite is seen.
+ *
+ *   sqlite3_stmt *q = query(s, QUERY_KEY_LIST, e);
+ *   bind_int(q, ":user_id", user_id);
+ *   while ((rc = query_step(s, q, e)) == 1) ...
+ *   query_end(q);
+ *
+ * A statement that is still being stepped can't be taken a second time: ERR_INTERNAL (a callback that calls the
+ * function it is called from). */
+#pragma once
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/base/err.h"
+#include "sql/core/embedded.h"
+#include "sql/core/fold.h"
+
+struct arena;
+
+struct store {
+    sqlite3 *db;
+    pid_t pid; /* who opened it: a connection must not cross fork() */
+    bool checkpointer;
+    bool synced; /* PRAGMA synchronous is FULL now */
+    int busy_ms;          /* how long to wait for another writer */
+    double busy_since;    /* clock_ms, of the wait that is under way */
+    /* of the checkpointer, see store_record.c */
+    int64_t checked_version; /* PRAGMA data_version before the last checkpoint; 0: none yet */
+    bool own_commits;        /* since then */
+    struct { /* see store_search.c */
+        struct fold_needle needle; /* what is searched */
+        int64_t bytes_left;        /* that may still be read */
+        bool stop_at_cut, cut;
+    } search;
+    sqlite3_stmt *statements[QUERY__N];
+};
+
+/* NULL: *e. The statement is reset and its parameters are NULL. */
+sqlite3_stmt *query(struct store *s, enum query which, struct err *e);
+/* A name that the statement doesn't have is our bug: asserted. Texts and blobs are copied. */
+void bind_int(sqlite3_stmt *q, const char *name, int64_t v);
+void bind_id(sqlite3_stmt *q, const char *name, int64_t v);         /* 0 becomes NULL */
+void bind_text(sqlite3_stmt *q, const char *name, const char *v);   /* NULL becomes NULL */
+void bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len); /* as text */
+void bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len);  /* v NULL becomes NULL */
+/* 1: a row; 0: no more; -1: *e, and the statement is reset. */
+int query_step(struct store *s, sqlite3_stmt *q, struct err *e);
+/* The first row, which the caller reads before query_end. False: *e (ERR_NOTFOUND: no row), and the statement is reset. */
+bool query_row(struct store *s, sqlite3_stmt *q, struct err *e);
+void query_end(sqlite3_stmt *q); /* accepts NULL */
+/* Steps to the end, throws rows away; *changed (may be NULL): rows that it changed. */
+bool query_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e);
+/* The first column of the first row; ERR_NOTFOUND when there is no row. */
+bool query_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e);
+
+/* Columns. Texts are never NULL here ("" instead) or, in column_optional, may be. Valid until the next step. */
+const char *column_text(sqlite3_stmt *q, int i);
+const char *column_optional(sqlite3_stmt *q, int i);
+/* The same, copied. False: ERR_NOMEM or ERR_LIMIT of the arena. NULL stays NULL. */
+bool column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out, struct err *e);
+
+/* Write transactions. write_end commits when ok, else rolls back; says whether the whole thing is done. When the
+ * commit itself fails it is rolled back. */
+bool write_begin(struct store *s, struct err *e);
+/* The same without fsync at the commit: a power cut may undo it, nothing else. */
+bool write_begin_unsynced(struct store *s, struct err *e);
+/* For what may be left undone: no fsync, and false at once when another writer is at it. */
+bool write_try(struct store *s);
+bool write_end(struct store *s, bool ok, struct err *e);
+/* Rows that are past their time: `find` (:now) gives a row while there are any, `remove` (:now, and :limit where it has
+ * one) deletes them in a transaction of its own. *any: there were some. */
+bool clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e);
+/* For sqlite3_busy_handler; context: the store. */
+int store_wait(void *context, int count);
+/* PRAGMAs and DDL; several statements. */
+bool store_exec(struct store *s, const char *sql, struct err *e);
+/* The connection's last error in our words. Returns false. */
+bool store_failed(struct store *s, struct err *e);
+int64_t wal_bytes(struct store *s); /* of the file beside the database */
+/* Belongs the connection to this process? */
+bool store_usable(struct store *s, struct err *e);

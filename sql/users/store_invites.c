@@ -1,0 +1,158 @@
+/* store_invites.h */
+#include "sql/users/store_invites.h"
+
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "sql/core/statement.h"
+#include "sql/users/store_users.h"
+#include "sql/users/users_row.h"
+
+static bool check_note(const char *note, struct err *e)
+{
+    size_t characters = 0;
+    for (const unsigned char *c = (const unsigned char *)note; *c; c++) {
+        if (*c < 0x20 || *c == 0x7f)
+            return err_field(e, ERR_INPUT, "note", "control characters are not allowed");
+        characters += (*c & 0xc0) != 0x80;
+    }
+    return characters <= STORE_NOTE_MAX ||
+           err_field(e, ERR_INPUT, "note", "must have at most %d characters", STORE_NOTE_MAX);
+}
+
+static bool insert(struct store *s, const struct store_invite *n, const unsigned char *hash, int64_t *id, struct err *e)
+{
+    const int64_t now = clock_wall_ms();
+    int64_t open = 0;
+    sqlite3_stmt *q = query(s, QUERY_INVITE_COUNT_OPEN, e);
+    if (!q)
+        return false;
+    bind_int(q, ":now", now);
+    if (!query_int(s, q, &open, e))
+        return false;
+    if (open >= STORE_INVITES_MAX)
+        return err_set(e, ERR_LIMIT, "%d invitations are open; revoke some first", STORE_INVITES_MAX);
+    if (!(q = query(s, QUERY_INVITE_ADD, e)))
+        return false;
+    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    bind_text(q, ":role", n->admin ? "admin" : "user");
+    bind_text(q, ":note", n->note ? n->note : "");
+    bind_int(q, ":made_by", n->made_by);
+    bind_int(q, ":now", now);
+    bind_int(q, ":expires_at", n->expires_at);
+    return query_int(s, q, id, e);
+}
+
+bool store_invite_add(struct store *s, const struct store_invite *n, const unsigned char hash[SECRET_HASH_BYTES],
+                      int64_t *id, struct err *e)
+{
+    if (!check_note(n->note ? n->note : "", e) || !write_begin(s, e))
+        return false;
+    return write_end(s, insert(s, n, hash, id, e), e);
+}
+
+static bool not_open(struct err *e)
+{
+    return err_set(e, ERR_NOTFOUND, "this invitation is not valid: it was used or revoked, or its time is over");
+}
+
+bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], struct store_invite *out,
+                       struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_INVITE_OPEN, e);
+    if (!q)
+        return false;
+    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    bind_int(q, ":now", clock_wall_ms());
+    int rc = query_step(s, q, e);
+    if (rc == 1)
+        *out = (struct store_invite){.admin = !strcmp(column_text(q, 0), "admin"),
+                                     .expires_at = sqlite3_column_int64(q, 1)};
+    query_end(q);
+    return rc == 0 ? not_open(e) : rc == 1;
+}
+
+bool store_invite_list(struct store *s, int64_t before, int limit, store_invite_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_INVITE_LIST, e);
+    if (!q)
+        return false;
+    bind_int(q, ":before", before > 0 ? before : INT64_MAX);
+    bind_int(q, ":limit", limit);
+    int rc;
+    while ((rc = query_step(s, q, e)) == 1) {
+        const struct store_invite n = {
+            .id = sqlite3_column_int64(q, 0),
+            .admin = !strcmp(column_text(q, 1), "admin"),
+            .note = column_text(q, 2),
+            .created_at = sqlite3_column_int64(q, 3),
+            .expires_at = sqlite3_column_int64(q, 4),
+            .used_at = sqlite3_column_int64(q, 5),
+            .revoked_at = sqlite3_column_int64(q, 6),
+            .made_by_name = column_text(q, 7),
+            .used_by_name = column_text(q, 8),
+        };
+        if (!fn(context, &n))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+bool store_invite_revoke(struct store *s, int64_t id, struct err *e)
+{
+    int changed = 0;
+    if (!write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_INVITE_REVOKE, e);
+    if (q) {
+        bind_int(q, ":id", id);
+        bind_int(q, ":now", clock_wall_ms());
+    }
+    bool ok = q && query_run(s, q, &changed, e) &&
+              (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such open invitation"));
+    return write_end(s, ok, e);
+}
+
+bool revoke_admin_invites(struct store *s, int64_t user_id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_INVITE_REVOKE_ADMINS_OF, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_int(q, ":now", clock_wall_ms());
+    return query_run(s, q, NULL, e);
+}
+
+static bool accept(struct store *s, const unsigned char *hash, const char *name, const char *password_hash,
+                   int64_t *user_id, bool *admin, struct err *e)
+{
+    int64_t role = 0;
+    struct err why = {0};
+    sqlite3_stmt *q = query(s, QUERY_INVITE_USE, e);
+    if (!q)
+        return false;
+    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    bind_int(q, ":now", clock_wall_ms());
+    if (!query_int(s, q, &role, &why)) {
+        if (why.code == ERR_NOTFOUND)
+            return not_open(e);
+        if (e)
+            *e = why;
+        return false;
+    }
+    *admin = role != 0;
+    if (!insert_user(s, name, password_hash, *admin, user_id, e) || !(q = query(s, QUERY_INVITE_USED_BY, e)))
+        return false;
+    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    bind_int(q, ":user_id", *user_id);
+    return query_run(s, q, NULL, e);
+}
+
+bool store_invite_accept(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], const char *name,
+                         const char *password_hash, int64_t *user_id, bool *admin, struct err *e)
+{
+    if (!check_name(name, "name", e) || !write_begin(s, e))
+        return false;
+    return write_end(s, accept(s, hash, name, password_hash, user_id, admin, e), e);
+}

@@ -1,0 +1,80 @@
+/* store_limits.h */
+#include "sql/users/store_limits.h"
+
+#include "sql/core/statement.h"
+#include "sql/users/users_row.h"
+
+struct store_user_limits read_limits(sqlite3_stmt *q, int at)
+{
+    return (struct store_user_limits){.requests_per_minute = sqlite3_column_int64(q, at),
+                                      .tokens_per_minute = sqlite3_column_int64(q, at + 1),
+                                      .max_jobs = sqlite3_column_int64(q, at + 2),
+                                      .tokens_per_day = sqlite3_column_int64(q, at + 3),
+                                      .storage_bytes = sqlite3_column_int64(q, at + 4)};
+}
+
+bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_LIMITS_GET, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    int rc = query_step(s, q, e);
+    *own = rc == 1;
+    *out = rc == 1 ? read_limits(q, 0) : (struct store_user_limits){0};
+    query_end(q);
+    return rc >= 0;
+}
+
+bool set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l, struct err *e)
+{
+    int changed = 0;
+    sqlite3_stmt *q = query(s, l ? QUERY_LIMITS_SET : QUERY_LIMITS_REMOVE, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    if (l) {
+        bind_int(q, ":requests_per_minute", l->requests_per_minute);
+        bind_int(q, ":tokens_per_minute", l->tokens_per_minute);
+        bind_int(q, ":max_jobs", l->max_jobs);
+        bind_int(q, ":tokens_per_day", l->tokens_per_day);
+        bind_int(q, ":storage_bytes", l->storage_bytes);
+    }
+    return query_run(s, q, &changed, e) && (!l || changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
+}
+
+static bool one_number(struct store *s, enum query which, int64_t user_id, int64_t day, int64_t *out, struct err *e)
+{
+    sqlite3_stmt *q = query(s, which, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    if (which == QUERY_USED_TODAY)
+        bind_int(q, ":day", day);
+    return query_int(s, q, out, e);
+}
+
+bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens, struct err *e)
+{
+    return one_number(s, QUERY_USED_TODAY, user_id, day, tokens, e);
+}
+
+bool store_used_bytes(struct store *s, int64_t user_id, int64_t *bytes, struct err *e)
+{
+    return one_number(s, QUERY_USED_BYTES, user_id, 0, bytes, e);
+}
+
+bool quota_holds(struct store *s, int64_t user_id, int64_t quota, struct err *e)
+{
+    int64_t used = 0;
+    if (!quota)
+        return true;
+    return store_used_bytes(s, user_id, &used, e) &&
+           (used <= quota || err_field(e, ERR_LIMIT, STORE_QUOTA_FIELD, "%lld bytes would be kept, %lld are allowed",
+                                       (long long)used, (long long)quota));
+}
+
+bool store_running_count(struct store *s, int64_t user_id, int64_t *n, struct err *e)
+{
+    return one_number(s, QUERY_RUNNING_OF_USER, user_id, 0, n, e);
+}

@@ -1,0 +1,291 @@
+/* Users, and the first admin. */
+#include "sql/users/store_users.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "sql/core/statement.h"
+#include "sql/users/users_row.h"
+
+bool check_name(const char *name, const char *field, struct err *e)
+{
+    size_t n = strlen(name), characters = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c < 0x20 || c == 0x7f)
+            return err_field(e, ERR_INPUT, field, "control characters are not allowed");
+        characters += (c & 0xc0) != 0x80;
+    }
+    if (!n || characters > STORE_NAME_MAX || n > STORE_NAME_MAX * 4)
+        return err_field(e, ERR_INPUT, field, "must have 1 to %d characters", STORE_NAME_MAX);
+    if (name[0] == ' ' || name[n - 1] == ' ' || name[0] == '#')
+        return err_field(e, ERR_INPUT, field, "must not begin with '#' or a blank, nor end with one");
+    return true;
+}
+
+void borrow_user(sqlite3_stmt *q, struct store_user *u)
+{
+    *u = (struct store_user){
+        .id = sqlite3_column_int64(q, 0),
+        .name = column_text(q, 1),
+        .admin = !strcmp(column_text(q, 2), "admin"),
+        .disabled = sqlite3_column_int(q, 3),
+        .password_hash = column_text(q, 4),
+        .settings = column_text(q, 5),
+        .created_at = sqlite3_column_int64(q, 6),
+    };
+}
+
+bool copy_user(sqlite3_stmt *q, struct arena *a, struct store_user *u, struct err *e)
+{
+    borrow_user(q, u);
+    return column_copy(q, 1, a, &u->name, e) && column_copy(q, 4, a, &u->password_hash, e) &&
+           column_copy(q, 5, a, &u->settings, e);
+}
+
+static bool one_user(struct store *s, sqlite3_stmt *q, struct arena *a, struct store_user *out,
+                     struct err *e)
+{
+    int rc = query_step(s, q, e);
+    bool ok = rc == 1 ? copy_user(q, a, out, e)
+                      : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
+    query_end(q);
+    return ok;
+}
+
+bool insert_user(struct store *s, const char *name, const char *password_hash, bool admin, int64_t *id, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USER_ADD, e);
+    if (!q)
+        return false;
+    bind_text(q, ":name", name);
+    bind_text(q, ":role", admin ? "admin" : "user");
+    bind_text(q, ":password", password_hash);
+    bind_int(q, ":now", clock_wall_ms());
+    struct err why = {0};
+    if (query_int(s, q, id, &why))
+        return true;
+    if (sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE)
+        return err_field(e, ERR_CONFLICT, "name", "the name is taken");
+    if (e)
+        *e = why;
+    return false;
+}
+
+bool store_user_add(struct store *s, const char *name, const char *password_hash, bool admin,
+                    int64_t *id, struct err *e)
+{
+    if (!check_name(name, "name", e) || !write_begin(s, e))
+        return false;
+    return write_end(s, insert_user(s, name, password_hash, admin, id, e), e);
+}
+
+bool store_user_by_name(struct store *s, struct arena *a, const char *name, struct store_user *out,
+                        struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USER_BY_NAME, e);
+    if (!q)
+        return false;
+    bind_text(q, ":name", name);
+    return one_user(s, q, a, out, e);
+}
+
+bool store_user_by_id(struct store *s, struct arena *a, int64_t id, struct store_user *out,
+                      struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USER_BY_ID, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", id);
+    return one_user(s, q, a, out, e);
+}
+
+bool store_user_list(struct store *s, store_user_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USER_LIST, e);
+    if (!q)
+        return false;
+    int rc;
+    struct store_user u;
+    while ((rc = query_step(s, q, e)) == 1) {
+        borrow_user(q, &u);
+        if (!fn(context, &u))
+            break;
+    }
+    query_end(q);
+    return rc >= 0;
+}
+
+/* Runs a statement that changes one row, told by :id or another binding made before. */
+static bool change_one(struct store *s, sqlite3_stmt *q, struct err *e)
+{
+    int changed;
+    return query_run(s, q, &changed, e) &&
+           (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
+}
+
+bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_SESSION_REMOVE_OTHERS, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", user_id);
+    bind_blob(q, ":keep", keep, SECRET_HASH_BYTES);
+    return query_run(s, q, NULL, e);
+}
+
+bool set_password(struct store *s, int64_t id, const char *hash, const unsigned char *keep_session, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USER_SET_PASSWORD, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", id);
+    bind_text(q, ":password", hash);
+    return change_one(s, q, e) && end_sessions(s, id, keep_session, e);
+}
+
+bool store_user_set_password(struct store *s, int64_t id, const char *password_hash,
+                             const unsigned char *keep_session, struct err *e)
+{
+    return write_begin(s, e) && write_end(s, set_password(s, id, password_hash, keep_session, e), e);
+}
+
+/* The server must stay in somebody's hands. */
+bool another_admin(struct store *s, int64_t id, struct err *e)
+{
+    struct err why = {0};
+    int64_t others = 0;
+    sqlite3_stmt *q = query(s, QUERY_USER_BY_ID, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", id);
+    int rc = query_step(s, q, e);
+    bool admin = rc == 1 && !strcmp(column_text(q, 2), "admin");
+    query_end(q);
+    if (rc < 0)
+        return false;
+    if (rc == 0)
+        return err_set(e, ERR_NOTFOUND, "there is no such user");
+    if (!admin)
+        return true;
+    q = query(s, QUERY_USER_OTHER_ADMINS, &why);
+    if (q)
+        bind_int(q, ":id", id);
+    if (!q || !query_int(s, q, &others, &why)) {
+        if (e)
+            *e = why;
+        return false;
+    }
+    return others > 0 || err_set(e, ERR_CONFLICT, "this is the last admin");
+}
+
+bool set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
+{
+    if (disabled && (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !revoke_admin_invites(s, id, e)))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_USER_SET_DISABLED, e);
+    if (!q)
+        return false;
+    bind_int(q, ":id", id);
+    bind_int(q, ":disabled", disabled);
+    return change_one(s, q, e);
+}
+
+bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
+{
+    return write_begin(s, e) && write_end(s, set_disabled(s, id, disabled, e), e);
+}
+
+bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json, struct err *e)
+{
+    sqlite3_stmt *q = query(s, QUERY_USER_DEFAULTS_GET, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", id);
+    int rc = query_step(s, q, e);
+    bool ok = rc == 1 ? column_copy(q, 0, a, json, e) : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
+    query_end(q);
+    return ok;
+}
+
+bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e)
+{
+    if (!write_begin(s, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_USER_DEFAULTS_SET, e);
+    if (q) {
+        bind_int(q, ":user_id", id);
+        bind_text(q, ":settings", json);
+    }
+    return write_end(s, q && change_one(s, q, e), e);
+}
+
+static bool remove_user(struct store *s, int64_t id, struct err *e)
+{
+    if (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !remove_factor(s, id, e) ||
+        !revoke_admin_invites(s, id, e))
+        return false;
+    sqlite3_stmt *q = query(s, QUERY_KEY_REMOVE_ALL, e);
+    if (!q)
+        return false;
+    bind_int(q, ":user_id", id);
+    if (!query_run(s, q, NULL, e) || !(q = query(s, QUERY_USER_REMOVE_CONVERSATIONS, e)))
+        return false;
+    bind_int(q, ":id", id);
+    bind_int(q, ":now", clock_wall_ms());
+    if (!query_run(s, q, NULL, e) || !(q = query(s, QUERY_USER_REMOVE, e)))
+        return false;
+    bind_int(q, ":id", id);
+    bind_int(q, ":now", clock_wall_ms());
+    return change_one(s, q, e);
+}
+
+bool store_user_remove(struct store *s, int64_t id, struct err *e)
+{
+    return write_begin(s, e) && write_end(s, remove_user(s, id, e), e);
+}
+
+/* Inside a transaction: *made says whether there was nobody yet. */
+static bool make_admin(struct store *s, const char *password_hash, const char *prefix,
+                       struct store_first_admin *a, bool *made, struct err *e)
+{
+    int64_t count = 0, id = 0, key_id = 0;
+    sqlite3_stmt *q = query(s, QUERY_USER_COUNT, e);
+    if (!q || !query_int(s, q, &count, e))
+        return false;
+    *made = count == 0;
+    if (!*made)
+        return true;
+    unsigned char hash[SECRET_HASH_BYTES];
+    secret_hash(a->key, hash);
+    return insert_user(s, a->name, password_hash, true, &id, e) &&
+           insert_key(s, &(struct store_key){.user_id = id, .name = "first key", .prefix = prefix}, hash, &key_id, e);
+}
+
+bool store_first_admin(struct store *s, const char *name, struct store_first_admin *out, bool *made,
+                       struct err *e)
+{
+    struct store_first_admin a = {0};
+    char hash[SECRET_PASSWORD_HASH_SIZE], prefix[SECRET_PREFIX_SIZE];
+    int64_t count = 0;
+    *made = false;
+    if (!check_name(name, "name", e) || !secret_init(e))
+        return false;
+    /* The usual start: somebody is there, and no argon2id need be paid for. */
+    sqlite3_stmt *q = query(s, QUERY_USER_COUNT, e);
+    if (!q || !query_int(s, q, &count, e))
+        return false;
+    if (count)
+        return true;
+    snprintf(a.name, sizeof a.name, "%s", name);
+    secret_password(a.password);
+    secret_api_key(a.key, prefix);
+    bool ok = secret_password_hash(a.password, hash, e) && write_begin(s, e) &&
+              write_end(s, make_admin(s, hash, prefix, &a, made, e), e);
+    if (ok && *made)
+        *out = a;
+    *made = *made && ok;
+    secret_wipe(&a, sizeof a);
+    return ok;
+}
