@@ -4,7 +4,7 @@ SQL_QUERIES = \
 	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql \
 	%D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql \
 	%D%/queries/shares.sql %D%/queries/sorting.sql %D%/queries/library.sql %D%/queries/import.sql \
-	%D%/queries/people.sql %D%/queries/export.sql
+	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql
 SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
@@ -12,7 +12,7 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0009_people.sql %D%/migrations/0010_tags.sql %D%/migrations/0011_attachment_search.sql \
 	%D%/migrations/0012_shared_files.sql %D%/migrations/0013_kept_bytes.sql \
 	%D%/migrations/0014_sealed_factors.sql %D%/migrations/0015_kept_responses.sql \
-	%D%/migrations/0016_strict_keys.sql
+	%D%/migrations/0016_strict_keys.sql %D%/migrations/0017_openai_conversations.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -28,7 +28,8 @@ libsluice_sql_a_SOURCES = \
 	%D%/store_shares.h %D%/fold.c %D%/fold.h %D%/store_sorting.c %D%/store_sorting.h %D%/tags_row.h \
 	%D%/otp.c %D%/otp.h %D%/factor_key.c %D%/factor_key.h %D%/store_factor.c %D%/store_factor.h %D%/store_invites.c %D%/store_invites.h \
 	%D%/store_limits.c %D%/store_limits.h %D%/store_people.c %D%/store_people.h %D%/store_import.c \
-	%D%/store_import.h %D%/store_export.c %D%/store_export.h %D%/store_copy.c %D%/store_copy.h
+	%D%/store_import.h %D%/store_export.c %D%/store_export.h %D%/store_copy.c %D%/store_copy.h \
+	%D%/store_openai.c %D%/store_openai.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH_LIBS) $(CJSON_LIBS) $(UTF8PROC_LIBS)
 
