@@ -152,7 +152,7 @@ static bool list_input(struct request *r, struct err *e)
     if (!read_page(r, &page, e) || !find(r, &row, e))
         return false;
     cJSON *all = cJSON_CreateArray(), *item;
-    bool ok = !row.previous_id || responses_chain(r, row.previous_id, all, e);
+    bool ok = responses_chain_before(r, &row, all, e);
     cJSON *own = ok ? json_parse(row.input, strlen(row.input), &(struct json_limits){.max_depth = 128}, e) : NULL;
     while (own && (item = cJSON_DetachItemFromArray(own, 0)))
         cJSON_AddItemToArray(all, item);
