@@ -13,7 +13,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/chat_build.c %D%/chat_build.h %D%/parts.c %D%/parts.h %D%/anthropic.c %D%/anthropic.h \
 	%D%/messages.h %D%/messages_content.c %D%/messages_content.h %D%/messages_request.c %D%/messages_view.c %D%/api_messages.c \
 	%D%/responses.h %D%/responses_items.c %D%/responses_request.c %D%/responses_chain.c %D%/responses_truncate.c %D%/responses_view.c \
-	%D%/responses_stream.c %D%/responses_conversation.c \
+	%D%/responses_stream.c %D%/responses_conversation.c %D%/responses_compact.c %D%/responses_compaction.c \
 	%D%/api_responses.c %D%/api_openai_conversations.c \
 	%D%/chat_job.c %D%/chat_job.h %D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
 	%D%/completions.h %D%/completions_request.c %D%/completions_view.c %D%/api_completions.c \

@@ -31,6 +31,7 @@ struct responses_request { /* zeroed, then responses_read; responses_request_fin
     bool store, logprobs;
     bool summary;  /* reasoning is given as its summary too */
     bool truncate; /* truncation: auto */
+    bool compacts; /* all is there to be summarised; what is dropped: the model's steps first */
     struct buf echo; /* the request's fields as the answer repeats them: ,"name":value... */
 };
 
@@ -94,6 +95,13 @@ struct store_openai_item *responses_conversation_rows(struct request *r, const c
                                                       const cJSON *items, const char *field,
                                                       struct err *e);
 
+/* POST /v1/responses/compact. */
+bool responses_compact(struct request *r, struct err *e);
+/* A compaction's text as `encrypted_content`: plain, and safe against damage. */
+void responses_compaction_write(struct buf *out, const char *summary, size_t len);
+/* NULL: not one of this server's, or damaged. In the request's arena. */
+const char *responses_compaction_read(struct request *r, const char *content);
+
 struct responses_view { /* both forms */
     struct request *r;
     struct responses_request *q;
@@ -113,6 +121,7 @@ void responses_part_id(char out[RESPONSES_ID_SIZE], const struct responses_view 
 /* The parts as items, and the response object. status: "in_progress", "completed", ... */
 void responses_put_item(struct buf *b, const struct responses_view *v, int index, const char *status);
 void responses_put(struct buf *b, const struct responses_view *v, const char *status, const struct err *error);
+void responses_put_usage(struct buf *b, const struct generation *g);
 /* "completed" or "incomplete". */
 const char *responses_status(const struct responses_view *v);
 /* Writes the finished response into v->line, and into the store where the request wants that. What could not be stored

@@ -202,6 +202,26 @@ static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i,
     return true;
 }
 
+/* What stands for turns that were compacted away. */
+static bool add_compaction(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
+{
+    const char *content = text_of(item, "encrypted_content");
+    char field[48];
+    if (json_member(item, "encrypted_content") && !content)
+        return bad(e, ERR_INPUT, i, "encrypted_content", "must be a string");
+    snprintf(field, sizeof field, "input[%d].encrypted_content", i);
+    const char *summary = content ? responses_compaction_read(rd->r, content) : NULL;
+    if (!summary)
+        return ignore_field(
+            rd->r, field,
+            "it is damaged, or a compaction of another server, which can't be read here", e);
+    cJSON *message = chat_build_message(rd->build, "user");
+    chat_build_text(rd->build, message,
+                    "Summary of the conversation before this point, in place of its turns:\n\n");
+    chat_build_text(rd->build, message, summary);
+    return true;
+}
+
 /* What a tool of the client's own kind was called with: its arguments, its text, or its action. */
 static bool write_arguments(struct buf *out, const cJSON *item)
 {
@@ -256,7 +276,10 @@ bool responses_add_item(struct responses_reader *rd, const cJSON *item, int i, s
     } rows[] = {{"message", add_message},
                 {"function_call", add_call},
                 {"function_call_output", add_output},
-                {"reasoning", add_reasoning}};
+                {"reasoning", add_reasoning},
+                {"compaction", add_compaction},
+                {"compaction_summary", add_compaction},
+                {"context_compaction", add_compaction}};
     static const char *const strings[] = {"type", "id", "status", NULL};
     if (!cJSON_IsObject(item))
         return bad(e, ERR_INPUT, i, "", "must be an object");
@@ -299,7 +322,7 @@ static bool complete_item(const struct request *r, cJSON *item, int n)
     static const char *const prefixes[][2] = {
         {"message", "msg"},    {"function_call", "fc"},
         {"reasoning", "rs"},   {"function_call_output", "fco"},
-        {NULL, "item"}};
+        {"compaction", "cmp"}, {NULL, "item"}};
     const char *type = type_of(item);
     char id[RESPONSES_ID_SIZE];
     int k = 0;

@@ -270,7 +270,7 @@ bool responses_read_items(struct responses_request *q, struct request *r, struct
     if (!add_items(&before, q->chain, e))
         return false;
     struct responses_reader own = {
-        .r = r, .build = b, .files = before.files};
+        .r = r, .build = b, .files = before.files, .before = q->compacts};
     if (!add_items(&own, q->input, e))
         return false;
     if (q->conversation)

@@ -80,7 +80,7 @@ void responses_put_item(struct buf *b, const struct responses_view *v, int index
     b->failed |= part->logprobs.failed;
 }
 
-static void put_usage(struct buf *b, const struct generation *g)
+void responses_put_usage(struct buf *b, const struct generation *g)
 {
     const struct engine_usage *u = &g->usage;
     buf_printf(b,
@@ -137,7 +137,7 @@ void responses_put(struct buf *b, const struct responses_view *v, const char *st
     }
     buf_puts(b, "],\"usage\":");
     if (done)
-        put_usage(b, generation_of(v));
+        responses_put_usage(b, generation_of(v));
     else
         buf_puts(b, "null");
     buf_putc(b, '}');

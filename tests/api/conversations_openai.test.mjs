@@ -182,7 +182,8 @@ test('another user has no part in it', async () => {
   const c = await begin({ items: [{ ...user('secret'), id: 'msg_1' }] });
   const at = `${URL}/${c.id}`;
   for (const [method, path, body] of [['GET', at], ['POST', at, { metadata: {} }], ['DELETE', at], ['GET', `${at}/items`], ['POST', `${at}/items`, { items: [user('x')] }],
-    ['GET', `${at}/items/msg_1`], ['DELETE', `${at}/items/msg_1`], ['POST', '/v1/responses', { conversation: c.id, input: 'x' }]]) {
+    ['GET', `${at}/items/msg_1`], ['DELETE', `${at}/items/msg_1`], ['POST', '/v1/responses', { conversation: c.id, input: 'x' }],
+    ['POST', '/v1/responses/compact', { conversation: c.id }]]) {
     const r = await s.json(method, path, body, other);
     assert.equal(r.status, 404, `${method} ${path}: ${r.text}`);
     assert.ok(!r.text.includes('secret'));

@@ -9,6 +9,8 @@ const GOOD = {
   '/v1/completions': { prompt: ['one', 'two'], max_tokens: 3, n: 2, echo: true, logprobs: 2, stream: false, stop: 'x' },
   '/v1/responses': { input: [{ role: 'user', content: [{ type: 'input_text', text: 'Hello' }] }], instructions: 'Be brief.', max_output_tokens: 5, stream: false,
     tools: [{ type: 'function', name: 'f', parameters: { type: 'object' } }], text: { format: { type: 'text' } }, store: false },
+  '/v1/responses/compact': { model: 'demo-model', instructions: 'Be brief.', input: [{ role: 'user', content: 'Hello' }, { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c', output: 'x' }, { type: 'compaction', encrypted_content: 'sluice-summary-1.2d711642b726b044.eA==' }] },
   '/v1/conversations': { metadata: { a: 'b' }, items: [{ role: 'user', content: 'Hello' }, { type: 'message', id: 'msg_1', role: 'assistant', content: [{ type: 'output_text', text: 'Hi' }] }] },
   '/v1/messages': { max_tokens: 5, system: 'Be brief.', messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }, { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },
     { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: 'x' }] }], tools: [{ name: 'f', input_schema: { type: 'object' } }], stop_sequences: ['x'], stream: false },

@@ -158,6 +158,14 @@ class Conversations(unittest.TestCase):
         self.assertEqual([listed[1].id, listed[3].id], [first.output[0].id, second.output[0].id])
         self.assertEqual(listed[3].content[0].text, "And more.")
 
+    def test_compact(self):
+        c = client()
+        short = c.responses.compact(model=MODEL, input=[{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}, *says("A summary.")])
+        self.assertEqual([i.type for i in short.output], ["message", "message", "compaction"])
+        self.assertEqual(short.usage.total_tokens, short.usage.input_tokens + short.usage.output_tokens)
+        again = c.responses.create(model=MODEL, input=[*[i.model_dump(exclude_unset=True) for i in short.output], *says("On we go.")])
+        self.assertEqual(again.output_text, "On we go.")
+
 
 class Errors(unittest.TestCase):
     def raises(self, kind, status, code, key=KEY, **body):
