@@ -10,6 +10,7 @@
     X(completions) \
     X(messages) \
     X(responses) \
+    X(openai_conversations) \
     X(embeddings) \
     X(models) \
     X(text) \

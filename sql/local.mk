@@ -4,7 +4,7 @@ SQL_QUERIES = \
 	%D%/queries/conversations.sql %D%/queries/record.sql %D%/queries/responses.sql \
 	%D%/queries/attachments.sql %D%/queries/search.sql %D%/queries/tree.sql %D%/queries/server.sql \
 	%D%/queries/shares.sql %D%/queries/sorting.sql %D%/queries/library.sql %D%/queries/import.sql \
-	%D%/queries/people.sql %D%/queries/export.sql
+	%D%/queries/people.sql %D%/queries/export.sql %D%/queries/openai.sql
 SQL_MIGRATIONS = \
 	%D%/migrations/0001_first.sql %D%/migrations/0002_key_terms.sql %D%/migrations/0003_responses.sql \
 	%D%/migrations/0004_history.sql %D%/migrations/0005_conversation_keys.sql \
@@ -12,7 +12,7 @@ SQL_MIGRATIONS = \
 	%D%/migrations/0009_people.sql %D%/migrations/0010_tags.sql %D%/migrations/0011_attachment_search.sql \
 	%D%/migrations/0012_shared_files.sql %D%/migrations/0013_kept_bytes.sql \
 	%D%/migrations/0014_sealed_factors.sql %D%/migrations/0015_kept_responses.sql \
-	%D%/migrations/0016_strict_keys.sql
+	%D%/migrations/0016_strict_keys.sql %D%/migrations/0017_openai_conversations.sql
 SQL_TEXTS = $(SQL_QUERIES) %D%/connection.sql %D%/schema.sql $(SQL_MIGRATIONS)
 
 noinst_LIBRARIES += libsluice-sql.a
@@ -27,6 +27,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/chats/store_import.c %D%/chats/store_import.h \
 	%D%/chats/store_library.c %D%/chats/store_library.h \
 	%D%/chats/store_messages.c \
+	%D%/chats/store_openai.c %D%/chats/store_openai.h \
 	%D%/chats/store_record.c %D%/chats/store_record.h \
 	%D%/chats/store_responses.c %D%/chats/store_responses.h \
 	%D%/chats/store_shares.c %D%/chats/store_shares.h \

@@ -19,7 +19,6 @@
 #define EXCERPT_BYTES 1500 /* of each message: what a talk is about stands at its beginning */
 #define TITLE_TOKENS 32
 #define SMALL_MODEL 300000000u /* parameters: such a model writes worse titles than the first line is */
-#define THINKING_TOKENS 512 /* more where thinking can't be turned off */
 
 static const char wish[] = "Give this conversation a short title of at most six words, in its own language. Reply with the title alone.";
 
@@ -58,7 +57,6 @@ static bool wanted(const struct request *r, const char *settings)
 
 static bool make_prompt(struct request *r, struct chat_request *c, const struct beginning *b, struct prompt *out, struct err *e)
 {
-    const struct chat_template *t = r->worker->text->chat_template;
     struct buf ask = {0};
     cJSON *messages = cJSON_CreateArray(), *m = cJSON_CreateObject();
     buf_puts(&ask, b->text.data);
@@ -67,15 +65,7 @@ static bool make_prompt(struct request *r, struct chat_request *c, const struct 
     cJSON_AddStringToObject(m, "role", "user");
     cJSON_AddStringToObject(m, "content", ask.data ? ask.data : "");
     c->settings.max_tokens = TITLE_TOKENS;
-    bool ok = !ask.failed || err_set(e, ERR_NOMEM, "no memory for the title");
-    if (ok && t && chat_template_traits(t)->effort) {
-        ok = chat_set_effort(c, r, "low", "reasoning_effort", e);
-        c->settings.max_tokens += THINKING_TOKENS;
-    } else if (ok && t && chat_template_traits(t)->thinking_switch) {
-        ok = chat_set_thinking(c, r, false, "thinking", e);
-    } else if (t && chat_template_traits(t)->thinking) {
-        c->settings.max_tokens += THINKING_TOKENS;
-    }
+    bool ok = (!ask.failed || err_set(e, ERR_NOMEM, "no memory for the title")) && chat_think_least(c, r, e);
     ok = ok && prompt_make(r->worker->text, &(struct prompt_input){.messages = messages, .kwargs = c->kwargs}, out, e);
     cJSON_Delete(messages);
     buf_fini(&ask);

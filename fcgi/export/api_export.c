@@ -127,10 +127,10 @@ static bool count_file(void *context, const struct store_export_file *f)
     return true;
 }
 
-/* Conversations, attachments, the index, the account, its responses: so that whoever receives the archive knows how far it is. */
+/* Conversations, attachments, the index, the account, its responses and the API's conversations: so that whoever receives the archive knows how far it is. */
 static bool count_files(struct wish *w, struct err *e)
 {
-    w->n_files = w->counts.conversations + (w->p.account ? 3 : 1);
+    w->n_files = w->counts.conversations + (w->p.account ? 4 : 1);
     return store_export_files(w->p.store, &w->p.which, count_file, &w->n_files, e);
 }
 

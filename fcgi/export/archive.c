@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include "fcgi/export/run.h"
+#include "sql/chats/store_openai.h"
+#include "sql/chats/store_responses.h"
 #include "sql/chats/store_responses.h"
 #include "sql/core/digest.h"
+#include "sql/core/digest.h"
+#include "sql/files/store_attachments.h"
 #include "sql/files/store_attachments.h"
 
 #define MAX_SLUG 48
@@ -108,6 +112,11 @@ static bool put_response(void *context, const struct store_response *row)
         buf_json_string(out, row->previous_id, strlen(row->previous_id));
     else
         buf_puts(out, "null");
+    buf_puts(out, ",\"conversation_id\":");
+    if (row->conversation_id)
+        buf_json_string(out, row->conversation_id, strlen(row->conversation_id));
+    else
+        buf_puts(out, "null");
     buf_printf(out, ",\"created_at\":%lld,\"expires_at\":%lld,\"input\":", (long long)row->created_at, (long long)row->expires_at);
     buf_puts(out, row->input);
     buf_puts(out, ",\"response\":");
@@ -122,6 +131,41 @@ static bool put_responses(struct export *x)
     return !x->p->account || (zip_entry(x->zip, "responses.jsonl", x->p->exported_at, false, &x->e) &&
                               store_response_each(x->p->store, x->p->which.user_id, put_response, x, &x->e) &&
                               x->e.code == ERR_NONE && export_send(x, true));
+}
+
+static bool put_item(void *context, const struct store_openai_item *item)
+{
+    struct export *x = context;
+    if (x->n_items++)
+        buf_putc(&x->w.out, ',');
+    buf_puts(&x->w.out, item->item);
+    return export_send(x, false);
+}
+
+static bool put_openai_conversation(void *context, const struct store_openai_conversation *c)
+{
+    struct export *x = context;
+    const struct store_openai_range all = {.until = INT64_MAX, .limit = -1};
+    buf_puts(&x->w.out, "{\"id\":");
+    buf_json_string(&x->w.out, c->id, strlen(c->id));
+    buf_printf(&x->w.out, ",\"created_at\":%lld,\"metadata\":%s,\"items\":[",
+               (long long)c->created_at, c->metadata);
+    x->n_items = 0;
+    if (!store_openai_items_each(x->p->store, c->user_id, c->id, &all, put_item, x, &x->e) ||
+        x->e.code != ERR_NONE)
+        return false;
+    buf_puts(&x->w.out, "]}\n");
+    return export_send(x, false);
+}
+
+/* What /v1/conversations keeps for the account: an object a line. */
+static bool put_openai_conversations(struct export *x)
+{
+    return !x->p->account ||
+           (zip_entry(x->zip, "api-conversations.jsonl", x->p->exported_at, false, &x->e) &&
+            store_openai_conversation_each(x->p->store, x->p->which.user_id,
+                                           put_openai_conversation, x, &x->e) &&
+            x->e.code == ERR_NONE && export_send(x, true));
 }
 
 static bool put_index_row(void *context, const struct store_export_conversation *c)
@@ -159,7 +203,9 @@ bool export_archive(struct export *x)
 {
     x->format = &export_json;
     x->zip = zip_create(x->p->sink, &x->e);
-    return x->zip && store_export_each(x->p->store, &x->p->which, put_file, x, &x->e) && x->e.code == ERR_NONE &&
-           store_export_files(x->p->store, &x->p->which, put_attachment, x, &x->e) && x->e.code == ERR_NONE &&
-           put_account(x) && put_responses(x) && put_index(x) && zip_finish(x->zip, &x->e);
+    return x->zip && store_export_each(x->p->store, &x->p->which, put_file, x, &x->e) &&
+           x->e.code == ERR_NONE &&
+           store_export_files(x->p->store, &x->p->which, put_attachment, x, &x->e) &&
+           x->e.code == ERR_NONE && put_account(x) && put_responses(x) &&
+           put_openai_conversations(x) && put_index(x) && zip_finish(x->zip, &x->e);
 }

@@ -27,7 +27,7 @@ struct export_params {
     const struct export_format *format;
     int64_t exported_at; /* Unix ms: stands in the export; an answer that is being written ends there */
     struct export_sink sink;
-    const struct buf *account; /* of an archive: goes in as account.json, and kept responses beside it; NULL: neither */
+    const struct buf *account; /* of an archive: goes in as account.json, and what the API keeps beside it; NULL: neither */
 };
 
 /* By name ("json"); NULL: there is none. */

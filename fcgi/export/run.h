@@ -15,6 +15,7 @@ struct export {
     struct zip *zip;  /* or NULL */
     struct buf files; /* of an archive: the index's rows of attachments */
     uint32_t number;  /* of the message that comes next */
+    int64_t n_items;  /* of an API's conversation, so far */
     struct err e;     /* why a step returned false */
 };
 

@@ -152,7 +152,7 @@ static bool list_input(struct request *r, struct err *e)
     if (!read_page(r, &page, e) || !find(r, &row, e))
         return false;
     cJSON *all = cJSON_CreateArray(), *item;
-    bool ok = !row.previous_id || responses_chain(r, row.previous_id, all, e);
+    bool ok = responses_chain_before(r, &row, all, e);
     cJSON *own = ok ? json_parse(row.input, strlen(row.input), &(struct json_limits){.max_depth = 128}, e) : NULL;
     while (own && (item = cJSON_DetachItemFromArray(own, 0)))
         cJSON_AddItemToArray(all, item);
@@ -171,13 +171,16 @@ const struct route api_responses_routes[] = {
     {.method = HTTP_POST, .path = "/v1/responses", .auth = ROUTE_USER, .pool = POOL_STREAM,
      .body_limit = ROUTE_CHAT_BODY, .handler = create_response, .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Answer a chat, in the form of the Responses API",
-             .body = "ResponseRequest", .reply = "Response", .statuses = "200 404", .streams = true},
-     .dialect = &responses_dialect},
+             .body = "ResponseRequest", .reply = "Response", .statuses = "200 404", .streams = true}},
     {.method = HTTP_POST, .path = "/v1/responses/input_tokens", .auth = ROUTE_USER,
      .pool = POOL_SHORT, .body_limit = ROUTE_CHAT_BODY, .handler = count_tokens,
      .scope = SCOPE_INFERENCE,
      .doc = {.summary = "The tokens of a response's input", .body = "ResponseRequest",
              .reply = "ResponseInputTokens", .statuses = "200 404"}},
+    {.method = HTTP_POST, .path = "/v1/responses/compact", .auth = ROUTE_USER, .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY, .handler = responses_compact, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Compact a conversation to its user's messages and a summary",
+             .body = "ResponseCompactRequest", .reply = "ResponseCompaction", .statuses = "200 404"}},
     {.method = HTTP_GET, .path = ONE, .auth = ROUTE_USER, .pool = POOL_SHORT,
      .handler = show_response, .scope = SCOPE_INFERENCE,
      .doc = {.summary = "A response that was kept", .query = "ResponseQuery", .reply = "Response",

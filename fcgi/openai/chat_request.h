@@ -49,6 +49,10 @@ bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON 
 bool chat_set_effort(struct chat_request *c, struct request *r, const char *effort, const char *field, struct err *e);
 bool chat_set_thinking(struct chat_request *c, struct request *r, bool on, const char *field, struct err *e);
 
+/* For what the server itself asks: no thinking, or as little as the model knows and some more
+ * max_tokens for it. */
+bool chat_think_least(struct chat_request *c, struct request *r, struct err *e);
+
 /* The shapes of messages and tools; errors name the part, such as "messages[2].content[0].type". */
 bool chat_check_messages(const cJSON *messages, struct err *e);
 bool chat_check_tools(const cJSON *tools, struct err *e);

@@ -7,6 +7,8 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 
+#define THINKING_TOKENS 512 /* more where thinking can't be turned off */
+
 static const struct chat_traits *traits_of(const struct request *r)
 {
     static const struct chat_traits none;
@@ -145,4 +147,14 @@ bool chat_read_thinking(struct chat_request *c, struct request *r, const cJSON *
            (!effort || chat_set_effort(c, r, effort, "reasoning_effort", e)) && read_thinking_object(c, r, body, e) &&
            read_think(c, r, body, e) && json_get_bool(body, "enable_thinking", &on, e) &&
            (!json_member(body, "enable_thinking") || chat_set_thinking(c, r, on, "enable_thinking", e));
+}
+
+bool chat_think_least(struct chat_request *c, struct request *r, struct err *e)
+{
+    const struct chat_traits *t = traits_of(r);
+    if (!t->effort && t->thinking_switch)
+        return chat_set_thinking(c, r, false, "thinking", e);
+    if (t->effort || t->thinking)
+        c->settings.max_tokens += THINKING_TOKENS;
+    return !t->effort || chat_set_effort(c, r, "low", "reasoning_effort", e);
 }

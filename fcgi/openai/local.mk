@@ -5,6 +5,7 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_completions.c \
 	%D%/api_embeddings.c \
 	%D%/api_models.c \
+	%D%/api_openai_conversations.c \
 	%D%/api_responses.c \
 	%D%/api_text.c \
 	%D%/api_tokenizer.c \
@@ -28,6 +29,9 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/parts.c %D%/parts.h \
 	%D%/responses.h \
 	%D%/responses_chain.c \
+	%D%/responses_compact.c \
+	%D%/responses_compaction.c \
+	%D%/responses_conversation.c \
 	%D%/responses_items.c \
 	%D%/responses_request.c \
 	%D%/responses_stream.c \

@@ -41,35 +41,69 @@ static bool find(struct request *r, const char *id, struct store_response *row, 
     return err_field(e, ERR_NOTFOUND, "previous_response_id", "'%.60s' is not kept here", id);
 }
 
-/* The chain is a body that was sent in parts: it has a body's limits. */
-static bool count_row(struct request *r, const struct store_response *row, size_t *bytes, size_t *values, struct err *e)
+bool responses_before_count(struct responses_before *before, struct request *r, const char *text,
+                            struct err *e)
 {
-    size_t input = strlen(row->input), response = strlen(row->response);
-    *bytes += input + response;
-    *values += json_count_values(row->input, input) + json_count_values(row->response, response);
-    if (*bytes <= ROUTE_CHAT_BODY && *values <= REQUEST_MAX_JSON_VALUES)
+    const size_t len = strlen(text);
+    before->bytes += len;
+    before->values += json_count_values(text, len);
+    if (before->bytes <= ROUTE_CHAT_BODY && before->values <= REQUEST_MAX_JSON_VALUES)
         return true;
     r->hint.status = 413;
     r->hint.code = "request_too_large";
-    return err_field(e, ERR_LIMIT, "previous_response_id", "the conversation before it has over %zu bytes or %zu values",
-                     ROUTE_CHAT_BODY, REQUEST_MAX_JSON_VALUES);
+    return err_field(e, ERR_LIMIT, before->field,
+                     "the conversation before it has over %zu bytes or %zu values", ROUTE_CHAT_BODY,
+                     REQUEST_MAX_JSON_VALUES);
+}
+
+static bool count_row(struct responses_before *before, struct request *r,
+                      const struct store_response *row, struct err *e)
+{
+    return responses_before_count(before, r, row->input, e) &&
+           responses_before_count(before, r, row->response, e);
+}
+
+/* A chain begins anew, or in a conversation. */
+static bool add_conversation(struct request *r, const struct store_response *first,
+                             struct responses_before *before, cJSON *out, struct err *e)
+{
+    if (!first->conversation_id ||
+        responses_conversation_items(r, first->conversation_id, first->conversation_position,
+                                     before, out, NULL, e))
+        return true;
+    if (e->code != ERR_NOTFOUND)
+        return false;
+    r->hint.code = "previous_response_not_found";
+    r->hint.status = 400;
+    return err_field(e, ERR_NOTFOUND, before->field,
+                     "the conversation before it, '%.60s', was deleted", first->conversation_id);
 }
 
 bool responses_chain(struct request *r, const char *id, cJSON *out, struct err *e)
 {
     struct store_response *rows = arena_alloc(r->arena, RESPONSES_MAX_CHAIN * sizeof *rows);
-    size_t bytes = 0, values = 0;
+    struct responses_before before = {.field = "previous_response_id"};
     int n = 0;
     if (!rows)
         return err_set(e, ERR_NOMEM, "no memory for what came before");
     for (; id; id = rows[n++].previous_id) {
         if (n == RESPONSES_MAX_CHAIN)
             return err_field(e, ERR_LIMIT, "previous_response_id", "more than %d responses stand behind one another", n);
-        if (!find(r, id, &rows[n], e) || !count_row(r, &rows[n], &bytes, &values, e))
+        if (!find(r, id, &rows[n], e) || !count_row(&before, r, &rows[n], e))
             return false;
     }
+    if (!add_conversation(r, &rows[n - 1], &before, out, e))
+        return false;
     while (n > 0)
         if (!add_row(out, &rows[--n], e))
             return false;
     return true;
+}
+
+bool responses_chain_before(struct request *r, const struct store_response *row, cJSON *out,
+                            struct err *e)
+{
+    struct responses_before before = {.field = "response_id"};
+    return row->previous_id ? responses_chain(r, row->previous_id, out, e)
+                            : add_conversation(r, row, &before, out, e);
 }

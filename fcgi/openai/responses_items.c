@@ -156,8 +156,9 @@ static bool add_message(struct responses_reader *rd, const cJSON *item, int i, s
         k++;
     if (!roles[k])
         return bad(e, ERR_INPUT, i, "role", "must be user, assistant, system or developer");
-    return refuse_lone_image(item, i, e) &&
-           add_content(rd, chat_build_message(rd->build, role), json_member(item, "content"), i, "content", e);
+    return (rd->before || refuse_lone_image(item, i, e)) &&
+           add_content(rd, chat_build_message(rd->build, role), json_member(item, "content"), i,
+                       "content", e);
 }
 
 static bool add_call(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
@@ -198,6 +199,26 @@ static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i,
             return bad(e, ERR_INPUT, i, plain ? "content" : "summary", "a part's text must be a string");
         chat_build_reasoning(rd->build, message, text);
     }
+    return true;
+}
+
+/* What stands for turns that were compacted away. */
+static bool add_compaction(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
+{
+    const char *content = text_of(item, "encrypted_content");
+    char field[48];
+    if (json_member(item, "encrypted_content") && !content)
+        return bad(e, ERR_INPUT, i, "encrypted_content", "must be a string");
+    snprintf(field, sizeof field, "input[%d].encrypted_content", i);
+    const char *summary = content ? responses_compaction_read(rd->r, content) : NULL;
+    if (!summary)
+        return ignore_field(
+            rd->r, field,
+            "it is damaged, or a compaction of another server, which can't be read here", e);
+    cJSON *message = chat_build_message(rd->build, "user");
+    chat_build_text(rd->build, message,
+                    "Summary of the conversation before this point, in place of its turns:\n\n");
+    chat_build_text(rd->build, message, summary);
     return true;
 }
 
@@ -252,8 +273,13 @@ bool responses_add_item(struct responses_reader *rd, const cJSON *item, int i, s
     static const struct {
         const char *type;
         bool (*add)(struct responses_reader *, const cJSON *, int, struct err *);
-    } rows[] = {{"message", add_message}, {"function_call", add_call}, {"function_call_output", add_output},
-                {"reasoning", add_reasoning}};
+    } rows[] = {{"message", add_message},
+                {"function_call", add_call},
+                {"function_call_output", add_output},
+                {"reasoning", add_reasoning},
+                {"compaction", add_compaction},
+                {"compaction_summary", add_compaction},
+                {"context_compaction", add_compaction}};
     static const char *const strings[] = {"type", "id", "status", NULL};
     if (!cJSON_IsObject(item))
         return bad(e, ERR_INPUT, i, "", "must be an object");
@@ -290,18 +316,22 @@ static bool fill(cJSON *item, const char *name, const char *value)
     return cJSON_AddStringToObject(item, name, value) != NULL;
 }
 
-/* id, and what an "easy" message leaves out. */
+/* id, and what an "easy" message leaves out; calls and their outputs have a status as well. */
 static bool complete_item(const struct request *r, cJSON *item, int n)
 {
-    static const char *const prefixes[][2] = {{"message", "msg"}, {"function_call", "fc"}, {"reasoning", "rs"}, {NULL, "item"}};
+    static const char *const prefixes[][2] = {
+        {"message", "msg"},    {"function_call", "fc"},
+        {"reasoning", "rs"},   {"function_call_output", "fco"},
+        {"compaction", "cmp"}, {NULL, "item"}};
     const char *type = type_of(item);
     char id[RESPONSES_ID_SIZE];
     int k = 0;
     while (prefixes[k][0] && strcmp(prefixes[k][0], type))
         k++;
     responses_item_id(id, prefixes[k][1], r, FIRST_INPUT + n);
-    bool message = k == 0;
-    return fill(item, "id", id) && fill(item, "type", "message") && (!message || fill(item, "status", "completed")) &&
+    const bool message = k == 0, call = !strncmp(type, "function_call", 13);
+    return fill(item, "id", id) && fill(item, "type", "message") &&
+           (!(message || call) || fill(item, "status", "completed")) &&
            (!message || spread_content(item));
 }
 

@@ -14,6 +14,7 @@ static const struct field_row fields[] = {
     {"input", FIELD_READ},
     {"instructions", FIELD_READ},
     {"previous_response_id", FIELD_READ},
+    {"conversation", FIELD_READ},
     {"store", FIELD_READ},
     {"stream", FIELD_READ},
     {"stream_options", FIELD_READ},
@@ -70,11 +71,9 @@ static bool read_include(struct responses_request *q, struct request *r, const c
     return true;
 }
 
-static bool read_metadata(const cJSON *body, struct err *e)
+bool responses_metadata(const cJSON *metadata, struct err *e)
 {
-    const cJSON *metadata = NULL, *item;
-    if (!json_get_object(body, "metadata", &metadata, e))
-        return false;
+    const cJSON *item;
     if (cJSON_GetArraySize(metadata) > MAX_METADATA)
         return err_field(e, ERR_INPUT, "metadata", "has at most %d members", MAX_METADATA);
     cJSON_ArrayForEach(item, metadata) if (!cJSON_IsString(item) || strlen(item->valuestring) > 512 || strlen(item->string) > 64) return
@@ -242,27 +241,41 @@ static bool add_items(struct responses_reader *rd, const cJSON *items, struct er
     return true;
 }
 
-/* instructions, then the chain, then the input. */
-static bool read_conversation(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
-                              struct err *e)
+/* What came before, into q->chain, and the input into q->input. */
+static bool read_lists(struct responses_request *q, struct request *r, const cJSON *body,
+                       struct err *e)
 {
     const cJSON *input = json_member(body, "input");
-    const char *instructions = NULL;
-    if (!json_get_string(body, "instructions", &instructions, e) ||
-        !json_get_string(body, "previous_response_id", &q->previous, e))
-        return false;
     if (input && !cJSON_IsString(input) && !cJSON_IsArray(input))
         return err_field(e, ERR_INPUT, "input", "must be a string or a list of items");
-    if (!q->previous && (!input || (cJSON_IsArray(input) && !input->child)))
-        return err_field(e, ERR_INPUT, "input", "is needed");
     q->chain = cJSON_CreateArray();
     q->input = responses_input_items(r, input, e);
-    if (!q->input || (q->previous && !responses_chain(r, q->previous, q->chain, e)))
+    if (!q->input || !json_get_string(body, "previous_response_id", &q->previous, e) ||
+        !responses_conversation_read(q, r, body, e) ||
+        (q->previous && !responses_chain(r, q->previous, q->chain, e)))
+        return false;
+    return q->previous || q->input->child || q->chain->child ||
+           err_field(e, ERR_INPUT, "input", "is needed");
+}
+
+bool responses_read_items(struct responses_request *q, struct request *r, struct chat_build *b,
+                          const cJSON *body, struct err *e)
+{
+    const char *instructions = NULL;
+    struct responses_reader before = {.r = r, .build = b, .before = true};
+    if (!json_get_string(body, "instructions", &instructions, e) || !read_lists(q, r, body, e))
         return false;
     if (instructions)
         chat_build_text(b, chat_build_message(b, "system"), instructions);
-    struct responses_reader rd = {.r = r, .build = b};
-    return add_items(&rd, q->chain, e) && add_items(&rd, q->input, e);
+    if (!add_items(&before, q->chain, e))
+        return false;
+    struct responses_reader own = {
+        .r = r, .build = b, .files = before.files, .before = q->compacts};
+    if (!add_items(&own, q->input, e))
+        return false;
+    if (q->conversation)
+        q->rows = responses_conversation_rows(r, q->conversation, q->input, "input", e);
+    return q->rows || !q->conversation;
 }
 
 static void echo_member(struct buf *b, const cJSON *body, const char *name, const char *otherwise)
@@ -307,10 +320,13 @@ bool responses_read(struct responses_request *q, struct request *r, bool counts,
     q->chat.owned = cJSON_CreateObject();
     q->chat.messages = cJSON_AddArrayToObject(q->chat.owned, "messages");
     struct chat_build b = {.messages = q->chat.messages};
-    if (!read_switches(q, r, body, e) || !read_settings(q, r, &b, body, e) || !read_include(q, r, body, e) ||
-        !read_metadata(body, e) || !read_output(q, r, &b, body, e) || !chat_read_thinking(&q->chat, r, body, e) ||
-        !read_reasoning(q, r, body, e) || !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
-        !read_conversation(q, r, &b, body, e))
+    const cJSON *metadata = NULL;
+    if (!read_switches(q, r, body, e) || !read_settings(q, r, &b, body, e) ||
+        !read_include(q, r, body, e) || !json_get_object(body, "metadata", &metadata, e) ||
+        !responses_metadata(metadata, e) || !read_output(q, r, &b, body, e) ||
+        !chat_read_thinking(&q->chat, r, body, e) || !read_reasoning(q, r, body, e) ||
+        !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
+        !responses_read_items(q, r, &b, body, e))
         return false;
     if (!counts)
         write_echo(q, body);

@@ -26,9 +26,8 @@ static void send_event(struct responses_view *v, const char *type)
 /* ...,"item_id":...,"output_index":... */
 static void name_item(struct responses_view *v, const struct part *part, int index)
 {
-    static const char *const prefixes[] = {"rs", "msg", "fc"};
     char id[RESPONSES_ID_SIZE];
-    responses_item_id(id, prefixes[part->kind], v->r, index);
+    responses_part_id(id, v, index);
     buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d", id, index);
     if (part->kind != PART_CALL)
         buf_puts(&v->line, ",\"content_index\":0");

@@ -1,5 +1,7 @@
-/* responses.h: truncation: auto. Whole turns go, oldest first: from a user's message up to the next one, so that no tool's
- * result stays without its call. System messages and the last turn stay. */
+/* responses.h: truncation: auto. Whole turns go, oldest first: from a user's message up to the next
+ * one, so that no tool's result stays without its call. System messages and the last turn stay. A
+ * compaction, which keeps what the user said, goes by steps first: a message of the model with its
+ * tools' results. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,17 +32,39 @@ static size_t weigh(const cJSON *v)
     return n + 8; /* the marks around it */
 }
 
-/* Drops the oldest turn, but not the last one. Gives its weight; 0: there is none to drop. */
-static size_t drop_turn(cJSON *messages, int *dropped)
+/* The oldest turn, but not the last one: first, and the message behind it. */
+static cJSON *oldest_turn(const cJSON *messages, const cJSON **end)
 {
-    cJSON *first = messages->child, *next;
-    size_t weight = 0;
+    cJSON *first = messages->child;
     while (first && stays(first))
         first = first->next;
-    const cJSON *end = first ? first->next : NULL;
-    while (end && !has_role(end, "user"))
-        end = end->next;
-    if (!end)
+    *end = first ? first->next : NULL;
+    while (*end && !has_role(*end, "user"))
+        *end = (*end)->next;
+    return *end ? first : NULL;
+}
+
+/* The oldest step that the model took: a message with the results of its calls. */
+static cJSON *oldest_step(const cJSON *messages, const cJSON **end)
+{
+    cJSON *first = messages->child;
+    while (first && (stays(first) || has_role(first, "user")))
+        first = first->next;
+    *end = first ? first->next : NULL;
+    while (*end && has_role(*end, "tool"))
+        *end = (*end)->next;
+    return *end ? first : NULL;
+}
+
+/* Drops the oldest turn or step. Gives its weight; 0: there is none to drop. */
+static size_t drop_oldest(cJSON *messages, bool by_steps, int *dropped)
+{
+    const cJSON *end = NULL;
+    cJSON *first = by_steps ? oldest_step(messages, &end) : NULL, *next;
+    size_t weight = 0;
+    if (!first)
+        first = oldest_turn(messages, &end);
+    if (!first)
         return 0;
     for (cJSON *m = first; m != end; m = next) {
         next = m->next;
@@ -54,12 +78,14 @@ static size_t drop_turn(cJSON *messages, int *dropped)
 }
 
 /* Drops what `over` of `tokens` tokens take by their share of the text. False: nothing more can go. */
-static bool drop_share(cJSON *messages, size_t over, size_t tokens, int *dropped)
+static bool drop_share(const struct responses_request *q, size_t over, size_t tokens, int *dropped)
 {
+    cJSON *messages = q->chat.messages;
     const size_t whole = weigh(messages);
     const int before = *dropped;
     size_t gone = 0, turn;
-    while (gone * tokens <= over * whole && (turn = drop_turn(messages, dropped)) > 0)
+    while (gone * tokens <= over * whole &&
+           (turn = drop_oldest(messages, q->compacts, dropped)) > 0)
         gone += turn;
     return *dropped > before;
 }
@@ -83,7 +109,8 @@ bool responses_job_make(struct inference_params *p, struct prompt *prompt, struc
     for (int tries = 1;; tries++) {
         if (!chat_job_make(p, prompt, r, &q->chat, e))
             return responses_rename(e);
-        if (prompt->ids.n <= room || tries == MAX_TRIES || !drop_share(q->chat.messages, prompt->ids.n - room, prompt->ids.n, &dropped))
+        if (prompt->ids.n <= room || tries == MAX_TRIES ||
+            !drop_share(q, prompt->ids.n - room, prompt->ids.n, &dropped))
             break;
         prompt_fini(prompt);
         *prompt = (struct prompt){0};

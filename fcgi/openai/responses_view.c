@@ -39,16 +39,23 @@ static void put_text_part(struct buf *b, const char *type, const char *text, siz
     buf_putc(b, '}');
 }
 
+void responses_part_id(char out[RESPONSES_ID_SIZE], const struct responses_view *v, int index)
+{
+    static const char *const prefixes[] = {"rs", "msg", "fc"};
+    responses_item_id(out, prefixes[v->parts.at[index].kind], v->r, index);
+}
+
 void responses_put_item(struct buf *b, const struct responses_view *v, int index, const char *status)
 {
-    static const char *const names[][2] = {{"rs", "reasoning"}, {"msg", "message"}, {"fc", "function_call"}};
+    static const char *const names[] = {"reasoning", "message", "function_call"};
     const struct part *part = &v->parts.at[index];
     bool begun = strcmp(status, "in_progress") != 0; /* an item that has just been opened is empty */
     size_t len = 0;
     const char *text = begun ? part_text(part, &len) : "";
     char id[RESPONSES_ID_SIZE];
-    responses_item_id(id, names[part->kind][0], v->r, index);
-    buf_printf(b, "{\"id\":\"%s\",\"type\":\"%s\",\"status\":\"%s\"", id, names[part->kind][1], status);
+    responses_part_id(id, v, index);
+    buf_printf(b, "{\"id\":\"%s\",\"type\":\"%s\",\"status\":\"%s\"", id, names[part->kind],
+               status);
     switch (part->kind) {
     case PART_REASONING:
         buf_puts(b, ",\"summary\":[");
@@ -74,7 +81,7 @@ void responses_put_item(struct buf *b, const struct responses_view *v, int index
     b->failed |= part->logprobs.failed;
 }
 
-static void put_usage(struct buf *b, const struct generation *g)
+void responses_put_usage(struct buf *b, const struct generation *g)
 {
     const struct engine_usage *u = &g->usage;
     buf_printf(b,
@@ -114,6 +121,13 @@ void responses_put(struct buf *b, const struct responses_view *v, const char *st
     buf_printf(b, ",\"incomplete_details\":%s,\"model\":", cut ? "{\"reason\":\"max_output_tokens\"}" : "null");
     buf_json_string(b, model, strlen(model));
     buf_append(b, v->q->echo.data, v->q->echo.len);
+    if (v->q->conversation && v->q->appended) {
+        buf_puts(b, ",\"conversation\":{\"id\":");
+        buf_json_string(b, v->q->conversation, strlen(v->q->conversation));
+        buf_putc(b, '}');
+    } else {
+        buf_puts(b, ",\"conversation\":null");
+    }
     ignored_write(b, v->r);
     buf_printf(b, ",\"store\":%s,\"output\":[", v->q->store ? "true" : "false");
     bool listed = strcmp(status, "in_progress") != 0;
@@ -124,7 +138,7 @@ void responses_put(struct buf *b, const struct responses_view *v, const char *st
     }
     buf_puts(b, "],\"usage\":");
     if (done)
-        put_usage(b, generation_of(v));
+        responses_put_usage(b, generation_of(v));
     else
         buf_puts(b, "null");
     buf_putc(b, '}');
@@ -137,8 +151,14 @@ static bool keep(const struct responses_view *v, struct err *e)
     char id[OPENAI_ID_SIZE];
     int64_t now = clock_wall_ms();
     openai_id(id, "resp_", v->r);
-    struct store_response row = {.id = id, .user_id = v->r->who.user_id, .previous_id = v->q->previous, .created_at = now,
-                                 .expires_at = now + RESPONSES_KEPT_MS, .response = v->line.data,
+    struct store_response row = {.id = id,
+                                 .user_id = v->r->who.user_id,
+                                 .previous_id = v->q->previous,
+                                 .created_at = now,
+                                 .conversation_id = v->q->conversation,
+                                 .conversation_position = v->q->conversation_position,
+                                 .expires_at = now + RESPONSES_KEPT_MS,
+                                 .response = v->line.data,
                                  .storage_bytes = v->r->who.limits.storage_bytes};
     bool ok = !v->line.failed && json_write(&input, v->q->input);
     row.input = input.data;
@@ -152,6 +172,8 @@ void responses_finish(struct responses_view *v)
     struct err e = {0};
     parts_close(&v->parts);
     v->completed = clock_wall_s();
+    if (v->q->conversation)
+        responses_conversation_append(v);
     buf_clear(&v->line);
     responses_put(&v->line, v, responses_status(v), NULL);
     if (!v->q->store || keep(v, &e))

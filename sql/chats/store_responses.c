@@ -17,6 +17,8 @@ static bool insert(struct store *s, const struct store_response *row, struct err
     bind_text(q, ":id", row->id);
     bind_int(q, ":user_id", row->user_id);
     bind_text(q, ":previous_id", row->previous_id);
+    bind_text(q, ":conversation_id", row->conversation_id);
+    bind_int(q, ":conversation_position", row->conversation_position);
     bind_int(q, ":created_at", row->created_at);
     bind_int(q, ":expires_at", row->expires_at);
     bind_text(q, ":input", row->input);
@@ -47,8 +49,10 @@ bool store_response_get(struct store *s, struct arena *a, int64_t user_id, const
     if (ok) {
         out->created_at = sqlite3_column_int64(q, 1);
         out->expires_at = sqlite3_column_int64(q, 2);
+        out->conversation_position = sqlite3_column_int64(q, 6);
         ok = column_copy(q, 0, a, &out->previous_id, e) && column_copy(q, 3, a, &out->input, e) &&
-             column_copy(q, 4, a, &out->response, e);
+             column_copy(q, 4, a, &out->response, e) &&
+             column_copy(q, 5, a, &out->conversation_id, e);
     } else if (rc == 0) {
         err_set(e, ERR_NOTFOUND, "there is no such response");
     }
@@ -73,6 +77,7 @@ bool store_response_each(struct store *s, int64_t user_id, store_response_fn fn,
             .expires_at = sqlite3_column_int64(q, 3),
             .input = column_text(q, 4),
             .response = column_text(q, 5),
+            .conversation_id = column_optional(q, 6),
         };
         if (!fn(context, &row))
             break;

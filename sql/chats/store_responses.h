@@ -14,7 +14,11 @@ struct store;
 struct store_response {
     const char *id; /* "resp_...", unique */
     int64_t user_id;
-    const char *previous_id; /* NULL: it begins a conversation */
+    const char
+        *previous_id; /* NULL: it begins a conversation, or was made in one of store_openai.h */
+    const char *conversation_id;   /* of such a one, or NULL */
+    int64_t conversation_position; /* of the last item there that came before it; not given by
+                                      store_response_each */
     int64_t created_at, expires_at;
     const char *input;    /* JSON array: its own items */
     const char *response; /* JSON object, as it was sent; its `output` are the items that follow */

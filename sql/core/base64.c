@@ -12,3 +12,8 @@ bool base64_decode(const char *text, size_t len, unsigned char *out, size_t size
     return sodium_base642bin(out, size, text, len, " \r\n", n, &end, sodium_base64_VARIANT_ORIGINAL_NO_PADDING) == 0 &&
            end == text + len;
 }
+
+void base64_encode(const unsigned char *bytes, size_t len, char *out, size_t size)
+{
+    sodium_bin2base64(out, size, bytes, len, sodium_base64_VARIANT_ORIGINAL);
+}

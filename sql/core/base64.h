@@ -1,4 +1,4 @@
-/* Base64 (RFC 4648, the usual alphabet) to bytes; libsodium behind it. Pure. */
+/* Base64 (RFC 4648, the usual alphabet) to bytes and back; libsodium behind it. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,3 +7,6 @@
 #define BASE64_BYTES(len) ((len) / 4 * 3 + 3)
 /* Padding may be missing; line ends and blanks are passed over. False: something else is in it, or it needs more than `size`. */
 bool base64_decode(const char *text, size_t len, unsigned char *out, size_t size, size_t *n);
+/* Room for what `len` bytes become, with padding and a NUL. */
+#define BASE64_CHARS(len) (((len) + 2) / 3 * 4 + 1)
+void base64_encode(const unsigned char *bytes, size_t len, char *out, size_t size);

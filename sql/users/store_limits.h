@@ -10,7 +10,7 @@ struct store;
 struct store_user_limits { /* 0: none; each at most STORE_USER_LIMIT_MAX */
     int64_t requests_per_minute, tokens_per_minute, max_jobs;
     int64_t tokens_per_day; /* prompt and answer, of a UTC day */
-    int64_t storage_bytes;  /* of messages' rows (all text in them), attachments and kept responses */
+    int64_t storage_bytes;  /* of messages' rows (all text in them), attachments, kept responses and the API's conversations */
 };
 #define STORE_USER_LIMIT_MAX (INT64_C(1) << 50)
 

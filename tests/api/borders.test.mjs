@@ -39,6 +39,8 @@ async function things(who, word) {
   out['/api/messages'] = done.parent_id;
   out.answer = done.id;
   out['/v1/responses'] = (await make('/v1/responses', { input: word, store: true })).id;
+  out['/v1/conversations'] = (await make('/v1/conversations', { metadata: { word }, items: [{ role: 'user', content: word }] })).id;
+  out.item = (await (await s.request('GET', `/v1/conversations/${out['/v1/conversations']}/items`, undefined, who.key)).json()).data[0].id;
   out['/api/sessions'] = (await s.json('GET', '/api/sessions', undefined, who.session)).body.items[0].id;
   out['/api/presets'] = (await make('/api/presets', { name: word, settings: { system: word } })).id;
   out['/api/prompts'] = (await make('/api/prompts', { name: word, text: word })).id;

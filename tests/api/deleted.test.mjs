@@ -11,7 +11,7 @@ before(async () => { s = await start({ fake: true }); });
 after(() => s?.stop());
 
 const mark = (name) => `zq${name}${Math.random().toString(36).slice(2)}qz`;
-const marks = Object.fromEntries(['system', 'title', 'tag', 'question', 'answer', 'file', 'filename', 'stored', 'kept'].map((n) => [n, mark(n)]));
+const marks = Object.fromEntries(['system', 'title', 'tag', 'question', 'answer', 'file', 'filename', 'stored', 'listed1', 'listed2', 'kept'].map((n) => [n, mark(n)]));
 
 test('a conversation, its attachment and a stored response leave nothing behind', async () => {
   const c = (await s.json('POST', '/api/conversations', { title: marks.title, settings: { system: marks.system } })).body;
@@ -24,6 +24,8 @@ test('a conversation, its attachment and a stored response leave nothing behind'
   const kept = (await s.json('POST', '/api/conversations', { title: marks.kept })).body;
   const response = await s.json('POST', '/v1/responses', { model: 'demo-model', input: `${marks.stored} fake:{"text":"yes"}` });
   assert.equal(response.status, 200, response.text);
+  const [listed, emptied] = await Promise.all([1, 2].map((n) => s.json('POST', '/v1/conversations', { items: [{ id: 'msg_1', role: 'user', content: marks[`listed${n}`] }] })));
+  assert.equal(listed.status, 200, listed.text);
   const { kept: stays, ...gone } = marks;
   const written = holding(s, Object.values(gone)).join();
   for (const [n, text] of Object.entries(gone)) assert.ok(written.includes(text), `${n} was written down`);
@@ -36,6 +38,8 @@ test('a conversation, its attachment and a stored response leave nothing behind'
 
   assert.equal((await s.request('DELETE', `/api/conversations/${c.id}`)).status, 204);
   assert.equal((await s.json('DELETE', `/v1/responses/${response.body.id}`)).status, 200);
+  assert.equal((await s.json('DELETE', `/v1/conversations/${listed.body.id}`)).status, 200);
+  assert.equal((await s.json('DELETE', `/v1/conversations/${emptied.body.id}/items/msg_1`)).status, 200);
   for (const n of ['question', 'file', 'filename']) assert.deepEqual(await found(marks[n]), []);
   await cleared(s, Object.values(gone));
   assert.ok(holding(s, [stays]).length, 'what was not deleted is there');

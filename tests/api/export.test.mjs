@@ -194,6 +194,8 @@ test('attachments: named in their message, their bytes once in the archive', asy
 test('an account goes out whole: conversations with the trash, defaults, presets, prompts, keys without their secret, usage, kept responses', async () => {
   const kept = (await s.json('POST', '/v1/responses', { input: 'line\nbreak', max_output_tokens: 3, store: true })).body;
   await s.json('POST', '/v1/responses', { input: 'not kept', max_output_tokens: 3, store: false });
+  const listed = (await s.json('POST', '/v1/conversations', { metadata: { a: 'b' }, items: [{ role: 'user', content: 'one\nline' }, { role: 'user', content: 'two' }] })).body;
+  await s.json('POST', '/v1/conversations', {});
   await s.json('PATCH', '/api/defaults', { temperature: 0.25 });
   await s.json('POST', '/api/prompts', { name: 'sum', text: 'Sum up {{text}}' });
   const r = await fetch(`${s.url}/api/account/export`, { headers: { authorization: `Bearer ${s.key}` } });
@@ -210,4 +212,8 @@ test('an account goes out whole: conversations with the trash, defaults, presets
   const responses = files['responses.jsonl'].toString().trimEnd().split('\n').map((l) => JSON.parse(l));
   assert.deepEqual(responses.map((x) => [x.id, x.previous_id, x.response.output]), [[kept.id, null, kept.output]]);
   assert.ok(JSON.stringify(responses[0].input).includes('line\\nbreak') && responses[0].expires_at > responses[0].created_at);
+  const lists = files['api-conversations.jsonl'].toString().trimEnd().split('\n').map((l) => JSON.parse(l));
+  assert.deepEqual(lists.map((x) => [x.items.map((i) => i.content[0].text), x.metadata]), [[['one\nline', 'two'], { a: 'b' }], [[], {}]]);
+  assert.equal(lists[0].id, listed.id);
+  assert.equal(r.headers.get('x-export-files'), String(Object.keys(files).length));
 });

@@ -240,6 +240,8 @@ test('bytes kept: texts and files count, and go when they are deleted', async ()
   const respond = async () => (await s.json('POST', '/v1/responses', { input: 'Hello' }, u.key)).body;
   const unkept = await respond();
   assert.deepEqual([unkept.status, unkept.store, await kept()], ['completed', false, before + 1000], 'answered, and not kept');
+  const begun = await s.json('POST', '/v1/conversations', { items: [{ role: 'user', content: 'z'.repeat(600) }] }, u.key);
+  assert.deepEqual([begun.status, begun.body.error?.code, await kept()], [413, 'storage_quota_exceeded', before + 1000], begun.text);
   const line = (c) => `${JSON.stringify({ messages: [{ role: 'user', content: c.repeat(800) }, { role: 'assistant', content: 'ok' }] })}\n`;
   const take = (body) => s.json('POST', '/api/import', body, { ...u.key, 'content-type': 'application/octet-stream' });
   const none = await take(line('a'));
@@ -311,6 +313,7 @@ test('a deleted account leaves nothing: rows, files, index, sessions, keys', asy
   const file = (await s.json('POST', `/api/attachments?name=${mark}.txt`, `${mark} flies`, { ...u.key, 'content-type': 'application/octet-stream' })).body;
   await s.json('POST', `/api/conversations/${c.id}/messages`, { content: mark, attachments: [file.id] }, u.session);
   await s.json('POST', '/v1/responses', { input: mark, store: true }, u.key);
+  await s.json('POST', '/v1/conversations', { metadata: { mark }, items: [{ role: 'user', content: mark }] }, u.key);
   await s.json('POST', '/api/prompts', { name: mark, text: mark }, u.key);
   await s.json('PATCH', '/api/defaults', { system: mark }, u.key);
   assert.ok(holding(s, [mark]).length > 0);

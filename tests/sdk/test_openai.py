@@ -121,6 +121,52 @@ class Responses(unittest.TestCase):
         self.assertEqual(r.output_parsed, Weather(town="Köln", rain=True))
 
 
+class Conversations(unittest.TestCase):
+    def test_items(self):
+        c = client().conversations
+        made = c.create(metadata={"topic": "rain"}, items=[{"role": "user", "content": "one"}])
+        self.assertEqual((made.object, made.metadata), ("conversation", {"topic": "rain"}))
+        added = c.items.create(made.id, items=[{"type": "message", "role": "user", "content": str(i)} for i in range(20)])
+        self.assertEqual(len(added.data), 20)
+        self.assertEqual(added.data[0].content[0].text, "0")
+        c.items.create(made.id, items=[{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+                                       {"type": "function_call_output", "call_id": "c1", "output": "done"}])
+        listed = list(c.items.list(made.id, order="asc", limit=5, include=["message.output_text.logprobs"]))
+        self.assertEqual([i.type for i in listed], ["message"] * 21 + ["function_call", "function_call_output"])
+        self.assertEqual(len({i.id for i in listed}), 23)
+        self.assertEqual(c.items.retrieve(listed[3].id, conversation_id=made.id).content[0].text, "2")
+        self.assertEqual(c.items.delete(listed[3].id, conversation_id=made.id).id, made.id)
+        with self.assertRaises(openai.NotFoundError):
+            c.items.retrieve(listed[3].id, conversation_id=made.id)
+        self.assertEqual(c.update(made.id, metadata={"topic": "sun"}).metadata, {"topic": "sun"})
+        self.assertEqual(c.retrieve(made.id).metadata, {"topic": "sun"})
+        gone = c.delete(made.id)
+        self.assertEqual((gone.deleted, gone.object), (True, "conversation.deleted"))
+        with self.assertRaises(openai.NotFoundError):
+            c.retrieve(made.id)
+
+    def test_responses_continue_it(self):
+        c = client()
+        made = c.conversations.create()
+        first = c.responses.create(model=MODEL, input=order("An answer."), conversation=made.id)
+        self.assertEqual(first.conversation.id, made.id)
+        with c.responses.stream(model=MODEL, input=order("And more."), conversation={"id": made.id}) as stream:
+            second = stream.get_final_response()
+        self.assertGreater(second.usage.input_tokens, first.usage.input_tokens)
+        listed = list(c.conversations.items.list(made.id, order="asc"))
+        self.assertEqual([i.role for i in listed], ["user", "assistant"] * 2)
+        self.assertEqual([listed[1].id, listed[3].id], [first.output[0].id, second.output[0].id])
+        self.assertEqual(listed[3].content[0].text, "And more.")
+
+    def test_compact(self):
+        c = client()
+        short = c.responses.compact(model=MODEL, input=[{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}, *says("A summary.")])
+        self.assertEqual([i.type for i in short.output], ["message", "message", "compaction"])
+        self.assertEqual(short.usage.total_tokens, short.usage.input_tokens + short.usage.output_tokens)
+        again = c.responses.create(model=MODEL, input=[*[i.model_dump(exclude_unset=True) for i in short.output], *says("On we go.")])
+        self.assertEqual(again.output_text, "On we go.")
+
+
 class Errors(unittest.TestCase):
     def raises(self, kind, status, code, key=KEY, **body):
         with self.assertRaises(kind) as caught:

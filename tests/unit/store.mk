@@ -1,6 +1,6 @@
 # tests of sql/ and of the recorder, on real files
 STORE_TESTS = %D%/test_store_users %D%/test_store_people %D%/test_store_conversations %D%/test_store_search %D%/test_store_tree %D%/test_store_library %D%/test_store_isolation \
-	%D%/test_store_migrate %D%/test_store_responses %D%/test_store_attachments %D%/test_store_record %D%/test_store_crash %D%/test_recorder %D%/test_title
+	%D%/test_store_migrate %D%/test_store_responses %D%/test_store_openai %D%/test_store_attachments %D%/test_store_record %D%/test_store_crash %D%/test_recorder %D%/test_title
 check_PROGRAMS += $(STORE_TESTS)
 TESTS += $(STORE_TESTS)
 STORE_FIXTURE = %D%/store_fixture.c %D%/store_fixture.h
@@ -23,6 +23,8 @@ EXTRA_DIST += tests/store/v1.sql
 %C%_test_store_isolation_LDADD = $(STORE_TEST_LIBS)
 %C%_test_store_responses_SOURCES = %D%/test_store_responses.c $(STORE_FIXTURE)
 %C%_test_store_responses_LDADD = $(STORE_TEST_LIBS)
+%C%_test_store_openai_SOURCES = %D%/test_store_openai.c $(STORE_FIXTURE)
+%C%_test_store_openai_LDADD = $(STORE_TEST_LIBS)
 %C%_test_store_attachments_SOURCES = %D%/test_store_attachments.c $(STORE_FIXTURE)
 %C%_test_store_attachments_LDADD = $(STORE_TEST_LIBS)
 %C%_test_store_migrate_SOURCES = %D%/test_store_migrate.c $(STORE_FIXTURE)

@@ -134,6 +134,7 @@ static bool serves_everyone(int q)
     case QUERY_RESPONSE_ANY_EXPIRED:
     case QUERY_RESPONSE_REMOVE_EXPIRED:
     case QUERY_RESPONSE_ADD: /* a row of :user_id */
+    case QUERY_OPENAI_CONVERSATION_ADD:
     case QUERY_RECOVERY_ADD:
     case QUERY_USER_OVERVIEW: /* for admins */
     case QUERY_FACTOR_ALL: /* counts those that no key opens: for the operator */
@@ -149,7 +150,7 @@ static bool serves_everyone(int q)
 static void test_every_statement_on_user_data_compares_the_user(void **state)
 {
     static const char *const of_users[] = {"conversations", "messages", "attachments", "shares", "library", "second_factors",
-                                           "recovery_codes", "user_limits", "responses"};
+                                           "recovery_codes", "user_limits", "responses", "openai_"};
     int checked = 0;
     for (int q = 0; q < QUERY__N; q++) {
         const char *text = query_text[q];

@@ -151,7 +151,15 @@ static void test_migrations_alone_make_the_schema(void **state)
         assert_int_equal(fixture_number(path, "PRAGMA user_version"), m->version);
         if (m->version == 9)
             make_rows(path, "INSERT INTO conversation_tags VALUES (1, 'Straße'), (1, 'STRASSE'), (1, 'x'), (2, 'X')");
+        if (m->version == 16)
+            make_rows(path,
+                      "INSERT INTO responses VALUES ('resp_1', 7, 'resp_0', 1, 2, '[12]', '{}')");
     }
+    assert_int_equal(
+        fixture_number(path, "SELECT count(*) FROM responses WHERE previous_id = 'resp_0' AND "
+                             "input = '[12]' AND conversation_id IS NULL"),
+        1);
+    assert_int_equal(fixture_number(path, "SELECT bytes FROM user_texts WHERE user_id = 7"), 6);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversation_tags"), 3);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversation_tags WHERE folded = 'x'"), 2);
     dump(path, &old);
