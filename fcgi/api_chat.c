@@ -43,5 +43,8 @@ const struct route api_chat_routes[] = {
     {HTTP_POST, "/v1/chat/completions", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, complete_chat, SCOPE_INFERENCE,
      {.summary = "Answer a chat", .body = "ChatRequest", .reply = "ChatCompletion", .statuses = "200",
       .streams = true}},
+    {HTTP_POST, "/chat/completions", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, complete_chat, SCOPE_INFERENCE,
+     {.summary = "The same as /v1/chat/completions", .body = "ChatRequest", .reply = "ChatCompletion",
+      .statuses = "200", .streams = true}},
     {0},
 };

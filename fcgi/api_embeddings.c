@@ -15,5 +15,9 @@ const struct route api_embeddings_routes[] = {
     {HTTP_POST, "/v1/embeddings", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
      {.summary = "Refused with 501: the model makes no embeddings", .body = "EmbeddingsRequest",
       .statuses = "501"}},
+    {HTTP_POST, "/embeddings", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
+     {.summary = "The same as /v1/embeddings", .body = "EmbeddingsRequest", .statuses = "501"}},
+    {HTTP_POST, "/embedding", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
+     {.summary = "The same as /v1/embeddings", .body = "EmbeddingsRequest", .statuses = "501"}},
     {0},
 };

@@ -96,6 +96,8 @@ static bool show_model(struct request *r, struct err *e)
 const struct route api_models_routes[] = {
     {HTTP_GET, "/v1/models", ROUTE_USER, POOL_SHORT, 0, list_models, SCOPE_INFERENCE,
      {.summary = "List the models", .query = "ModelsQuery", .reply = "ModelList", .statuses = "200"}},
+    {HTTP_GET, "/models", ROUTE_USER, POOL_SHORT, 0, list_models, SCOPE_INFERENCE,
+     {.summary = "The same as /v1/models", .query = "ModelsQuery", .reply = "ModelList", .statuses = "200"}},
     {HTTP_GET, "/v1/models/{id}", ROUTE_USER, POOL_SHORT, 0, show_model, SCOPE_INFERENCE,
      {.summary = "Describe a model", .reply = "Model", .statuses = "200"}},
     {0},

@@ -12,9 +12,12 @@
 #define FCGI_STDOUT 6
 
 #define WORDS "the process that served this stream died; ask again"
+#define OBJECT                                                                                \
+    "data: {\"error\":{\"message\":\"" WORDS "\",\"type\":\"server_error\",\"param\":null," \
+    "\"code\":\"worker_lost\"}}\n\n"
 static const char *const last_words[STREAM_FORM__N] = {
-    [STREAM_CHAT] = "data: {\"error\":{\"message\":\"" WORDS "\",\"type\":\"server_error\",\"param\":null,"
-                    "\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n",
+    [STREAM_CHAT] = OBJECT "data: [DONE]\n\n",
+    [STREAM_LLAMACPP] = OBJECT,
     [STREAM_RESPONSES] = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" WORDS "\","
                          "\"param\":null}\n\n",
     [STREAM_MESSAGES] = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","

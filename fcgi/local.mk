@@ -16,6 +16,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/responses_stream.c %D%/api_responses.c \
 	%D%/chat_job.c %D%/chat_job.h %D%/chat_reply.h %D%/chat_whole.c %D%/chat_stream.c \
 	%D%/completions.h %D%/completions_request.c %D%/completions_view.c %D%/api_completions.c \
+	%D%/llamacpp.h %D%/llamacpp_request.c %D%/llamacpp_infill.c %D%/llamacpp_view.c %D%/api_llamacpp.c %D%/api_props.c \
 	%D%/facts.c %D%/facts.h %D%/users.h \
 	%D%/api_chat.c %D%/model_name.c %D%/model_name.h %D%/api_models.c %D%/api_embeddings.c %D%/api_text.c %D%/api_tokenizer.c %D%/api_health.c \
 	%D%/api_metrics.c %D%/api_auth.c %D%/api_keys.c %D%/api_users.c %D%/api_admin.c
@@ -47,7 +48,7 @@ OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/compl
 	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \
 	%D%/openapi/account.json %D%/openapi/conversations.json %D%/openapi/attachments.json \
 	%D%/openapi/admin.json %D%/openapi/shares.json
-OPENAPI_SCHEMAS += %D%/openapi/people.json
+OPENAPI_SCHEMAS += %D%/openapi/llamacpp.json %D%/openapi/people.json
 OPENAPI_SCHEMAS += %D%/openapi/export.json %D%/openapi/import.json
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm
 

@@ -24,6 +24,8 @@
 #define TABLES(X)                                                                                                      \
     X(chat)                                                                                                            \
     X(completions)                                                                                                     \
+    X(llamacpp)                                                                                                        \
+    X(props)                                                                                                           \
     X(messages)                                                                                                        \
     X(responses)                                                                                                       \
     X(embeddings)                                                                                                      \
