@@ -200,6 +200,23 @@ test('vLLM: /ping, /load, /version, without a key', async () => {
   assert.equal(typeof (await s.json('GET', '/version', undefined, none)).body.version, 'string');
 });
 
+test('a path beside the API is a 404 that says where the API is', async () => {
+  for (const [method, where, meant] of [['POST', '/foo/chat/completions', '/v1/chat/completions'], ['POST', '/v1/v1/chat/completions', '/v1/chat/completions'],
+    ['GET', '/v1/v1/models', '/v1/models'], ['GET', '/openai/v1/models', '/v1/models'], ['POST', '/messages', '/v1/messages'],
+    ['POST', '/messages/count_tokens', '/v1/messages/count_tokens'], ['POST', '/v1/chat/completions/', '/v1/chat/completions'],
+    ['GET', '/v1/models/', '/v1/models'], ['POST', '/v1/tokenize', '/tokenize'], ['POST', '//v1/chat/completions', '/v1/chat/completions']]) {
+    const r = await s.json(method, where, method === 'POST' ? { messages: [] } : undefined);
+    assert.equal(r.status, 404, `${where}: ${r.text}`);
+    assert.equal(r.body.error.code, 'not_found');
+    assert.ok(r.body.error.message.endsWith(`the API is under /v1: did you mean ${meant}?`), `${where}: ${r.text}`);
+  }
+  for (const where of ['/v1', '/v1/', '/v1/nothing']) {
+    const r = await s.json('GET', where);
+    assert.equal(r.status, 404, where);
+    assert.match(r.body.error.message, /the API is under \/v1, and \/openapi\.json lists its paths$/);
+  }
+});
+
 test('/infill puts the marks of the model around prefix, suffix and other files', async () => {
   const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-fim-'));
   let filling;
