@@ -13,7 +13,7 @@ struct request;
 
 #define AUTH_COOKIE "sluice_session"
 
-enum auth_by { AUTH_NOBODY, AUTH_SESSION, AUTH_KEY };
+enum auth_by { AUTH_NOBODY, AUTH_SESSION, AUTH_KEY, AUTH_LOOPBACK /* loopback.h */ };
 
 struct identity {
     enum auth_by by;
@@ -21,12 +21,13 @@ struct identity {
     const char *name; /* in the request's arena */
     bool admin;
     int64_t key_id; /* AUTH_KEY */
-    struct store_key_terms terms; /* AUTH_KEY: what the key may do, and how much */
+    struct store_key_terms terms; /* but for AUTH_SESSION: what the key may do, and how much */
     struct store_user_limits limits; /* of the user: limits_load */
     unsigned char token_hash[SECRET_HASH_BYTES]; /* AUTH_SESSION: names the session when it is ended */
     char csrf[SECRET_TOKEN_SIZE];                /* AUTH_SESSION: what X-CSRF-Token must equal */
 };
 
-/* Fills r->who from Authorization: Bearer (or X-API-Key), else from the cookie. ERR_AUTH: none, or not valid.
+/* Fills r->who from Authorization: Bearer (or X-API-Key), else from the cookie, else by the
+ * setting keys_optional_on_loopback. ERR_AUTH: none, or not valid.
  * ERR_FORBIDDEN: cookie without the CSRF token on a method that changes something. */
 bool auth_identify(struct request *r, struct err *e);
