@@ -14,26 +14,15 @@
 #define FORBIDDEN (-100.0)       /* OpenAI's bias that keeps a token out */
 #define MAX_BIAS_TEXT 256        /* bytes; a list of longer ones would be too many tokens */
 
-#define ROWS_OF_COMPLETION                                                                         \
-    {"prompt", FIELD_READ}, {"model", FIELD_READ}, {"stream", FIELD_READ},                         \
-        {"n_predict", FIELD_READ}, {"max_tokens", FIELD_READ}, {"n_cmpl", FIELD_READ},             \
-        {"n", FIELD_READ}, {"repeat_penalty", FIELD_READ}, {"logit_bias", FIELD_READ},             \
-        {"n_probs", FIELD_READ}, {"ignore_eos", FIELD_READ}, {"return_tokens", FIELD_READ},        \
-        {"return_progress", FIELD_READ}, {"response_fields", FIELD_READ},                          \
-        {"response_format", FIELD_READ},                                                           \
-    {                                                                                              \
-        "cache_salt", FIELD_READ                                                                   \
-    }
-
 static const struct field_row fields[] = {
-    ROWS_OF_COMPLETION,
+    FIELD_ROWS_OF_LLAMACPP,
     FIELD_ROWS_OF_SAMPLING,
     FIELD_ROWS_OF_FORMS,
     {NULL, FIELD_READ},
 };
 static const struct field_row infill_fields[] = {
     {"input_prefix", FIELD_READ}, {"input_suffix", FIELD_READ}, {"input_extra", FIELD_READ},
-    ROWS_OF_COMPLETION,           FIELD_ROWS_OF_SAMPLING,       FIELD_ROWS_OF_FORMS,
+    FIELD_ROWS_OF_LLAMACPP,           FIELD_ROWS_OF_SAMPLING,       FIELD_ROWS_OF_FORMS,
     {NULL, FIELD_READ},
 };
 
