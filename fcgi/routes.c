@@ -2,12 +2,15 @@
 #include "fcgi/anthropic/anthropic.h"
 #include "fcgi/http/dialect.h"
 #include "fcgi/http/route.h"
+#include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/openai/responses.h"
 
 /* One row for each api_<noun>.c. */
 #define TABLES(X) \
     X(chat) \
     X(completions) \
+    X(llamacpp) \
+    X(props) \
     X(messages) \
     X(responses) \
     X(openai_conversations) \
@@ -52,4 +55,5 @@ const struct route *const route_tables[] = {
 #undef ROW
     NULL};
 
-const struct api_dialect *const api_dialects[] = {&dialect_default, &responses_dialect, &anthropic_dialect, NULL};
+const struct api_dialect *const api_dialects[] = {&dialect_default, &responses_dialect, &anthropic_dialect,
+                                                 &llamacpp_dialect, NULL};

@@ -1,4 +1,4 @@
-/* GET /health, /ready, /version: for probes, without a key. GET /api/status: for the page. All from the status page,
+/* GET /health, /ready, /ping, /load, /version: for probes, without a key. GET /api/status: for the page. All from the status page,
  * so they answer at once and truthfully when the engine is down. */
 #include <errno.h>
 #include <signal.h>
@@ -48,6 +48,17 @@ static bool health(struct request *r, struct err *e)
     if (!all)
         reply_header(r, "Retry-After", "3");
     return reply_and_free(r, all ? 200 : 503, o);
+}
+
+/* vLLM's: how many requests are in its hands. */
+static bool load(struct request *r, struct err *e)
+{
+    struct status_page page;
+    engine_status_read(r, &page);
+    const bool alive = page.state != ENGINE_DOWN;
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddNumberToObject(o, "server_load", alive ? page.jobs_running + page.jobs_waiting : 0);
+    return reply_and_free(r, 200, o);
 }
 
 static bool version(struct request *r, struct err *e)
@@ -117,6 +128,18 @@ const struct route api_health_routes[] = {
     {.method = HTTP_GET, .path = "/ready", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
      .handler = health, .scope = SCOPE_ANY,
      .doc = {.summary = "Would a chat be served now?", .reply = "Health", .statuses = "200 503"}},
+    {.method = HTTP_GET, .path = "/ping", .auth = ROUTE_OPEN, .pool = POOL_SHORT, .handler = health,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "The same, as vLLM and SageMaker name it", .reply = "Health",
+             .statuses = "200 503"}},
+    {.method = HTTP_POST, .path = "/ping", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
+     .handler = health, .scope = SCOPE_ANY,
+     .doc = {.summary = "The same, as vLLM and SageMaker name it", .reply = "Health",
+             .statuses = "200 503"}},
+    {.method = HTTP_GET, .path = "/load", .auth = ROUTE_OPEN, .pool = POOL_SHORT, .handler = load,
+     .scope = SCOPE_ANY,
+     .doc = {.summary = "Count the requests that run or wait", .reply = "ServerLoad",
+             .statuses = "200"}},
     {.method = HTTP_GET, .path = "/version", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
      .handler = version, .scope = SCOPE_ANY,
      .doc = {.summary = "Name and version of the server", .reply = "Version", .statuses = "200"}},

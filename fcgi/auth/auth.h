@@ -10,7 +10,8 @@ struct request;
 
 #define AUTH_COOKIE "sluice_session"
 
-/* Fills r->who from Authorization: Bearer (or X-API-Key), else from the cookie. ERR_AUTH: none, or not valid.
+/* Fills r->who from Authorization: Bearer (or X-API-Key), else from the cookie, else by the
+ * setting keys_optional_on_loopback. ERR_AUTH: none, or not valid.
  * ERR_FORBIDDEN: cookie without the CSRF token on a method that changes something. */
 bool auth_identify(struct request *r, struct err *e);
 /* May the caller have r->route? Identifies unless the route is open, then holds the route's rank, the key's scopes and the limits

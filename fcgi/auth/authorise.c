@@ -13,7 +13,7 @@ static bool check_terms(struct request *r, struct err *e)
 {
     const enum key_scope want = r->route->scope;
     const enum key_scope both = SCOPE_INFERENCE | SCOPE_HISTORY;
-    if (r->who.by == AUTH_KEY && want & ~(enum key_scope)r->who.terms.scopes) {
+    if (r->who.by != AUTH_SESSION && want & ~(enum key_scope)r->who.terms.scopes) {
         r->hint.code = "insufficient_scope";
         return err_set(e, ERR_FORBIDDEN, "this key's scopes do not reach here; needed:%s%s%s",
                        want & SCOPE_INFERENCE ? " inference" : "", want & SCOPE_HISTORY ? " history" : "",

@@ -5,4 +5,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/authorise.c \
 	%D%/credentials.c %D%/credentials.h \
 	%D%/limits.c %D%/limits.h \
+	%D%/loopback.c %D%/loopback.h \
 	%D%/throttle.c %D%/throttle.h

@@ -14,9 +14,14 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "fcgi/http/request.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/shared.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/process/worker.h"
 #include "sql/core/store.h"
+#include "sql/core/store.h"
+#include "sql/users/store_users.h"
 
 #define FRESH_MS 1000.0 /* a change that did not come through the API is seen after this */
 #define MAX_TOKENS 16777216
@@ -64,6 +69,10 @@ static const struct setting_row rows[SETTING__N] = {
     [SETTING_MODEL_ALIASES] = {"model_aliases", "api", SETTING_TYPE_TEXT, "\"\"", 0, SETTING_TEXT_BYTES, NULL, NULL, false,
                                "names that also mean the served model, separated by blanks: sonnet gpt-4o claude-*; "
                                "* is any name"},
+    [SETTING_KEYS_OPTIONAL_ON_LOOPBACK] = {"keys_optional_on_loopback", "api", SETTING_TYPE_TEXT, "\"\"", 0, STORE_NAME_MAX * 4,
+                                           NULL, NULL, false,
+                                           "name of the user as whom API requests without a key are answered when they come "
+                                           "from this machine; empty: every request needs a key"},
     [SETTING_STRICT_PARAMETERS] = {"strict_parameters", "api", SETTING_TYPE_BOOL, "false", 0, 0, NULL, NULL, false,
                                    "API requests with a parameter that has no effect here are refused; when off, their "
                                    "answers name it"},
@@ -320,6 +329,21 @@ cJSON *settings_list(struct request *r, struct err *e)
     return o;
 }
 
+/* A name that is wrong would only show when the first request is refused. */
+static bool check_user(struct request *r, const struct setting_row *row, const char *name, struct err *e)
+{
+    struct store_user user;
+    struct err why = {0};
+    if (!*name)
+        return true;
+    if (!store_user_by_name(r->store, r->arena, name, &user, &why) && why.code != ERR_NOTFOUND) {
+        *e = why;
+        return false;
+    }
+    return (why.code == ERR_NONE && !user.disabled) ||
+           err_field(e, ERR_INPUT, row->name, "there is no user '%.100s' who may log in", name);
+}
+
 static bool read_change(struct request *r, const cJSON *item, struct store_setting *out, struct err *e)
 {
     struct setting_value v;
@@ -333,6 +357,8 @@ static bool read_change(struct request *r, const cJSON *item, struct store_setti
     if (cJSON_IsNull(item)) /* back to the default, whatever that is */
         return true;
     if (!check(&rows[i], item, &v, e))
+        return false;
+    if (i == SETTING_KEYS_OPTIONAL_ON_LOOPBACK && !check_user(r, &rows[i], v.text, e))
         return false;
     out->json = json_write(&text, item) ? arena_strdup(r->arena, text.data) : NULL;
     buf_fini(&text);

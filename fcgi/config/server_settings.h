@@ -39,6 +39,7 @@ enum server_setting {
     SETTING_STRICT_PARAMETERS,
     SETTING_GENERIC_TOOL_PROMPT, /* prompt.h */
     SETTING_MODEL_ALIASES, /* model_name.h */
+    SETTING_KEYS_OPTIONAL_ON_LOOPBACK, /* loopback.h */
     SETTING__N
 };
 

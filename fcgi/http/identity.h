@@ -6,7 +6,7 @@
 #include "sql/users/store_limits.h"
 #include "sql/users/store_users.h"
 
-enum auth_by { AUTH_NOBODY, AUTH_SESSION, AUTH_KEY };
+enum auth_by { AUTH_NOBODY, AUTH_SESSION, AUTH_KEY, AUTH_LOOPBACK /* auth/loopback.h */ };
 
 struct identity {
     enum auth_by by;
@@ -14,7 +14,7 @@ struct identity {
     const char *name; /* in the request's arena */
     bool admin;
     int64_t key_id; /* AUTH_KEY */
-    struct store_key_terms terms; /* AUTH_KEY: what the key may do, and how much */
+    struct store_key_terms terms; /* but for AUTH_SESSION: what the key may do, and how much */
     struct store_user_limits limits; /* of the user: limits_load */
     unsigned char token_hash[SECRET_HASH_BYTES]; /* AUTH_SESSION: names the session when it is ended */
     char csrf[SECRET_TOKEN_SIZE];                /* AUTH_SESSION: what X-CSRF-Token must equal */

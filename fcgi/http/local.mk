@@ -16,5 +16,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/reply_stream.c %D%/reply_stream.h \
 	%D%/request.c %D%/request.h \
 	%D%/route.c %D%/route.h \
+	%D%/route_hint.c \
 	%D%/serve.c %D%/serve.h \
 	%D%/sse.c %D%/sse.h

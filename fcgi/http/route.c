@@ -143,12 +143,20 @@ static bool authorise(struct request *r, struct err *e)
     return r->route->auth == ROUTE_OPEN || err_set(e, ERR_UNAVAILABLE, "nobody can be authorised here");
 }
 
+static bool refuse_path(struct request *r, struct err *e)
+{
+    const char *meant = route_hint(r);
+    if (meant)
+        return err_set(e, ERR_NOTFOUND, "there is nothing at this path; the API is under /v1: did you mean %s?", meant);
+    return err_set(e, ERR_NOTFOUND, "there is nothing at this path; the API is under /v1, and /openapi.json lists its paths");
+}
+
 static bool dispatch(struct request *r, struct err *e)
 {
     struct route_match m = route_find(r, r->method, r->path);
     cors_headers(r);
     if (!m.allowed)
-        return err_set(e, ERR_NOTFOUND, "there is nothing at this path");
+        return refuse_path(r, e);
     if (!m.route)
         return refuse_method(r, m.allowed, e);
     r->route = m.route;

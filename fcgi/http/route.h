@@ -78,6 +78,9 @@ struct route_match {
 
 /* Finds the route; *r's params are filled from the path. HEAD matches GET's row. */
 struct route_match route_find(struct request *r, enum http_method method, const char *path);
+/* The path that a request for one that is not there probably meant: with /v1 before it, or without what stands before; in
+ * the request's arena. NULL: none is near. */
+const char *route_hint(struct request *r);
 /* All routes in order, for counters and descriptions; NULL past the end. */
 const struct route *route_at(int index);
 int route_count(void);

@@ -44,5 +44,9 @@ const struct route api_chat_routes[] = {
      .body_limit = ROUTE_CHAT_BODY, .handler = complete_chat, .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Answer a chat", .body = "ChatRequest", .reply = "ChatCompletion",
              .statuses = "200", .streams = true}},
+    {.method = HTTP_POST, .path = "/chat/completions", .auth = ROUTE_USER, .pool = POOL_STREAM,
+     .body_limit = ROUTE_CHAT_BODY, .handler = complete_chat, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The same as /v1/chat/completions", .body = "ChatRequest",
+             .reply = "ChatCompletion", .statuses = "200", .streams = true}},
     {0},
 };

@@ -7,24 +7,11 @@
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/openai/completions.h"
 
-static void fill(struct inference_params *p, const struct request *r, const struct completions_request *c)
-{
-    struct engine_job_params *job = &p->job;
-    *p = (struct inference_params){.prompts = c->prompts, .per_prompt = c->n, .n = c->n_prompts * c->n};
-    *job = (struct engine_job_params){.prompt_scores = c->scores, .top_logprobs = c->logprobs, .ignore_eos = c->ignore_eos,
-                                      .user = (uint64_t)r->who.user_id,
-                                      .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
-    settings_apply(&c->settings, job);
-    scope_name(job->scope, sizeof job->scope, r, c->salt);
-    snprintf(job->request_id, sizeof job->request_id, "%s", r->id);
-}
-
 static bool answer(struct request *r, const struct completions_request *c, struct err *e)
 {
     struct inference x = {0};
-    struct inference_params p;
+    struct inference_params p = completions_params(c, r);
     struct completions_view v;
-    fill(&p, r, c);
     p.listener = completions_listener(&v, r, c, &x);
     bool ok = inference_start(&x, r, &p, e);
     if (ok && c->streaming.stream) {

@@ -16,5 +16,11 @@ const struct route api_embeddings_routes[] = {
      .body_limit = ROUTE_JSON_BODY, .handler = refuse, .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Refused with 501: the model makes no embeddings",
              .body = "EmbeddingsRequest", .statuses = "501"}},
+    {.method = HTTP_POST, .path = "/embeddings", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY, .handler = refuse, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The same as /v1/embeddings", .body = "EmbeddingsRequest", .statuses = "501"}},
+    {.method = HTTP_POST, .path = "/embedding", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = ROUTE_JSON_BODY, .handler = refuse, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "The same as /v1/embeddings", .body = "EmbeddingsRequest", .statuses = "501"}},
     {0},
 };

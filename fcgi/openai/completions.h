@@ -28,6 +28,13 @@ struct completions_request {
     const char *salt;
 };
 bool completions_read(struct completions_request *c, struct request *r, struct err *e);
+/* Its steps that llama.cpp's form (llamacpp.h) shares: is there room for one prompt more, a token id of a list, the form of
+ * the answer. Errors name "prompt". */
+bool completions_room(const struct completions_request *c, struct err *e);
+bool completions_push_id(struct ids *out, const struct vocab *v, const cJSON *item, struct err *e);
+bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body, struct err *e);
+/* What the engine is asked; the listener is still to be set. Points into *c. */
+struct inference_params completions_params(const struct completions_request *c, const struct request *r);
 void completions_request_fini(struct completions_request *c);
 
 /* The legacy logprobs object of one choice: four lists that grow together. */

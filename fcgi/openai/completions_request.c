@@ -1,4 +1,5 @@
 /* completions.h: the request. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/json.h"
@@ -33,7 +34,7 @@ static const struct field_row fields[] = {
     {NULL, FIELD_READ},
 };
 
-static bool room_for_prompt(const struct completions_request *c, struct err *e)
+bool completions_room(const struct completions_request *c, struct err *e)
 {
     return c->n_prompts < INFERENCE_MAX_CHOICES ||
            err_field(e, ERR_INPUT, "prompt", "at most %d prompts are taken", INFERENCE_MAX_CHOICES);
@@ -41,7 +42,7 @@ static bool room_for_prompt(const struct completions_request *c, struct err *e)
 
 static bool add_text(struct completions_request *c, const struct text_model *m, const char *text, struct err *e)
 {
-    if (!room_for_prompt(c, e))
+    if (!completions_room(c, e))
         return false;
     int i = c->n_prompts++;
     if (!tokenizer_encode(m->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, NULL, 0, &c->prompts[i], e))
@@ -51,22 +52,28 @@ static bool add_text(struct completions_request *c, const struct text_model *m, 
     return !c->echo || buf_puts(&c->echoes[i], text) || err_set(e, ERR_NOMEM, "no memory for the echo");
 }
 
+bool completions_push_id(struct ids *out, const struct vocab *v, const cJSON *item, struct err *e)
+{
+    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
+        item->valueint >= vocab_size(v))
+        return err_field(e, ERR_INPUT, "prompt", "holds something that is not a token id from 0 to %d",
+                         (int)vocab_size(v) - 1);
+    return ids_push(out, item->valueint) || err_set(e, ERR_NOMEM, "no memory for the prompt");
+}
+
 static bool add_ids(struct completions_request *c, const struct text_model *m, const cJSON *list, struct err *e)
 {
     const cJSON *item;
     struct detokenizer d;
-    if (!room_for_prompt(c, e))
+    if (!completions_room(c, e))
         return false;
     int i = c->n_prompts++;
     detokenizer_init(&d, m->vocab, true);
     cJSON_ArrayForEach(item, list)
     {
-        if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
-            item->valueint >= vocab_size(m->vocab))
-            return err_field(e, ERR_INPUT, "prompt", "holds something that is not a token id from 0 to %d",
-                             (int)vocab_size(m->vocab) - 1);
-        if (!ids_push(&c->prompts[i], item->valueint) ||
-            (c->echo && !detokenizer_push(&d, item->valueint, &c->echoes[i])))
+        if (!completions_push_id(&c->prompts[i], m->vocab, item, e))
+            return false;
+        if (c->echo && !detokenizer_push(&d, item->valueint, &c->echoes[i]))
             return err_set(e, ERR_NOMEM, "no memory for the prompt");
     }
     return !c->echo || detokenizer_flush(&d, &c->echoes[i]);
@@ -129,7 +136,7 @@ static bool read_counts(struct completions_request *c, struct request *r, const 
     return check_scores(c, e);
 }
 
-static bool read_constraint(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
+bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
 {
     struct constraint wish = {0};
     bool ok = constraint_read_format(&wish, r, body, e) &&
@@ -150,7 +157,20 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     c->settings.least_tokens = 0;
     return field_stream(r, body, &c->streaming, e) && settings_read(&c->settings, body, m, r->arena, e) &&
            json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
-           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, r, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
+           json_get_string(body, "cache_salt", &c->salt, e) && completions_read_form(c, r, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
+}
+
+struct inference_params completions_params(const struct completions_request *c, const struct request *r)
+{
+    struct inference_params p = {.prompts = c->prompts, .per_prompt = c->n, .n = c->n_prompts * c->n};
+    struct engine_job_params *job = &p.job;
+    *job = (struct engine_job_params){.prompt_scores = c->scores, .top_logprobs = c->logprobs, .ignore_eos = c->ignore_eos,
+                                      .user = (uint64_t)r->who.user_id,
+                                      .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
+    settings_apply(&c->settings, job);
+    scope_name(job->scope, sizeof job->scope, r, c->salt);
+    snprintf(job->request_id, sizeof job->request_id, "%s", r->id);
+    return p;
 }
 
 void completions_request_fini(struct completions_request *c)

@@ -86,8 +86,7 @@ void openai_logprob(struct buf *b, float logprob)
     buf_printf(b, "%.9g", finite ? (double)logprob : LOWEST_LOGPROB);
 }
 
-/* "token":"...","logprob":-0.1,"bytes":[104,105] */
-static void token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob)
+void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob)
 {
     size_t len = 0;
     const char *bytes = vocab_bytes(v, id, &len);
@@ -106,11 +105,11 @@ void openai_logprobs(struct buf *items, const struct vocab *v, const struct engi
     for (int i = 0; i < n; i++) {
         const struct engine_token *t = &tokens[i];
         buf_puts(items, items->len ? ",{" : "{");
-        token_members(items, v, t->id, t->logprob);
+        openai_token_members(items, v, t->id, t->logprob);
         buf_puts(items, ",\"top_logprobs\":[");
         for (int k = 0; k < t->n_top; k++) {
             buf_puts(items, k ? ",{" : "{");
-            token_members(items, v, t->top[k].id, t->top[k].logprob);
+            openai_token_members(items, v, t->top[k].id, t->top[k].logprob);
             buf_putc(items, '}');
         }
         buf_puts(items, "]}");

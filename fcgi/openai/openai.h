@@ -22,5 +22,7 @@ void openai_logprob(struct buf *b, float logprob);
 /* Appends ,{"ID":{"logprob","rank","decoded_token"},...} for a token of a prompt, as vLLM has it: the token itself, then its
  * n_top likeliest alternatives. */
 void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t, int n_top);
+/* "token":"...","logprob":-0.1,"bytes":[104,105] */
+void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob);
 /* Appends the items of choices[].logprobs.content for these tokens, comma-separated. */
 void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n);

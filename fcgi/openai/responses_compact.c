@@ -6,12 +6,12 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "fcgi/status/engine_status.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/openai/responses.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
 
 #define SUMMARY_TOKENS 2048 /* or an eighth of the context, if that is less */
 

@@ -16,6 +16,7 @@ OPENAPI_SCHEMAS = \
 	%D%/export.json \
 	%D%/import.json \
 	%D%/library.json \
+	%D%/llamacpp.json \
 	%D%/messages.json \
 	%D%/models.json \
 	%D%/people.json \

@@ -106,7 +106,7 @@ function bodies(route, id) {
 async function portrait() {
   const out = {};
   for (const r of routes) {
-    if (r.method !== 'GET' || r.open || ADMINS.test(r.path) || /export|changes|usage|limits|status|stream$/.test(r.path)) continue;
+    if (r.method !== 'GET' || r.open || ADMINS.test(r.path) || /export|changes|usage|limits|status|slots|stream$/.test(r.path)) continue;
     const where = r.path.replace(/\{\w+\}/, ann.things[kindOf(r.path)] ?? 'none');
     const got = await s.json('GET', where, undefined, ann.session);
     out[where] = `${got.status} ${got.text.replace(/"(last_used_at|used_at)":(\d+|null)|req_\w+/g, '')}`;

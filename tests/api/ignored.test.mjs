@@ -14,6 +14,7 @@ const BODIES = {
   completions: ['/v1/completions', { prompt: 'hi', max_tokens: 8 }],
   responses: ['/v1/responses', { input: 'hi', max_output_tokens: 16 }],
   messages: ['/v1/messages', { messages: user, max_tokens: 8 }],
+  llamacpp: ['/completion', { prompt: 'hi', n_predict: 8 }],
 };
 // What a client would send: of the parameter's own type.
 const SAMPLES = {

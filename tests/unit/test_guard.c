@@ -72,7 +72,8 @@ static void test_an_open_stream_gets_its_last_words(void **state)
 static void test_each_dialect_has_its_own_words(void **state)
 {
     static const char *const begin[] = {"data: {\"error\":{", "event: error\ndata: {\"type\":\"error\",\"code\":",
-                                        "event: error\ndata: {\"type\":\"error\",\"error\":{"};
+                                        "event: error\ndata: {\"type\":\"error\",\"error\":{",
+                                        "data: {\"error\":{"};
     for (int i = 0; api_dialects[i]; i++) {
         char text[1024];
         accept_and_die(3, 9);
