@@ -358,7 +358,7 @@ const struct route api_openai_conversations_routes[] = {
      SCOPE_INFERENCE,
      {.summary = "An item of a conversation",
       .query = "OpenaiIncludeQuery",
-      .reply = "ResponseItem",
+      .reply = "ResponseItemKept",
       .statuses = "200 404"}},
     {HTTP_DELETE,
      ITEMS "/{item_id}",
