@@ -4,11 +4,11 @@
 
 #include "config.h"
 #include "engine/base/json.h"
-#include "fcgi/status/engine_status.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
 
 static bool need_engine(struct request *r, struct status_page *page, struct err *e)
 {

@@ -6,13 +6,13 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/tokenizer/detokenizer.h"
-#include "fcgi/status/engine_status.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/lossy.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
 
 static const char *text_of(const struct buf *b)
 {

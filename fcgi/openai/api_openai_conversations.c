@@ -311,7 +311,7 @@ const struct route api_openai_conversations_routes[] = {
     {.method = HTTP_GET, .path = ITEMS "/{item_id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
      .handler = show_item, .scope = SCOPE_INFERENCE,
      .doc = {.summary = "An item of a conversation", .query = "OpenaiIncludeQuery",
-             .reply = "ResponseItem", .statuses = "200 404"}},
+             .reply = "ResponseItemKept", .statuses = "200 404"}},
     {.method = HTTP_DELETE, .path = ITEMS "/{item_id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
      .handler = remove_item, .scope = SCOPE_INFERENCE,
      .doc = {.summary = "Delete an item of a conversation", .reply = "OpenaiConversation",
