@@ -11,9 +11,11 @@ static void fill(struct inference_params *p, const struct request *r, const stru
 {
     struct engine_job_params *job = &p->job;
     *p = (struct inference_params){.prompts = c->prompts, .per_prompt = c->n, .n = c->n_prompts * c->n};
-    *job = (struct engine_job_params){.prompt_scores = c->scores, .top_logprobs = c->logprobs, .ignore_eos = c->ignore_eos,
+    *job = (struct engine_job_params){.prompt_scores = c->scores,
+                                      .top_logprobs = c->logprobs,
                                       .user = (uint64_t)r->who.user_id,
-                                      .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
+                                      .grammar = c->grammar.data,
+                                      .n_grammar = (uint32_t)c->grammar.len};
     settings_apply(&c->settings, job);
     scope_name(job->scope, sizeof job->scope, r, c->salt);
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);

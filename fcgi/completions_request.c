@@ -17,15 +17,15 @@ static const struct field_row fields[] = {
     {"stream", FIELD_READ},
     {"stream_options", FIELD_READ},
     FIELD_ROWS_OF_SAMPLING,
+    FIELD_ROWS_OF_LENGTH,
+    {"stop", FIELD_READ},
     {"max_tokens", FIELD_READ},
     {"max_completion_tokens", FIELD_READ},
-    {"logit_bias", FIELD_READ},
     {"logprobs", FIELD_READ},
     {"echo", FIELD_READ},
     {"prompt_logprobs", FIELD_READ}, /* vLLM's */
     {"n", FIELD_READ},
     {"best_of", FIELD_READ},
-    {"ignore_eos", FIELD_READ},
     {"cache_salt", FIELD_READ},
     {"user", FIELD_INERT},
     FIELD_ROWS_OF_FORMS,
@@ -105,7 +105,7 @@ static bool check_scores(struct completions_request *c, struct err *e)
     if (echoed && c->logprobs + 1 > c->scores)
         c->scores = c->logprobs + 1;
     /* The one token behind an echoed prompt only holds a place for clients that score the prompt: it is given even where it ends the text. */
-    c->ignore_eos |= echoed && c->settings.max_tokens == 1;
+    c->settings.ignore_eos |= echoed && c->settings.max_tokens == 1;
     return true;
 }
 
@@ -148,9 +148,11 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     settings_begin(&c->settings, r);
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
     c->settings.least_tokens = 0;
-    return field_stream(r, body, &c->streaming, e) && settings_read(&c->settings, body, m, r->arena, e) &&
-           json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
-           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, r, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
+    return field_stream(r, body, &c->streaming, e) &&
+           settings_read(&c->settings, body, m, r->arena, e) &&
+           json_get_bool(body, "echo", &c->echo, e) &&
+           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, r, body, e) &&
+           read_prompts(c, m, body, e) && read_counts(c, r, body, e);
 }
 
 void completions_request_fini(struct completions_request *c)

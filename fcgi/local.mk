@@ -6,7 +6,7 @@ libsluice_fcgi_a_SOURCES = \
 	%D%/shared.c %D%/shared.h %D%/state.h %D%/worker.h \
 	%D%/route.c %D%/route.h %D%/http_method.c %D%/path_id.c %D%/path_id.h %D%/request.c %D%/request.h %D%/reply.c %D%/reply.h %D%/reply_head.h %D%/ignored.c %D%/ignored.h \
 	%D%/sse.c %D%/sse.h %D%/auth.c %D%/auth.h %D%/watch.c %D%/watch.h \
-	%D%/prompt.c %D%/prompt.h %D%/settings.c %D%/settings.h %D%/generation.c %D%/generation.h \
+	%D%/prompt.c %D%/prompt.h %D%/settings.c %D%/settings_tokens.c %D%/settings.h %D%/generation.c %D%/generation.h \
 	%D%/inference.c %D%/inference.h %D%/openai.c %D%/openai.h %D%/usage.c %D%/usage.h \
 	%D%/chat_request.c %D%/chat_request.h %D%/chat_check.c %D%/chat_thinking.c %D%/fields.c %D%/fields_foreign.c \
 	%D%/constraint.c %D%/constraint_fields.c %D%/constraint.h \

@@ -17,10 +17,7 @@ static const struct field_row fields[] = {
     {"system", FIELD_READ},
     {"stop_sequences", FIELD_READ},
     {"stream", FIELD_READ},
-    {"temperature", FIELD_READ},
-    {"top_k", FIELD_READ},
-    {"top_p", FIELD_READ},
-    {"experts_per_token", FIELD_READ}, /* ours */
+    FIELD_ROWS_OF_SAMPLING, /* but for temperature, top_k and top_p extensions of ours */
     {"tools", FIELD_READ},
     {"tool_choice", FIELD_READ},
     {"thinking", FIELD_READ},
@@ -171,12 +168,12 @@ static bool read_thinking(struct chat_request *c, struct request *r, const cJSON
 static bool read_settings(struct chat_request *c, struct request *r, struct chat_build *b, const cJSON *body,
                           struct err *e)
 {
-    static const char *const same[] = {"temperature", "top_p", "top_k", "max_tokens", "experts_per_token", NULL};
     cJSON *o = cJSON_AddObjectToObject(c->owned, "settings");
     if (!json_member(body, "max_tokens"))
         return err_field(e, ERR_INPUT, "max_tokens", "is needed");
-    for (int i = 0; same[i]; i++)
-        chat_build_refer(b, o, same[i], json_member(body, same[i]));
+    for (int i = 0; settings_names[i]; i++)
+        chat_build_refer(b, o, settings_names[i], json_member(body, settings_names[i]));
+    chat_build_refer(b, o, "max_tokens", json_member(body, "max_tokens"));
     const cJSON *stop = NULL;
     if (!json_get_array(body, "stop_sequences", &stop, e))
         return false;
