@@ -26,7 +26,7 @@ libsluice_fcgi_a_SOURCES += \
 libsluice_fcgi_a_SOURCES += %D%/file_name.c %D%/file_name.h %D%/file_reading.c %D%/file_reading.h %D%/attachment.c %D%/attachment_send.c %D%/attachment_take.c %D%/attachment.h \
 	%D%/chat_files.c %D%/chat_files.h %D%/upload.c %D%/upload.h %D%/api_attachments.c
 libsluice_fcgi_a_SOURCES += %D%/limits.c %D%/limits.h %D%/shared_limit.c %D%/cors.c %D%/cors.h %D%/api_usage.c \
-	%D%/openapi.c %D%/openapi.h %D%/api_openapi.c
+	%D%/openapi.c %D%/openapi_nulls.c %D%/openapi.h %D%/api_openapi.c
 libsluice_fcgi_a_SOURCES += %D%/server_settings.c %D%/server_settings.h %D%/server_defaults.c %D%/api_settings.c
 libsluice_fcgi_a_SOURCES += %D%/api_shares.c %D%/api_conversations_sorting.c %D%/api_conversations_long.c
 libsluice_fcgi_a_SOURCES += %D%/checks.c %D%/checks.h %D%/api_admin_checks.c %D%/api_admin_jobs.c
