@@ -145,6 +145,8 @@ static void test_messages_are_checked(void **state)
     check("[{\"role\":\"function\",\"content\":\"x\"}]", "messages[0].role");
     check("[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":5}]", "messages[0].tool_calls");
     check("[{\"role\":\"assistant\",\"content\":\"x\",\"function_call\":{}}]", "messages[0]");
+    check("[{\"role\":\"assistant\",\"tool_calls\":[{\"type\":5,\"function\":{\"name\":\"f\"}}]}]",
+          "messages[0].tool_calls[0]");
     check("[]", "messages");
     check("{}", "messages");
 }
