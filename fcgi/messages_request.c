@@ -57,6 +57,8 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
     char field[IGNORED_FIELD_BYTES];
     if (!cJSON_IsObject(tool))
         return bad(e, ERR_INPUT, "must be an object", "tools[%d]", i);
+    if (json_member(tool, "type") && !type)
+        return bad(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
     if (type && strcmp(type, "custom")) {
         snprintf(field, sizeof field, "tools[%d] (%.40s)", i, type);
         return ignore_field(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
