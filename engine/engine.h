@@ -13,11 +13,14 @@
 
 #include "engine/base/err.h"
 
-#define ENGINE_PROTOCOL_VERSION 4
+#define ENGINE_PROTOCOL_VERSION 5
 #define ENGINE_MAX_STOP 16
 #define ENGINE_MAX_STOP_BYTES 512
 #define ENGINE_MAX_TOP_LOGPROBS 20
 #define ENGINE_MAX_BIAS 1024
+#define ENGINE_MAX_STOP_IDS 256
+#define ENGINE_MAX_ALLOWED_IDS 16384
+#define ENGINE_MAX_BANNED 8192
 #define ENGINE_KEY_SIZE 48
 #define ENGINE_MAX_EXPERTS_PER_TOKEN 1024
 #define ENGINE_MAX_GRAMMAR_BYTES ((uint32_t)8 << 20)
@@ -32,9 +35,11 @@ struct engine_sampling {
     float top_p;              /* (0, 1]; 1: off */
     float min_p;              /* [0, 1]; 0: off */
     int32_t top_k;            /* 0: off */
+    float typical_p;          /* (0, 1) locally typical sampling; 0 and 1: off */
     float repetition_penalty; /* 1: off; over prompt and answer */
     float presence_penalty;   /* 0: off; over the answer, as OpenAI defines it */
     float frequency_penalty;  /* 0: off */
+    int32_t penalty_window;   /* penalties count so many last tokens of prompt and answer; 0: all */
     uint64_t seed;            /* the same job with the same seed gives the same answer */
     const struct engine_bias *bias;
     int32_t n_bias;
@@ -47,6 +52,16 @@ struct engine_job_params {
     struct engine_sampling sampling;
     const char *const *stop; /* [n_stop] strings */
     int32_t n_stop;
+    bool keep_stop; /* the stop string, or the text of the token in stop_ids, is the answer's end */
+    const int32_t *stop_ids; /* [n_stop_ids] tokens that end the answer as an end of text does */
+    int32_t n_stop_ids;
+    int32_t min_tokens; /* before so many nothing ends the answer: ending tokens are not drawn
+                           (unless a grammar allows nothing else), stop strings not looked for */
+    const int32_t *allowed_ids; /* [n_allowed_ids] no other token is drawn; 0: all may be */
+    int32_t n_allowed_ids;
+    const int32_t *banned; /* [n_banned] sequences of tokens, each behind its length, that do not
+                              come in the answer */
+    int32_t n_banned;
     char answer_format[24]; /* chat_traits.format: stop strings are not looked for in its reasoning; "": plain text */
     int32_t answer_begins;  /* enum content_begin (engine/chat/content_gate.h): where the prompt left the answer */
     int32_t prompt_scores; /* 0: none; 1 + n: events PROMPT_SCORES give each token of the prompt but the first with n alternatives, at most

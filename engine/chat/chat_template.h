@@ -50,6 +50,7 @@ struct chat_traits { /* read off the template by probing renders */
     bool thinking;           /* answers may hold reasoning */
     bool thinking_switch;    /* obeys enable_thinking */
     bool effort;             /* obeys reasoning_effort */
+    bool verbosity;          /* obeys verbosity */
     bool opens_reasoning;    /* the generation prompt ends inside an open reasoning block (default kwargs) */
 };
 const struct chat_traits *chat_template_traits(const struct chat_template *t);

@@ -124,6 +124,9 @@ static bool normalize_calls(const struct chat_template *t, cJSON *message, struc
     }
     for (cJSON *call = calls ? calls->child : NULL; call; call = call->next) {
         cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function");
+        if (cJSON_IsObject(function) && !json_member(function, "arguments") &&
+            !set_string(function, "arguments", "{}", e)) /* a call of a function that takes none */
+            return false;
         const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(function, "arguments");
         if (cJSON_IsString(arguments) && !t->arguments_as_text && !arguments_to_object(function, arguments, e))
             return false;

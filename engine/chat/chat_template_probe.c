@@ -110,6 +110,7 @@ void chat_template_probe(struct chat_template *t)
     c->thinking = may_reason(t);
     c->thinking_switch = differ(t, "{\"enable_thinking\":true}", "{\"enable_thinking\":false}");
     c->effort = differ(t, "{\"reasoning_effort\":\"low\"}", "{\"reasoning_effort\":\"high\"}");
+    c->verbosity = differ(t, "{\"verbosity\":\"low\"}", "{\"verbosity\":\"high\"}");
     c->opens_reasoning = render(t, &(struct probe){"[" USER "]", NULL, NULL}, &r) && r.text.data &&
                          chat_prompt_opens_reasoning(t, r.text.data, r.text.len);
     rendered_fini(&r);

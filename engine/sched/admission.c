@@ -188,10 +188,12 @@ static bool prepare(struct scheduler *s, struct job *j, struct err *e)
     content_gate_init(&j->answer.gate, p->answer_format, (enum content_begin)p->answer_begins);
     if (p->n_grammar && !(j->grammar = grammar_run_create(s->grammars, p->grammar, p->n_grammar, e)))
         return false;
-    j->sampler = sampler_create(&p->sampling, s->set.n_vocab, e);
-    if (j->sampler)
-        sampler_see_prompt(j->sampler, p->prompt, p->n_prompt);
-    return j->sampler != NULL;
+    if (!token_rules_init(&j->rules, p, s->set.eos, s->set.n_eos, s->set.n_vocab, e) ||
+        !(j->sampler = sampler_create(&p->sampling, s->set.n_vocab, e)))
+        return false;
+    sampler_obey(j->sampler, &j->rules);
+    sampler_see_prompt(j->sampler, p->prompt, p->n_prompt);
+    return true;
 }
 
 static void note_admission(struct scheduler *s, struct job *j)

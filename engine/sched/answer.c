@@ -18,15 +18,18 @@ void answer_fini(struct answer *a)
 }
 
 /* Reasoning goes past the stops; a stop that has begun before it does not go on behind it. */
+static int32_t push_stops(struct answer *a, const struct buf *text, bool content, struct buf *out)
+{
+    if (content && !a->deaf)
+        return stop_matcher_push(a->stops, text->data, text->len, out);
+    stop_matcher_flush(a->stops, out);
+    buf_append(out, text->data, text->len);
+    return -1;
+}
+
 static int32_t push_undecided(struct answer *a, bool content, struct buf *out)
 {
-    int32_t met = -1;
-    if (content) {
-        met = stop_matcher_push(a->stops, a->undecided.data, a->undecided.len, out);
-    } else {
-        stop_matcher_flush(a->stops, out);
-        buf_append(out, a->undecided.data, a->undecided.len);
-    }
+    int32_t met = push_stops(a, &a->undecided, content, out);
     buf_clear(&a->undecided);
     return met;
 }
@@ -34,7 +37,7 @@ static int32_t push_undecided(struct answer *a, bool content, struct buf *out)
 static int32_t push_piece(struct answer *a, struct buf *out)
 {
     if (!a->gate.format)
-        return stop_matcher_push(a->stops, a->piece.data, a->piece.len, out);
+        return push_stops(a, &a->piece, true, out);
     int32_t met = -1;
     for (size_t i = 0; i < a->piece.len && met < 0; i++) {
         enum content_verdict verdict = content_gate_byte(&a->gate, a->piece.data[i]);

@@ -13,6 +13,7 @@ struct answer {
     struct detokenizer detokenizer;
     struct content_gate gate; /* stops are looked for in what it lets in; the owner sets it, zeroed lets in all */
     struct stop_matcher *stops;
+    bool deaf; /* the owner's: stops are not looked for now */
     struct buf piece;     /* one token's text on its way from the detokenizer to the stops */
     struct buf undecided; /* what the gate has not decided about */
 };

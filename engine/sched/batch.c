@@ -21,6 +21,7 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
     bool sample = last && j->params.max_tokens > 0;
     int32_t scored = j->state == JOB_PREFILL ? prompt_scores_rows(j, n_tokens) : 0;
     s->scored_rows += scored;
+    token_rules_tell(&j->rules, j->tokens + j->params.n_prompt, j->n_tokens - j->params.n_prompt);
     s->members[s->n_members] = j;
     s->sequences[s->n_members++] = (struct step_sequence){
         .tokens = j->tokens + j->n_computed,
@@ -142,24 +143,36 @@ static void note_token(struct scheduler *s, struct job *j, double now)
     t->last_token = now;
 }
 
-/* One sampled token: to text, to the readers, and to the end of the job if it is one. The token that ends the answer
- * by being an end-of-sequence is counted but not sent. */
+/* The token's text for the readers, in s->text; the index of the stop string that it completes, or
+ * -1. `sent`: it is part of the answer; `over`: it is the last one. */
+static int32_t spell(struct scheduler *s, struct job *j, int32_t id, bool sent, bool over)
+{
+    int32_t met = -1;
+    j->answer.deaf = j->n_generated <= j->params.min_tokens;
+    if (sent)
+        met = answer_push(&j->answer, id, &s->text);
+    if (met < 0 && over)
+        met = answer_flush(&j->answer, &s->text);
+    if (met >= 0 && j->params.keep_stop)
+        buf_puts(&s->text, j->params.stop[met]);
+    return met;
+}
+
+/* One sampled token: to text, to the readers, and to the end of the job if it is one. The token
+ * that ends the answer by being an end-of-sequence is counted but not sent, one of stop_ids only
+ * where it is to be kept. */
 static void take_token(struct scheduler *s, struct job *j, const struct engine_token *token, double now)
 {
     struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id, .tokens = token, .n_tokens = 1};
-    bool eos = is_eos(s, j, token->id);
-    int32_t met = -1;
+    bool eos = is_eos(s, j, token->id), stops = token_rules_stops(&j->params, token->id);
     buf_clear(&s->text);
     note_token(s, j, now);
     ev.decode_ms = now - j->times.first_token;
     bool full = j->n_generated >= j->params.max_tokens;
-    bool over = eos || (j->grammar && grammar_run_must_end(j->grammar));
-    if (eos)
+    bool over = eos || stops || (j->grammar && grammar_run_must_end(j->grammar));
+    if (eos || (stops && !j->params.keep_stop))
         ev.n_tokens = 0;
-    else
-        met = answer_push(&j->answer, token->id, &s->text);
-    if (met < 0 && (over || full))
-        met = answer_flush(&j->answer, &s->text);
+    int32_t met = spell(s, j, token->id, ev.n_tokens > 0, over || full);
     ev.text = s->text.data;
     ev.text_len = s->text.len;
     struct err e = {0};

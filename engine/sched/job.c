@@ -50,6 +50,7 @@ void job_give(struct job **at)
     if (!j || atomic_fetch_sub(&j->references, 1) > 1)
         return;
     sampler_destroy(&j->sampler);
+    token_rules_fini(&j->rules);
     answer_fini(&j->answer);
     event_log_fini(&j->log);
     buf_fini(&j->last_event);

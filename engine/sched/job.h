@@ -13,6 +13,7 @@
 #include "engine/sched/answer.h"
 #include "engine/sched/event_log.h"
 #include "engine/sched/sampler.h"
+#include "engine/sched/token_rules.h"
 
 enum job_state { JOB_WAITING = 1, JOB_PREFILL, JOB_DECODE, JOB_OVER }; /* 1 .. 3 as in status_job.state */
 
@@ -52,6 +53,7 @@ struct job {
     int32_t rolling_block; /* the block behind which the answer's latest copy stands; -1: none */
     bool was_paused;
     struct sampler *sampler;
+    struct token_rules rules; /* that the sampler obeys */
     struct grammar_run *grammar; /* NULL: free text; given back before the job is over */
     struct answer answer;
     struct job_times times;

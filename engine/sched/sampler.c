@@ -8,6 +8,7 @@
 
 #include "engine/sched/random.h"
 #include "engine/sched/ranking.h"
+#include "engine/sched/typical.h"
 
 #define IN_PROMPT 0x80000000u
 
@@ -27,6 +28,11 @@ struct sampler {
     uint32_t *count;
     int32_t *seen;
     int32_t n_seen, cap_seen;
+    /* With a penalty_window only: [n_text] prompt (~id) and answer (id); the counts are made anew
+     * for each token. */
+    int32_t *text;
+    int32_t n_text, cap_text;
+    const struct token_rules *rules; /* NULL: none */
 };
 
 struct sampler_work *sampler_work_create(int32_t n_vocab, struct err *e)
@@ -98,28 +104,57 @@ void sampler_destroy(struct sampler **s)
     free((void *)(*s)->set.bias);
     free((*s)->count);
     free((*s)->seen);
+    free((*s)->text);
     free(*s);
     *s = NULL;
 }
 
-/* A token of the prompt (mark IN_PROMPT) or of the answer (mark 0). Without memory for one more distinct id the
- * id goes unpenalised: the answer is worse by a penalty, not lost. */
+static bool push(int32_t **list, int32_t *n, int32_t *cap, int32_t v)
+{
+    if (*n == *cap) {
+        int32_t more = *cap ? *cap * 2 : 256;
+        int32_t *grown = realloc(*list, (size_t)more * sizeof *grown);
+        if (!grown)
+            return false;
+        *list = grown;
+        *cap = more;
+    }
+    (*list)[(*n)++] = v;
+    return true;
+}
+
+/* Without memory for one more distinct id the id goes unpenalised: the answer is worse by a
+ * penalty, not lost. */
+static void count_token(struct sampler *s, int32_t id, uint32_t mark)
+{
+    if (s->count[id] || push(&s->seen, &s->n_seen, &s->cap_seen, id))
+        s->count[id] = mark ? s->count[id] | IN_PROMPT : s->count[id] + 1;
+}
+
+/* A token of the prompt (mark IN_PROMPT) or of the answer (mark 0). */
 static void see(struct sampler *s, int32_t id, uint32_t mark)
 {
     if (!s->penalties || id < 0 || id >= s->n_vocab)
         return;
-    if (!s->count[id]) {
-        if (s->n_seen == s->cap_seen) {
-            int32_t cap = s->cap_seen ? s->cap_seen * 2 : 256;
-            int32_t *grown = realloc(s->seen, (size_t)cap * sizeof *grown);
-            if (!grown)
-                return;
-            s->seen = grown;
-            s->cap_seen = cap;
-        }
-        s->seen[s->n_seen++] = id;
-    }
-    s->count[id] = mark ? s->count[id] | IN_PROMPT : s->count[id] + 1;
+    if (s->set.penalty_window)
+        push(&s->text, &s->n_text, &s->cap_text, mark ? ~id : id);
+    else
+        count_token(s, id, mark);
+}
+
+static void count_window(struct sampler *s)
+{
+    for (int32_t i = 0; i < s->n_seen; i++)
+        s->count[s->seen[i]] = 0;
+    s->n_seen = 0;
+    for (int32_t i = s->n_text > s->set.penalty_window ? s->n_text - s->set.penalty_window : 0;
+         i < s->n_text; i++)
+        count_token(s, s->text[i] < 0 ? ~s->text[i] : s->text[i], s->text[i] < 0 ? IN_PROMPT : 0);
+}
+
+void sampler_obey(struct sampler *s, const struct token_rules *rules)
+{
+    s->rules = rules;
 }
 
 void sampler_see_prompt(struct sampler *s, const int32_t *ids, int32_t n)
@@ -130,7 +165,7 @@ void sampler_see_prompt(struct sampler *s, const int32_t *ids, int32_t n)
 
 bool sampler_wants_logits(const struct sampler *s)
 {
-    if (s->penalties || s->set.n_bias)
+    if (s->penalties || s->set.n_bias || (s->rules && token_rules_bind(s->rules)))
         return true;
     return s->set.temperature > 0 && (s->set.top_k == 0 || s->set.top_k > BACKEND_MAX_TOP);
 }
@@ -165,6 +200,8 @@ static void adjust(const struct sampler *s, float *logits)
             v -= set->presence_penalty + set->frequency_penalty * (float)n;
         logits[id] = tame(v);
     }
+    if (s->rules)
+        token_rules_apply(s->rules, logits, s->n_vocab);
 }
 
 /* Draws among n weights; u in [0, 1). */
@@ -203,12 +240,42 @@ static int32_t draw_ordered(const struct sampler *s, struct sampler_work *w, int
     return w->list[draw(w->weight, k, kept, u)].id;
 }
 
-static int32_t draw_top_k(const struct sampler *s, struct sampler_work *w, int32_t k, double u)
+static bool wants_typical(const struct sampler *s)
+{
+    return s->set.typical_p > 0 && s->set.typical_p < 1;
+}
+
+static double list_total(const struct sampler *s, const struct sampler_work *w, int32_t n)
 {
     double total = 0;
-    for (int32_t i = 0; i < k; i++)
+    for (int32_t i = 0; i < n; i++)
         total += (double)ranking_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
-    return draw_ordered(s, w, k, total, u);
+    return total;
+}
+
+/* typical_p over w->list, then what draw_ordered does. False: the list is too short to say. */
+static bool draw_typical(const struct sampler *s, struct sampler_work *w, const struct typical *t,
+                         int32_t n, bool complete, double u, int32_t *id)
+{
+    int32_t from, kept;
+    if (!typical_interval(t, w->list, n, complete, &from, &kept))
+        return false;
+    memmove(w->list, w->list + from, (size_t)kept * sizeof *w->list);
+    *id = draw_ordered(s, w, kept, list_total(s, w, kept), u);
+    return true;
+}
+
+static int32_t draw_top_k(const struct sampler *s, struct sampler_work *w, int32_t k, double u)
+{
+    if (!wants_typical(s))
+        return draw_ordered(s, w, k, list_total(s, w, k), u);
+    struct typical t = {.max = w->list[0].logit, .sharpness = sharpness_of(s)};
+    int32_t id = w->list[0].id;
+    for (int32_t i = 0; i < k; i++)
+        typical_add(&t, w->list[i].logit, ranking_weight(w->list[i].logit, t.max, t.sharpness));
+    typical_want(&t, s->set.typical_p);
+    draw_typical(s, w, &t, k, true, u, &id);
+    return id;
 }
 
 /* top_p without top_k. Only what it may keep is brought in order: the tokens over a floor that is lowered until they
@@ -231,6 +298,28 @@ static int32_t draw_nucleus(const struct sampler *s, struct sampler_work *w, flo
             continue;
         ranking_sort(w->list, n);
         return draw_ordered(s, w, n, total, u);
+    }
+}
+
+/* typical_p without top_k: likewise over a floor, until what it keeps lies above it. */
+static int32_t draw_wide_typical(const struct sampler *s, struct sampler_work *w, float max,
+                                 double u)
+{
+    struct typical t = {.max = max, .sharpness = sharpness_of(s)};
+    int32_t id = 0;
+    ranking_weights(w->logits, w->n_vocab, max, t.sharpness, w->weight);
+    for (int32_t i = 0; i < w->n_vocab; i++)
+        typical_add(&t, w->logits[i], w->weight[i]);
+    typical_want(&t, s->set.typical_p);
+    for (float floor = 1e-2f;; floor *= 1e-2f) {
+        bool all = floor < FLT_MIN;
+        int32_t n = 0;
+        for (int32_t i = 0; i < w->n_vocab; i++)
+            if (w->weight[i] > 0 && (all || w->weight[i] >= floor))
+                w->list[n++] = (struct candidate){w->logits[i], i};
+        ranking_sort(w->list, n);
+        if (draw_typical(s, w, &t, n, all, u, &id))
+            return id;
     }
 }
 
@@ -257,7 +346,10 @@ static int32_t draw_from(const struct sampler *s, struct sampler_work *w, double
     if (s->set.temperature <= 0 || max == -INFINITY)
         return best;
     int32_t k = s->set.top_k < w->n_vocab ? s->set.top_k : w->n_vocab; /* fewer may be allowed */
-    if (s->set.top_k == 0 || s->set.top_k >= s->n_vocab)
+    bool wide = s->set.top_k == 0 || s->set.top_k >= s->n_vocab;
+    if (wide && wants_typical(s))
+        return draw_wide_typical(s, w, max, u);
+    if (wide)
         return s->set.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
     ranking_best(w->logits, w->n_vocab, k, w->list);
     return draw_top_k(s, w, k, u);
@@ -327,12 +419,16 @@ void sampler_pick_allowed(struct sampler *s, struct sampler_work *w, const struc
                           int32_t top_logprobs, const struct grammar_mask *allowed, struct engine_token *out)
 {
     double u = random_uniform(s->set.seed, s->position++);
+    if (s->set.penalty_window)
+        count_window(s);
     int32_t id = allowed && allowed->list ? pick_from_list(s, w, row->logits, allowed, u)
                  : allowed                ? pick_from_bits(s, w, row->logits, allowed, u)
                  : sampler_wants_logits(s) ? pick_from_logits(s, w, row->logits, u)
                                            : pick_from_candidates(s, w, row, n_top, u);
     if (id < 0 || id >= s->n_vocab) /* a backend's candidate list without any finite logit */
         id = 0;
+    if (s->rules && !allowed)
+        id = token_rules_nearest(s->rules, id, s->n_vocab);
     float logit = row->logits ? row->logits[id] : -INFINITY;
     for (int32_t i = 0; !row->logits && i < n_top; i++)
         if (row->top_ids[i] == id)

@@ -1,21 +1,24 @@
-/* From one row of logits to one token. Used by the scheduler for its jobs and by `sluice generate` without a
- * server; needs nothing but a backend's step_row.
+/* From one row of logits to one token. Used by the scheduler for its jobs and by `sluice generate`
+ * without a server; needs nothing but a backend's step_row.
  *
- * Order: logits; bias; penalties; temperature 0: the greatest (equal ones: the lower id); else temperature, top_k,
- * top_p (over what top_k left), min_p (against the greatest), one draw. A draw depends on the seed and on how many
- * tokens were picked before, on nothing else: what runs beside a job can't change its answer.
+ * Order: logits; bias; penalties; temperature 0: the greatest (equal ones: the lower id); else
+ * temperature, top_k, typical_p (over what top_k left), top_p (over what is left), min_p (against
+ * the greatest left), one draw. A draw depends on the seed and on how many tokens were picked
+ * before, on nothing else: what runs beside a job can't change its answer.
  *
- * Where the backend's candidates decide the result exactly (greedy or top_k within BACKEND_MAX_TOP, no bias, no
- * penalty) they are used; otherwise sampler_wants_logits says that the whole row is needed. Both ways give the
- * same token. Owner: one thread. */
+ * Where the backend's candidates decide the result exactly (greedy or top_k within BACKEND_MAX_TOP,
+ * no bias, no penalty) they are used; otherwise sampler_wants_logits says that the whole row is
+ * needed. Both ways give the same token. Owner: one thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
+#include "engine/sched/token_rules.h"
 
 #define SAMPLER_NO_LOGPROB (-9999.0f) /* stands for minus infinity, as in OpenAI's API: JSON has none */
 
@@ -28,6 +31,8 @@ void sampler_work_destroy(struct sampler_work **w);
 /* Copies what it needs of *s. ERR_INPUT: a bias for an id outside the vocabulary. */
 struct sampler *sampler_create(const struct engine_sampling *s, int32_t n_vocab, struct err *e);
 void sampler_destroy(struct sampler **s);
+/* After penalties these forbid; a grammar's mask is stronger. They outlive the sampler. */
+void sampler_obey(struct sampler *s, const struct token_rules *rules);
 /* The prompt, for the repetition penalty. */
 void sampler_see_prompt(struct sampler *s, const int32_t *ids, int32_t n);
 

@@ -5,7 +5,13 @@
 #include <string.h>
 
 /* flags of a SUBMIT */
-enum { SUBMIT_IGNORE_EOS = 1, SUBMIT_SPECIAL_TEXT = 2, SUBMIT_DETACHED = 4, SUBMIT_ALL = 7 };
+enum {
+    SUBMIT_IGNORE_EOS = 1,
+    SUBMIT_SPECIAL_TEXT = 2,
+    SUBMIT_DETACHED = 4,
+    SUBMIT_KEEP_STOP = 8,
+    SUBMIT_ALL = 15
+};
 
 #define MAX_PROMPT ((uint32_t)2 << 20)
 
@@ -69,14 +75,18 @@ static bool in_range(const char *field, float v, float min, float max, struct er
 
 static bool check_sampling(const struct engine_sampling *s, struct err *e)
 {
-    if (!in_range("temperature", s->temperature, 0, 100, e) || !in_range("top_p", s->top_p, 0, 1, e) ||
-        !in_range("min_p", s->min_p, 0, 1, e) ||
+    if (!in_range("temperature", s->temperature, 0, 100, e) ||
+        !in_range("top_p", s->top_p, 0, 1, e) || !in_range("min_p", s->min_p, 0, 1, e) ||
+        !in_range("typical_p", s->typical_p, 0, 1, e) ||
         !in_range("repetition_penalty", s->repetition_penalty, 0.01f, 100, e) ||
         !in_range("presence_penalty", s->presence_penalty, -100, 100, e) ||
         !in_range("frequency_penalty", s->frequency_penalty, -100, 100, e))
         return false;
     if (s->top_k < 0)
         return err_field(e, ERR_INPUT, "top_k", "%d, expected 0 or more", s->top_k);
+    if (s->penalty_window < 0)
+        return err_field(e, ERR_INPUT, "penalty_window", "%d, expected 0 or more",
+                         s->penalty_window);
     if (s->n_bias < 0 || s->n_bias > ENGINE_MAX_BIAS)
         return err_field(e, ERR_INPUT, "logit_bias", "%d entries, at most %d", s->n_bias, ENGINE_MAX_BIAS);
     for (int32_t i = 0; i < s->n_bias; i++)
@@ -99,6 +109,36 @@ static bool check_stops(const struct engine_job_params *p, struct err *e)
             return err_field(e, ERR_INPUT, "stop", "string %d is not UTF-8", i);
     }
     return true;
+}
+
+static bool check_ids(const char *field, const int32_t *ids, int32_t n, int32_t most, struct err *e)
+{
+    if (n < 0 || n > most)
+        return err_field(e, ERR_INPUT, field, "%d token ids, at most %d", n, most);
+    for (int32_t i = 0; i < n; i++)
+        if (ids[i] < 0)
+            return err_field(e, ERR_INPUT, field, "%d is not a token id", ids[i]);
+    return true;
+}
+
+static bool check_banned(const struct engine_job_params *p, struct err *e)
+{
+    if (!check_ids("banned", p->banned, p->n_banned, ENGINE_MAX_BANNED, e))
+        return false;
+    for (int32_t i = 0; i < p->n_banned; i += 1 + p->banned[i])
+        if (p->banned[i] < 1 || p->banned[i] >= p->n_banned - i)
+            return err_field(e, ERR_INPUT, "banned", "a sequence of %d tokens is not there",
+                             p->banned[i]);
+    return true;
+}
+
+static bool check_rules(const struct engine_job_params *p, struct err *e)
+{
+    if (p->min_tokens < 0)
+        return err_field(e, ERR_INPUT, "min_tokens", "%d, expected 0 or more", p->min_tokens);
+    return check_ids("stop_ids", p->stop_ids, p->n_stop_ids, ENGINE_MAX_STOP_IDS, e) &&
+           check_ids("allowed_ids", p->allowed_ids, p->n_allowed_ids, ENGINE_MAX_ALLOWED_IDS, e) &&
+           check_banned(p, e);
 }
 
 static bool terminated(const char *s, size_t size)
@@ -135,41 +175,62 @@ bool message_check_params(const struct engine_job_params *p, struct err *e)
         return err_field(e, ERR_INPUT, "key", "key, scope or request id is too long");
     if (p->detached && (!p->key[0] || p->key[0] == '#'))
         return err_field(e, ERR_INPUT, "key", "a detached job needs a key that does not begin with '#'");
-    return check_sampling(&p->sampling, e) && check_stops(p, e);
+    return check_sampling(&p->sampling, e) && check_stops(p, e) && check_rules(p, e);
 }
 
-bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct err *e)
+static void put_ids(struct buf *b, const int32_t *ids, int32_t n)
 {
-    if (!message_check_params(p, e))
-        return false;
-    const struct engine_sampling *s = &p->sampling;
-    size_t start = frame_begin(b, FRAME_SUBMIT);
-    frame_put_u32(b, (uint32_t)p->n_prompt);
-    for (int32_t i = 0; i < p->n_prompt; i++)
-        frame_put_u32(b, (uint32_t)p->prompt[i]);
-    frame_put_u32(b, (uint32_t)p->max_tokens);
+    frame_put_u32(b, (uint32_t)n);
+    for (int32_t i = 0; i < n; i++)
+        frame_put_u32(b, (uint32_t)ids[i]);
+}
+
+static void put_sampling(struct buf *b, const struct engine_sampling *s)
+{
     frame_put_f32(b, s->temperature);
     frame_put_f32(b, s->top_p);
     frame_put_f32(b, s->min_p);
     frame_put_u32(b, (uint32_t)s->top_k);
+    frame_put_f32(b, s->typical_p);
     frame_put_f32(b, s->repetition_penalty);
     frame_put_f32(b, s->presence_penalty);
     frame_put_f32(b, s->frequency_penalty);
+    frame_put_u32(b, (uint32_t)s->penalty_window);
     frame_put_u64(b, s->seed);
     frame_put_u32(b, (uint32_t)s->n_bias);
     for (int32_t i = 0; i < s->n_bias; i++) {
         frame_put_u32(b, (uint32_t)s->bias[i].id);
         frame_put_f32(b, s->bias[i].bias);
     }
+}
+
+static void put_stops(struct buf *b, const struct engine_job_params *p)
+{
     frame_put_u32(b, (uint32_t)p->n_stop);
     for (int32_t i = 0; i < p->n_stop; i++)
         put_string(b, p->stop[i]);
+    put_ids(b, p->stop_ids, p->n_stop_ids);
+    frame_put_u32(b, (uint32_t)p->min_tokens);
+    put_ids(b, p->allowed_ids, p->n_allowed_ids);
+    put_ids(b, p->banned, p->n_banned);
+}
+
+bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct err *e)
+{
+    if (!message_check_params(p, e))
+        return false;
+    size_t start = frame_begin(b, FRAME_SUBMIT);
+    put_ids(b, p->prompt, p->n_prompt);
+    frame_put_u32(b, (uint32_t)p->max_tokens);
+    put_sampling(b, &p->sampling);
+    put_stops(b, p);
     put_string(b, p->answer_format);
     frame_put_u32(b, (uint32_t)p->answer_begins);
     frame_put_u32(b, (uint32_t)p->prompt_scores);
     frame_put_u32(b, (uint32_t)p->top_logprobs);
-    frame_put_u32(b, (p->ignore_eos ? SUBMIT_IGNORE_EOS : 0u) | (p->special_text ? SUBMIT_SPECIAL_TEXT : 0u) |
-                         (p->detached ? SUBMIT_DETACHED : 0u));
+    frame_put_u32(
+        b, (p->ignore_eos ? SUBMIT_IGNORE_EOS : 0u) | (p->special_text ? SUBMIT_SPECIAL_TEXT : 0u) |
+               (p->detached ? SUBMIT_DETACHED : 0u) | (p->keep_stop ? SUBMIT_KEEP_STOP : 0u));
     put_string(b, p->key);
     frame_put_u64(b, p->user);
     put_string(b, p->scope);
@@ -183,18 +244,19 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     return true;
 }
 
-static bool get_prompt(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
+static bool get_ids(struct frame_reader *r, uint32_t most, const int32_t **out, int32_t *n_out,
+                    struct arena *a, struct err *e)
 {
     uint32_t n = frame_get_u32(r);
-    if (r->failed || n > MAX_PROMPT || (size_t)(r->end - r->at) < (size_t)n * 4)
+    if (r->failed || n > most || (size_t)(r->end - r->at) < (size_t)n * 4)
         return malformed(e, "SUBMIT");
     int32_t *ids = arena_alloc(a, n ? (size_t)n * sizeof *ids : 1);
     if (!ids)
-        return err_set(e, ERR_NOMEM, "no memory for a prompt of %u tokens", n);
+        return err_set(e, ERR_NOMEM, "no memory for %u tokens", n);
     for (uint32_t i = 0; i < n; i++)
         ids[i] = (int32_t)frame_get_u32(r);
-    p->prompt = ids;
-    p->n_prompt = (int32_t)n;
+    *out = ids;
+    *n_out = (int32_t)n;
     return true;
 }
 
@@ -232,7 +294,11 @@ static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struc
         return err_set(e, ERR_NOMEM, "no memory for the stop strings");
     p->stop = stop;
     p->n_stop = (int32_t)n;
-    return true;
+    if (!get_ids(r, ENGINE_MAX_STOP_IDS, &p->stop_ids, &p->n_stop_ids, a, e))
+        return false;
+    p->min_tokens = (int32_t)frame_get_u32(r);
+    return get_ids(r, ENGINE_MAX_ALLOWED_IDS, &p->allowed_ids, &p->n_allowed_ids, a, e) &&
+           get_ids(r, ENGINE_MAX_BANNED, &p->banned, &p->n_banned, a, e);
 }
 
 static bool get_grammar(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
@@ -254,16 +320,18 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     struct engine_sampling *s = &p->sampling;
     *p = (struct engine_job_params){0};
     frame_reader_init(&r, f);
-    if (!get_prompt(&r, p, a, e))
+    if (!get_ids(&r, MAX_PROMPT, &p->prompt, &p->n_prompt, a, e))
         return false;
     p->max_tokens = (int32_t)frame_get_u32(&r);
     s->temperature = frame_get_f32(&r);
     s->top_p = frame_get_f32(&r);
     s->min_p = frame_get_f32(&r);
     s->top_k = (int32_t)frame_get_u32(&r);
+    s->typical_p = frame_get_f32(&r);
     s->repetition_penalty = frame_get_f32(&r);
     s->presence_penalty = frame_get_f32(&r);
     s->frequency_penalty = frame_get_f32(&r);
+    s->penalty_window = (int32_t)frame_get_u32(&r);
     s->seed = frame_get_u64(&r);
     if (!get_bias(&r, s, a, e) || !get_stops(&r, p, a, e))
         return false;
@@ -275,6 +343,7 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     p->ignore_eos = flags & SUBMIT_IGNORE_EOS;
     p->special_text = flags & SUBMIT_SPECIAL_TEXT;
     p->detached = flags & SUBMIT_DETACHED;
+    p->keep_stop = flags & SUBMIT_KEEP_STOP;
     get_string(&r, p->key, sizeof p->key);
     p->user = frame_get_u64(&r);
     get_string(&r, p->scope, sizeof p->scope);

@@ -17,10 +17,7 @@ static const struct field_row fields[] = {
     {"system", FIELD_READ},
     {"stop_sequences", FIELD_READ},
     {"stream", FIELD_READ},
-    {"temperature", FIELD_READ},
-    {"top_k", FIELD_READ},
-    {"top_p", FIELD_READ},
-    {"experts_per_token", FIELD_READ}, /* ours */
+    FIELD_ROWS_OF_SAMPLING, /* but for temperature, top_k and top_p extensions of ours */
     {"tools", FIELD_READ},
     {"tool_choice", FIELD_READ},
     {"thinking", FIELD_READ},
@@ -60,6 +57,8 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
     char field[IGNORED_FIELD_BYTES];
     if (!cJSON_IsObject(tool))
         return bad(e, ERR_INPUT, "must be an object", "tools[%d]", i);
+    if (json_member(tool, "type") && !type)
+        return bad(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
     if (type && strcmp(type, "custom")) {
         snprintf(field, sizeof field, "tools[%d] (%.40s)", i, type);
         return ignore_field(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
@@ -171,17 +170,20 @@ static bool read_thinking(struct chat_request *c, struct request *r, const cJSON
 static bool read_settings(struct chat_request *c, struct request *r, struct chat_build *b, const cJSON *body,
                           struct err *e)
 {
-    static const char *const same[] = {"temperature", "top_p", "top_k", "max_tokens", "experts_per_token", NULL};
     cJSON *o = cJSON_AddObjectToObject(c->owned, "settings");
     if (!json_member(body, "max_tokens"))
         return err_field(e, ERR_INPUT, "max_tokens", "is needed");
-    for (int i = 0; same[i]; i++)
-        chat_build_refer(b, o, same[i], json_member(body, same[i]));
+    for (int i = 0; settings_names[i]; i++)
+        chat_build_refer(b, o, settings_names[i], json_member(body, settings_names[i]));
+    chat_build_refer(b, o, "max_tokens", json_member(body, "max_tokens"));
     const cJSON *stop = NULL;
     if (!json_get_array(body, "stop_sequences", &stop, e))
         return false;
     chat_build_refer(b, o, "stop", stop);
-    return settings_read(&c->settings, o, r->worker->text, r->arena, e) || chat_build_rename(e, "stop", "stop_sequences");
+    if (settings_read(&c->settings, o, r->worker->text, r->arena, e))
+        return true;
+    const bool of_stop = strcspn(e->field, "[.") == strlen("stop") && !strncmp(e->field, "stop", strlen("stop"));
+    return of_stop && chat_build_rename(e, "stop", "stop_sequences"); /* not stop_token_ids */
 }
 
 static bool check_version(const struct request *r, struct err *e)

@@ -159,9 +159,13 @@ static bool dispatch(struct request *r, struct err *e)
         return refuse_path(r, e);
     if (!m.route)
         return refuse_method(r, m.allowed, e);
+    const bool misled = m.route->pool == POOL_STREAM && r->worker->pool == POOL_SHORT;
+    /* nginx read an encoded slash or dots as part of the path, which no id has */
+    if (misled && strchr(r->path, '%'))
+        return err_set(e, ERR_NOTFOUND, "there is nothing at this path");
     r->route = m.route;
     r->route_index = m.index;
-    if (m.route->pool == POOL_STREAM && r->worker->pool == POOL_SHORT) {
+    if (misled) {
         log_error("path=%s arrived at the short pool: nginx must send it to the stream pool", m.route->path);
         return err_set(e, ERR_UNAVAILABLE, "the server's nginx sends this path to the wrong pool");
     }

@@ -11,5 +11,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/prompt.c %D%/prompt.h \
 	%D%/server_defaults.c \
 	%D%/settings.c %D%/settings.h \
+	%D%/settings_tokens.c \
 	%D%/usage.c %D%/usage.h \
 	%D%/watch.c %D%/watch.h

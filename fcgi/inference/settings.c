@@ -1,4 +1,5 @@
-/* settings.h: one row per number; strings, seeds and biases by hand. */
+/* settings.h: one row per number; strings, seeds and biases by hand. What it says about tokens:
+ * settings_tokens.c. */
 #include "fcgi/inference/settings.h"
 
 #include <errno.h>
@@ -16,13 +17,42 @@ static const struct number_row {
     const char *name;
     size_t offset; /* of a float in struct engine_sampling */
     double min, max;
+    const char *alias; /* another server's name of it, or NULL */
 } numbers[] = {
-    {"temperature", offsetof(struct engine_sampling, temperature), 0, 2},
-    {"top_p", offsetof(struct engine_sampling, top_p), 0, 1},
-    {"min_p", offsetof(struct engine_sampling, min_p), 0, 1},
-    {"repetition_penalty", offsetof(struct engine_sampling, repetition_penalty), 0.01, 10},
-    {"presence_penalty", offsetof(struct engine_sampling, presence_penalty), -2, 2},
-    {"frequency_penalty", offsetof(struct engine_sampling, frequency_penalty), -2, 2},
+    {"temperature", offsetof(struct engine_sampling, temperature), 0, 2, NULL},
+    {"top_p", offsetof(struct engine_sampling, top_p), 0, 1, NULL},
+    {"min_p", offsetof(struct engine_sampling, min_p), 0, 1, NULL},
+    {"typical_p", offsetof(struct engine_sampling, typical_p), 0, 1, NULL},
+    {"repetition_penalty", offsetof(struct engine_sampling, repetition_penalty), 0.01, 10,
+     "repeat_penalty"},
+    {"presence_penalty", offsetof(struct engine_sampling, presence_penalty), -2, 2, NULL},
+    {"frequency_penalty", offsetof(struct engine_sampling, frequency_penalty), -2, 2, NULL},
+};
+
+const char *const settings_names[] = {
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "typical_p",
+    "repetition_penalty",
+    "repeat_penalty",
+    "repeat_last_n",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "random_seed",
+    "logit_bias",
+    "experts_per_token",
+    "min_tokens",
+    "ignore_eos",
+    "stop_token_ids",
+    "allowed_token_ids",
+    "bad_words",
+    "include_stop_str_in_output",
+    "no_stop_trim",
+    "skip_special_tokens",
+    NULL,
 };
 
 void settings_default(struct settings *s, const struct text_model *m)
@@ -35,41 +65,99 @@ void settings_default(struct settings *s, const struct text_model *m)
         s->sampling.seed = seed;
 }
 
+static bool two_values(const char *name, double v, const char *other, double w, struct err *e)
+{
+    return err_field(e, ERR_INPUT, name, "is %.10g, but %s is %.10g; send one of them", v, other,
+                     w);
+}
+
+/* The value stays where neither name is given. */
+static bool read_number(const cJSON *o, const struct number_row *row, double *v, struct err *e)
+{
+    double other = *v;
+    if (!json_get_number(o, row->name, row->min, row->max, v, e) ||
+        (row->alias && !json_get_number(o, row->alias, row->min, row->max, &other, e)))
+        return false;
+    if (!row->alias || !json_member(o, row->alias))
+        return true;
+    if (json_member(o, row->name) && *v != other)
+        return two_values(row->alias, other, row->name, *v, e);
+    *v = other;
+    return true;
+}
+
 static bool read_numbers(struct settings *s, const cJSON *o, struct err *e)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         float *at = (float *)((char *)&s->sampling + numbers[i].offset);
         double v = *at;
-        if (!json_get_number(o, numbers[i].name, numbers[i].min, numbers[i].max, &v, e))
+        if (!read_number(o, &numbers[i], &v, e))
             return false;
         *at = (float)v;
     }
     if (s->sampling.top_p <= 0) /* OpenAI allows 0: only the likeliest token is left */
         s->sampling.top_p = 1e-9f;
+    if (s->sampling.typical_p <= 0 && json_member(o, "typical_p")) /* likewise */
+        s->sampling.typical_p = 1e-9f;
+    return true;
+}
+
+static bool read_seed(struct settings *s, const cJSON *o, struct err *e)
+{
+    static const char *const names[] = {"seed", "random_seed"};
+    int64_t seed = 0, other = 0;
+    if (!json_get_int(o, names[0], -MAX_SAFE_INTEGER, MAX_SAFE_INTEGER, &seed, e) ||
+        !json_get_int(o, names[1], -MAX_SAFE_INTEGER, MAX_SAFE_INTEGER, &other, e))
+        return false;
+    const bool first = json_member(o, names[0]), second = json_member(o, names[1]);
+    if (first && second && seed != other)
+        return two_values(names[1], (double)other, names[0], (double)seed, e);
+    if (first || second) {
+        s->sampling.seed = (uint64_t)(first ? seed : other);
+        s->seed_given = true;
+    }
+    return true;
+}
+
+/* llama.cpp and Ollama say -1 for an answer that may fill the context. */
+static bool read_max_tokens(struct settings *s, const cJSON *o, struct err *e)
+{
+    static const char *const names[] = {"max_tokens", "max_completion_tokens", "n_predict",
+                                        "num_predict"};
+    const char *given = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int64_t n = 0;
+        if (!json_get_int(o, names[i], -1, INT32_MAX, &n, e))
+            return false;
+        if (!json_member(o, names[i]))
+            continue;
+        if (n >= 0 && n < s->least_tokens)
+            return err_field(e, ERR_INPUT, names[i],
+                             "must be %d or more, or -1 for what the context leaves",
+                             s->least_tokens);
+        if (given && s->max_tokens != n)
+            return two_values(given, s->max_tokens, names[i], (double)n, e);
+        s->max_tokens = (int32_t)n;
+        given = given ? given : names[i];
+    }
     return true;
 }
 
 static bool read_integers(struct settings *s, const cJSON *o, struct err *e)
 {
-    int64_t top_k = s->sampling.top_k, seed = 0, first = -1, second = -1, experts = s->experts_per_token;
+    int64_t top_k = s->sampling.top_k, experts = s->experts_per_token, window = -1;
     if (!json_get_int(o, "top_k", -1, INT32_MAX, &top_k, e) ||
-        !json_get_int(o, "seed", -MAX_SAFE_INTEGER, MAX_SAFE_INTEGER, &seed, e) ||
-        !json_get_int(o, "max_tokens", s->least_tokens, INT32_MAX, &first, e) ||
-        !json_get_int(o, "max_completion_tokens", 1, INT32_MAX, &second, e) ||
-        !json_get_int(o, "experts_per_token", 1, ENGINE_MAX_EXPERTS_PER_TOKEN, &experts, e))
+        !json_get_int(o, "experts_per_token", 1, ENGINE_MAX_EXPERTS_PER_TOKEN, &experts, e) ||
+        !json_get_int(o, "repeat_last_n", -1, INT32_MAX, &window, e))
         return false;
     s->experts_per_token = (int32_t)experts; /* the engine knows how many the model has */
     s->sampling.top_k = top_k < 0 ? 0 : (int32_t)top_k;
-    if (json_member(o, "seed")) {
-        s->sampling.seed = (uint64_t)seed;
-        s->seed_given = true;
+    s->sampling.penalty_window = window > 0 ? (int32_t)window : 0;
+    if (window == 0) {
+        s->sampling.repetition_penalty = 1;
+        s->sampling.presence_penalty = s->sampling.frequency_penalty = 0;
     }
-    if (first >= 0 && second >= 0 && first != second)
-        return err_field(e, ERR_INPUT, "max_tokens", "is %lld, but max_completion_tokens is %lld; send one of them",
-                         (long long)first, (long long)second);
-    if (first >= 0 || second >= 0)
-        s->max_tokens = (int32_t)(second >= 0 ? second : first);
-    return true;
+    return read_seed(s, o, e) && read_max_tokens(s, o, e);
 }
 
 static bool add_stop(struct settings *s, const cJSON *v, struct err *e)
@@ -131,7 +219,8 @@ static bool read_bias(struct settings *s, const cJSON *o, const struct text_mode
 
 bool settings_read(struct settings *s, const cJSON *o, const struct text_model *m, struct arena *a, struct err *e)
 {
-    return read_numbers(s, o, e) && read_integers(s, o, e) && read_stop(s, o, e) && read_bias(s, o, m, a, e);
+    return read_numbers(s, o, e) && read_integers(s, o, e) && read_stop(s, o, e) &&
+           read_bias(s, o, m, a, e) && settings_read_tokens(s, o, m, a, e);
 }
 
 void settings_apply(const struct settings *s, struct engine_job_params *job)
@@ -143,4 +232,14 @@ void settings_apply(const struct settings *s, struct engine_job_params *job)
         job->max_tokens = s->most_tokens;
     job->stop = s->stop;
     job->n_stop = s->n_stop;
+    job->keep_stop = s->keep_stop;
+    job->ignore_eos = s->ignore_eos;
+    job->special_text = job->special_text || s->special_text;
+    job->min_tokens = s->min_tokens;
+    job->stop_ids = s->stop_ids;
+    job->n_stop_ids = s->n_stop_ids;
+    job->allowed_ids = s->allowed_ids;
+    job->n_allowed_ids = s->n_allowed_ids;
+    job->banned = s->banned;
+    job->n_banned = s->n_banned;
 }

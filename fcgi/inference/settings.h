@@ -20,15 +20,26 @@ struct settings {
     int32_t most_tokens; /* the server's limit over max_tokens; 0: none */
     const char *stop[ENGINE_MAX_STOP]; /* in the arena or in the tree that was read */
     int n_stop;
+    /* As engine_job_params has them; in the arena. */
+    bool keep_stop, ignore_eos, special_text;
+    int32_t min_tokens, n_stop_ids, n_allowed_ids, n_banned;
+    const int32_t *stop_ids, *allowed_ids, *banned;
 };
 
 /* The model's defaults. A random seed, since none was asked for. */
 void settings_default(struct settings *s, const struct text_model *m);
 /* The same with the server's defaults and limits (server_settings.h) over them: where a request begins. */
 void settings_begin(struct settings *s, const struct request *r);
-/* temperature, top_p, top_k, min_p, repetition_penalty, presence_penalty, frequency_penalty, seed, stop (string or
- * list), max_tokens, max_completion_tokens, logit_bias, experts_per_token. Absent or null members leave *s alone. Strings point into `o`
- * or the arena: both must outlive *s. */
+/* The members of settings_names, stop (string or list), max_tokens and its other names
+ * (max_completion_tokens, n_predict, num_predict). Two names of one thing may come together where
+ * they say the same. Absent or null members leave *s alone. Strings point into `o` or the arena:
+ * both must outlive *s. */
 bool settings_read(struct settings *s, const cJSON *o, const struct text_model *m, struct arena *a, struct err *e);
+/* What every endpoint calls by the same name; ends with NULL. */
+extern const char *const settings_names[];
+/* settings_tokens.c: which tokens may be drawn, which end the answer, and how much of them is
+ * shown. settings_read calls it. */
+bool settings_read_tokens(struct settings *s, const cJSON *o, const struct text_model *m,
+                          struct arena *a, struct err *e);
 /* Copies into the job's parameters (pointers are shared, not copied). */
 void settings_apply(const struct settings *s, struct engine_job_params *job);

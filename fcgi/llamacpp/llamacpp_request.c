@@ -17,12 +17,16 @@
 static const struct field_row fields[] = {
     FIELD_ROWS_OF_LLAMACPP,
     FIELD_ROWS_OF_SAMPLING,
+    FIELD_ROWS_OF_LENGTH,
     FIELD_ROWS_OF_FORMS,
     {NULL, FIELD_READ},
 };
 static const struct field_row infill_fields[] = {
     {"input_prefix", FIELD_READ}, {"input_suffix", FIELD_READ}, {"input_extra", FIELD_READ},
-    FIELD_ROWS_OF_LLAMACPP,           FIELD_ROWS_OF_SAMPLING,       FIELD_ROWS_OF_FORMS,
+    FIELD_ROWS_OF_LLAMACPP,
+    FIELD_ROWS_OF_SAMPLING,
+    FIELD_ROWS_OF_LENGTH,
+    FIELD_ROWS_OF_FORMS,
     {NULL, FIELD_READ},
 };
 
@@ -30,7 +34,7 @@ static const struct field_row infill_fields[] = {
 
 static const struct rename {
     const char *from, *to;
-} renames[] = {{"repeat_penalty", "repetition_penalty"}, {"n_cmpl", "n"}};
+} renames[] = {{"n_cmpl", "n"}};
 
 static bool rename_members(cJSON *body, struct err *e)
 {
@@ -223,20 +227,12 @@ static bool read_prompts(struct completions_request *c, const struct text_model 
 
 /* ---- the rest ---- */
 
-static bool read_lengths(struct completions_request *c, const cJSON *body, struct err *e)
+static bool read_counts(struct completions_request *c, const cJSON *body, struct err *e)
 {
-    int64_t predict = -1, n = 1, probabilities = 0;
-    if (!json_get_int(body, "n_predict", -1, INT32_MAX, &predict, e) ||
-        !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
+    int64_t n = 1, probabilities = 0;
+    if (!json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
         !json_get_int(body, "n_probs", 0, ENGINE_MAX_TOP_LOGPROBS, &probabilities, e))
         return false;
-    if (json_member(body, "n_predict")) {
-        if (json_member(body, "max_tokens") && predict != c->settings.max_tokens)
-            return err_field(e, ERR_INPUT, "n_predict",
-                             "is %lld, but max_tokens is %d; send one of them", (long long)predict,
-                             (int)c->settings.max_tokens);
-        c->settings.max_tokens = (int32_t)predict;
-    }
     c->n = (int)n;
     c->logprobs = probabilities ? (int)probabilities : -1;
     return true;
@@ -269,8 +265,7 @@ static bool read_body(struct llamacpp_request *q, struct request *r, cJSON *body
     c->settings.least_tokens = 0;
     take_special_values(body);
     return rename_members(body, e) && flatten_bias(body, m, e) && read_answer_form(q, body, e) &&
-           settings_read(&c->settings, body, m, r->arena, e) && read_lengths(c, body, e) &&
-           json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
+           settings_read(&c->settings, body, m, r->arena, e) && read_counts(c, body, e) &&
            json_get_string(body, "cache_salt", &c->salt, e) && completions_read_form(c, r, body, e);
 }
 

@@ -51,7 +51,7 @@ static void put_settings(struct buf *b, const struct llamacpp_view *v)
     const struct completions_request *c = &v->q->text;
     llamacpp_settings(b, &c->settings);
     buf_printf(b, ",\"n_probs\":%d,\"ignore_eos\":%s,\"stream\":%s,\"n_ctx\":%d,\"grammar\":",
-               c->logprobs < 0 ? 0 : c->logprobs, c->ignore_eos ? "true" : "false",
+               c->logprobs < 0 ? 0 : c->logprobs, c->settings.ignore_eos ? "true" : "false",
                c->streaming.stream ? "true" : "false", (int)v->n_ctx);
     buf_json_string(b, v->q->grammar, strlen(v->q->grammar));
     buf_putc(b, '}');

@@ -82,6 +82,8 @@ static bool check_call(const cJSON *call, int message, int i, struct err *e)
     const char *type = cJSON_GetStringValue(json_member(call, "type"));
     if (!cJSON_IsObject(call) || !cJSON_IsObject(function))
         return err_field(e, ERR_INPUT, w.path, "must be an object with a function");
+    if (json_member(call, "type") && !type)
+        return err_field(e, ERR_INPUT, w.path, "type must be a string");
     if (type && strcmp(type, "function"))
         return err_field(e, ERR_UNSUPPORTED, w.path, "calls of type '%.40s' are not taken", type);
     if (!cJSON_IsString(json_member(function, "name")))

@@ -14,7 +14,7 @@ static void fill_job(struct engine_job_params *job, const struct request *r, con
                      const struct prompt *prompt)
 {
     *job = (struct engine_job_params){.prompt = prompt->ids.at, .n_prompt = (int32_t)prompt->ids.n,
-                                      .top_logprobs = c->top_logprobs, .prompt_scores = c->prompt_logprobs + 1, .ignore_eos = c->ignore_eos,
+                                      .top_logprobs = c->top_logprobs, .prompt_scores = c->prompt_logprobs + 1,
                                       .special_text = prompt_wants_special_text(prompt),
                                       .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len,
                                       .user = (uint64_t)r->who.user_id};

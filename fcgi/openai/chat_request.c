@@ -17,9 +17,10 @@ static const struct field_row fields[] = {
     {"stream_options", FIELD_READ},
     {"return_progress", FIELD_READ}, /* llama.cpp's */
     FIELD_ROWS_OF_SAMPLING,
+    FIELD_ROWS_OF_LENGTH,
+    {"stop", FIELD_READ},
     {"max_tokens", FIELD_READ},
     {"max_completion_tokens", FIELD_READ},
-    {"logit_bias", FIELD_READ},
     {"logprobs", FIELD_READ},
     {"top_logprobs", FIELD_READ},
     {"prompt_logprobs", FIELD_READ}, /* vLLM's */
@@ -34,8 +35,8 @@ static const struct field_row fields[] = {
     {"thinking", FIELD_READ},  /* Anthropic's, as gateways pass it on */
     {"think", FIELD_READ},     /* Ollama's */
     {"reasoning", FIELD_READ}, /* OpenRouter's */
+    {"verbosity", FIELD_READ},
     {"chat_template_kwargs", FIELD_READ},
-    {"ignore_eos", FIELD_READ},
     {"cache_salt", FIELD_READ},
     {"modalities", FIELD_READ},
     {"user", FIELD_INERT},
@@ -123,17 +124,22 @@ bool chat_request_read(struct chat_request *c, struct request *r, struct err *e)
 {
     cJSON *body = field_body(r, e);
     const cJSON *reasoning = NULL;
+    const char *verbosity = NULL;
     int64_t n = 1;
     chat_request_init(c, r, "messages");
     if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
         return false;
     c->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
     if (!chat_check_messages(c->messages, e) || !field_stream(r, body, &c->streaming, e) ||
-        !settings_read(&c->settings, body, r->worker->text, r->arena, e) || !read_logprobs(c, body, e) ||
-        !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) || !chat_read_output(c, r, body, e) ||
-        !read_modalities(r, body, e) || !read_progress(c, body, e) || !chat_read_thinking(c, r, body, e) ||
-        !json_get_object(body, "reasoning", &reasoning, e) || !chat_read_reasoning(c, r, reasoning, e) ||
-        !json_get_bool(body, "ignore_eos", &c->ignore_eos, e) || !json_get_string(body, "cache_salt", &c->salt, e))
+        !settings_read(&c->settings, body, r->worker->text, r->arena, e) ||
+        !read_logprobs(c, body, e) || !json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
+        !chat_read_output(c, r, body, e) || !read_modalities(r, body, e) ||
+        !read_progress(c, body, e) || !chat_read_thinking(c, r, body, e) ||
+        !json_get_object(body, "reasoning", &reasoning, e) ||
+        !chat_read_reasoning(c, r, reasoning, e) ||
+        !json_get_string(body, "verbosity", &verbosity, e) ||
+        !json_get_string(body, "cache_salt", &c->salt, e) ||
+        (verbosity && !chat_set_verbosity(c, r, verbosity, "verbosity", e)))
         return false;
     c->n = (int)n;
     return chat_files_read(r, c->messages, e);

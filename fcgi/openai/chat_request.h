@@ -26,7 +26,7 @@ struct chat_request { /* pointers lie in the request's body tree or arena */
     struct constraint constraint;
     struct buf grammar; /* the compiled constraint; owned */
     struct stream_options streaming;
-    bool progress, one_call, ignore_eos;
+    bool progress, one_call;
     int n;            /* choices */
     int top_logprobs; /* -1: none */
     int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
@@ -48,6 +48,8 @@ bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON 
  * so), or it is ignored by name. ERR_INPUT: no such level. */
 bool chat_set_effort(struct chat_request *c, struct request *r, const char *effort, const char *field, struct err *e);
 bool chat_set_thinking(struct chat_request *c, struct request *r, bool on, const char *field, struct err *e);
+bool chat_set_verbosity(struct chat_request *c, struct request *r, const char *verbosity,
+                        const char *field, struct err *e);
 
 /* For what the server itself asks: no thinking, or as little as the model knows and some more
  * max_tokens for it. */
@@ -66,12 +68,20 @@ struct field_row {
     const char *name;
     enum field_kind kind;
 };
-/* How tokens are chosen: what inference.h reads, in every endpoint alike. */
+/* How tokens are chosen: settings_names, in every endpoint alike. */
 #define FIELD_ROWS_OF_SAMPLING                                                                             \
     {"temperature", FIELD_READ}, {"top_p", FIELD_READ}, {"top_k", FIELD_READ}, {"min_p", FIELD_READ},      \
-        {"repetition_penalty", FIELD_READ}, {"presence_penalty", FIELD_READ},                              \
-        {"frequency_penalty", FIELD_READ}, {"seed", FIELD_READ}, {"stop", FIELD_READ},                     \
-        {"experts_per_token", FIELD_READ}
+        {"typical_p", FIELD_READ}, {"repetition_penalty", FIELD_READ},                             \
+        {"repeat_penalty", FIELD_READ}, {"repeat_last_n", FIELD_READ},                             \
+        {"presence_penalty", FIELD_READ}, {"frequency_penalty", FIELD_READ},                       \
+        {"seed", FIELD_READ}, {"random_seed", FIELD_READ}, {"logit_bias", FIELD_READ},             \
+        {"experts_per_token", FIELD_READ}, {"min_tokens", FIELD_READ}, {"ignore_eos", FIELD_READ}, \
+        {"stop_token_ids", FIELD_READ}, {"allowed_token_ids", FIELD_READ},                         \
+        {"bad_words", FIELD_READ}, {"include_stop_str_in_output", FIELD_READ},                     \
+        {"no_stop_trim", FIELD_READ},                                                              \
+        {"skip_special_tokens", FIELD_READ}
+/* How long the answer may be, as llama.cpp and Ollama say it. */
+#define FIELD_ROWS_OF_LENGTH {"n_predict", FIELD_READ}, {"num_predict", FIELD_READ}
 /* The content's form, as llama.cpp, SGLang and vLLM name it: what constraint.h reads. */
 #define FIELD_ROWS_OF_FORMS                                                                                \
     {"grammar", FIELD_READ}, {"json_schema", FIELD_READ}, {"regex", FIELD_READ}, {"ebnf", FIELD_READ},     \

@@ -1,4 +1,5 @@
-/* chat_request.h: what the request says about thinking, as the model's template knows it. */
+/* chat_request.h: what the request says about thinking and length, as the model's template knows
+ * it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,20 @@ bool chat_set_thinking(struct chat_request *c, struct request *r, bool on, const
     if (!t->thinking_switch)
         return ignore_field(r, field, "the model's chat template cannot switch thinking on or off", e);
     return set_variable(c, "enable_thinking", cJSON_CreateBool(on), e);
+}
+
+bool chat_set_verbosity(struct chat_request *c, struct request *r, const char *verbosity,
+                        const char *field, struct err *e)
+{
+    static const char *const known[] = {"low", "medium", "high"};
+    int i = 0;
+    while (i < 3 && strcmp(known[i], verbosity))
+        i++;
+    if (i == 3)
+        return err_field(e, ERR_INPUT, field, "must be low, medium or high");
+    if (traits_of(r)->verbosity)
+        return set_variable(c, "verbosity", cJSON_CreateString(verbosity), e);
+    return i == 1 || ignore_field(r, field, foreign_field_reason("verbosity"), e);
 }
 
 static bool read_template_kwargs(struct chat_request *c, const cJSON *body, struct err *e)

@@ -20,7 +20,7 @@ struct completions_request {
     int n_prompts, n;                         /* n choices for each prompt */
     struct settings settings;
     struct stream_options streaming;
-    bool echo, ignore_eos;
+    bool echo;
     struct buf grammar; /* compiled, of response_format or grammar; empty: free text */
     int logprobs; /* alternatives per token; -1: none */
     int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */

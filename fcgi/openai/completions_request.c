@@ -18,15 +18,15 @@ static const struct field_row fields[] = {
     {"stream", FIELD_READ},
     {"stream_options", FIELD_READ},
     FIELD_ROWS_OF_SAMPLING,
+    FIELD_ROWS_OF_LENGTH,
+    {"stop", FIELD_READ},
     {"max_tokens", FIELD_READ},
     {"max_completion_tokens", FIELD_READ},
-    {"logit_bias", FIELD_READ},
     {"logprobs", FIELD_READ},
     {"echo", FIELD_READ},
     {"prompt_logprobs", FIELD_READ}, /* vLLM's */
     {"n", FIELD_READ},
     {"best_of", FIELD_READ},
-    {"ignore_eos", FIELD_READ},
     {"cache_salt", FIELD_READ},
     {"user", FIELD_INERT},
     FIELD_ROWS_OF_FORMS,
@@ -112,7 +112,7 @@ static bool check_scores(struct completions_request *c, struct err *e)
     if (echoed && c->logprobs + 1 > c->scores)
         c->scores = c->logprobs + 1;
     /* The one token behind an echoed prompt only holds a place for clients that score the prompt: it is given even where it ends the text. */
-    c->ignore_eos |= echoed && c->settings.max_tokens == 1;
+    c->settings.ignore_eos |= echoed && c->settings.max_tokens == 1;
     return true;
 }
 
@@ -155,16 +155,18 @@ bool completions_read(struct completions_request *c, struct request *r, struct e
     settings_begin(&c->settings, r);
     c->settings.max_tokens = DEFAULT_MAX_TOKENS;
     c->settings.least_tokens = 0;
-    return field_stream(r, body, &c->streaming, e) && settings_read(&c->settings, body, m, r->arena, e) &&
-           json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
-           json_get_string(body, "cache_salt", &c->salt, e) && completions_read_form(c, r, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
+    return field_stream(r, body, &c->streaming, e) &&
+           settings_read(&c->settings, body, m, r->arena, e) &&
+           json_get_bool(body, "echo", &c->echo, e) &&
+           json_get_string(body, "cache_salt", &c->salt, e) && completions_read_form(c, r, body, e) &&
+           read_prompts(c, m, body, e) && read_counts(c, r, body, e);
 }
 
 struct inference_params completions_params(const struct completions_request *c, const struct request *r)
 {
     struct inference_params p = {.prompts = c->prompts, .per_prompt = c->n, .n = c->n_prompts * c->n};
     struct engine_job_params *job = &p.job;
-    *job = (struct engine_job_params){.prompt_scores = c->scores, .top_logprobs = c->logprobs, .ignore_eos = c->ignore_eos,
+    *job = (struct engine_job_params){.prompt_scores = c->scores, .top_logprobs = c->logprobs,
                                       .user = (uint64_t)r->who.user_id,
                                       .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
     settings_apply(&c->settings, job);

@@ -20,7 +20,7 @@
 
 static const struct foreign_field foreign[] = {
     /* samplers */
-    {"typical", SAMPLER}, {"top_a", SAMPLER}, {"tfs_z", SAMPLER}, {"tfs", SAMPLER}, {"mirostat", SAMPLER},
+    {"typical", "its name here is typical_p"}, {"top_a", SAMPLER}, {"tfs_z", SAMPLER}, {"tfs", SAMPLER}, {"mirostat", SAMPLER},
     {"mirostat_mode", SAMPLER}, {"mirostat_tau", SAMPLER}, {"mirostat_eta", SAMPLER}, {"samplers", SAMPLER},
     {"sampler_seq", SAMPLER}, {"dynatemp_range", SAMPLER}, {"dynatemp_exponent", SAMPLER}, {"dynamic_temperature", SAMPLER},
     {"xtc_probability", SAMPLER}, {"xtc_threshold", SAMPLER}, {"dry_multiplier", SAMPLER}, {"dry_base", SAMPLER},
@@ -29,7 +29,7 @@ static const struct foreign_field foreign[] = {
     {"smoothing_factor", SAMPLER}, {"smoothing_curve", SAMPLER}, {"guidance_scale", SAMPLER}, {"negative_prompt", SAMPLER},
     {"penalty_alpha", SAMPLER}, {"do_sample", "temperature 0 is greedy"}, {"backend_sampling", SAMPLER},
     {"logits_processors", SAMPLER}, {"custom_logit_processor", SAMPLER}, {"custom_params", SAMPLER},
-    {"repeat_last_n", "penalties count the whole text"}, {"repetition_penalty_range", "penalties count the whole text"},
+    {"repetition_penalty_range", "its name here is repeat_last_n"},
     {"penalize_nl", "penalties count every token alike"}, {"encoder_repetition_penalty", SAMPLER},
     {"no_repeat_ngram_size", SAMPLER}, {"presence_context_size", SAMPLER}, {"frequency_context_size", SAMPLER},
     {"repetition_context_size", SAMPLER},
@@ -37,11 +37,7 @@ static const struct foreign_field foreign[] = {
     {"early_stopping", "beams are not searched"}, {"num_beams", "beams are not searched"},
     {"best_of", "every answer that is asked for is given"},
     /* tokens */
-    {"stop_token_ids", TOKENS}, {"bad_words", TOKENS}, {"allowed_token_ids", TOKENS}, {"ban_eos_token", "ignore_eos does this"},
-    {"skip_special_tokens", "special tokens are never shown"},
-    {"spaces_between_special_tokens", "special tokens are never shown"},
-    {"no_stop_trim", "a stop string is never part of the answer"},
-    {"include_stop_str_in_output", "a stop string is never part of the answer"},
+    {"ban_eos_token", "ignore_eos does this"}, {"spaces_between_special_tokens", "tokens are shown as they are"},
     {"add_bos_token", TEMPLATE}, {"add_special_tokens", TEMPLATE}, {"stop_regex", TOKENS},
     {"guided_decoding_backend", BACKEND}, {"guided_whitespace_pattern", BACKEND},
     {"structural_tag", "a grammar can hold the answer to a form"},
@@ -69,6 +65,8 @@ static const struct foreign_field foreign[] = {
     {"modalities", TEXT_ONLY}, {"audio", TEXT_ONLY}, {"image", TEXT_ONLY}, {"image_config", TEXT_ONLY},
     {"media_io_kwargs", TEXT_ONLY}, {"messages", OTHER_FORM}, {"prompt", "prompts are not kept on the server"},
     {"input", OTHER_FORM}, {"system", OTHER_FORM}, {"instructions", OTHER_FORM}, {"stop_sequences", "its name here is stop"},
+    {"stop", "its name here is stop_sequences"}, {"n_predict", "its name here is max_tokens"},
+    {"num_predict", "its name here is max_tokens"},
     {"thinking_budget", "the model decides how long it thinks"}, {"thinking_budget_tokens", "the model decides how long it thinks"},
     {"thinking_token_budget", "the model decides how long it thinks"},
     /* how it is computed */
@@ -91,7 +89,7 @@ static const struct foreign_field foreign[] = {
     {"web_search_options", "the server runs no tools of its own"}, {"mcp_servers", "the server runs no tools of its own"},
     {"plugins", "the server runs no tools of its own"}, {"moderation", "answers are not moderated"},
     {"guardrails", "answers are not moderated"}, {"max_tool_calls", "the server runs no tools of its own"},
-    {"verbosity", "the model is not told how long its answer may be"},
+    {"verbosity", "the model's chat template does not know it"},
     /* routers and gateways */
     {"provider", ROUTING}, {"models", ROUTING}, {"route", ROUTING}, {"fallbacks", ROUTING}, {"num_retries", ROUTING},
     {"api_base", ROUTING}, {"api_key", ROUTING}, {"base_url", ROUTING}, {"custom_llm_provider", ROUTING},

@@ -20,7 +20,8 @@ static const struct field_row fields[] = {
     {"stream_options", FIELD_READ},
     {"max_output_tokens", FIELD_READ},
     FIELD_ROWS_OF_SAMPLING,
-    {"logit_bias", FIELD_READ},
+    FIELD_ROWS_OF_LENGTH,
+    {"stop", FIELD_READ},
     {"top_logprobs", FIELD_READ},
     {"include", FIELD_READ},
     {"tools", FIELD_READ},
@@ -30,7 +31,6 @@ static const struct field_row fields[] = {
     {"text", FIELD_READ},
     {"reasoning", FIELD_READ},
     {"truncation", FIELD_READ},
-    {"ignore_eos", FIELD_READ},
     {"metadata", FIELD_READ},
     {"background", FIELD_READ},
     {"enable_thinking", FIELD_READ},
@@ -112,18 +112,28 @@ static bool read_switches(struct responses_request *q, struct request *r, const 
     q->truncate = !strcmp(truncation, "auto");
     if (!q->truncate && strcmp(truncation, "disabled"))
         return err_field(e, ERR_INPUT, "truncation", "must be auto or disabled");
-    return json_get_bool(body, "ignore_eos", &q->chat.ignore_eos, e);
+    return true;
+}
+
+static bool read_verbosity(struct responses_request *q, struct request *r, const cJSON *body,
+                           struct err *e)
+{
+    const char *verbosity = NULL;
+    if (!json_get_string(json_member(body, "text"), "verbosity", &verbosity, e))
+        return chat_build_rename(e, "verbosity", "text.verbosity");
+    return !verbosity || chat_set_verbosity(&q->chat, r, verbosity, "text.verbosity", e);
 }
 
 /* Sampling, under chat's names. */
 static bool read_settings(struct responses_request *q, struct request *r, struct chat_build *b, const cJSON *body,
                           struct err *e)
 {
-    static const char *const same[] = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
-                                       "frequency_penalty", "seed", "stop", "logit_bias", "experts_per_token", NULL};
+    static const char *const same[] = {"stop", "n_predict", "num_predict", NULL};
     cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "settings");
     for (int i = 0; same[i]; i++)
         chat_build_refer(b, o, same[i], json_member(body, same[i]));
+    for (int i = 0; settings_names[i]; i++)
+        chat_build_refer(b, o, settings_names[i], json_member(body, settings_names[i]));
     chat_build_refer(b, o, "max_tokens", json_member(body, "max_output_tokens"));
     return settings_read(&q->chat.settings, o, r->worker->text, r->arena, e) ||
            chat_build_rename(e, "max_tokens", "max_output_tokens");
@@ -214,12 +224,9 @@ static bool read_output(struct responses_request *q, struct request *r, struct c
                         struct err *e)
 {
     const cJSON *tools = NULL, *text = NULL, *format = NULL;
-    const char *verbosity = "medium";
     cJSON *o = cJSON_AddObjectToObject(q->chat.owned, "output");
     if (!json_get_array(body, "tools", &tools, e) || !json_get_object(body, "text", &text, e) ||
-        !json_get_object(text, "format", &format, e) || !json_get_string(text, "verbosity", &verbosity, e))
-        return false;
-    if (strcmp(verbosity, "medium") && !ignore_field(r, "text.verbosity", foreign_field_reason("verbosity"), e))
+        !json_get_object(text, "format", &format, e))
         return false;
     cJSON *list = tools ? cJSON_AddArrayToObject(o, "tools") : NULL;
     if (!add_tools(b, r, list, tools, e) ||
@@ -324,7 +331,7 @@ bool responses_read(struct responses_request *q, struct request *r, bool counts,
     if (!read_switches(q, r, body, e) || !read_settings(q, r, &b, body, e) ||
         !read_include(q, r, body, e) || !json_get_object(body, "metadata", &metadata, e) ||
         !responses_metadata(metadata, e) || !read_output(q, r, &b, body, e) ||
-        !chat_read_thinking(&q->chat, r, body, e) || !read_reasoning(q, r, body, e) ||
+        !chat_read_thinking(&q->chat, r, body, e) || !read_reasoning(q, r, body, e) || !read_verbosity(q, r, body, e) ||
         !json_get_string(body, "cache_salt", &q->chat.salt, e) ||
         !responses_read_items(q, r, &b, body, e))
         return false;

@@ -2,7 +2,8 @@
 
 libsluice_fcgi_a_SOURCES += \
 	%D%/api_openapi.c \
-	%D%/openapi.c %D%/openapi.h
+	%D%/openapi.c %D%/openapi.h \
+	%D%/openapi_nulls.c
 
 nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
 OPENAPI_SCHEMAS = \

@@ -267,8 +267,13 @@ cJSON *openapi_document(struct err *e)
         return NULL;
     }
     const struct route *row;
-    for (int i = 0; (row = route_at(i)); i++)
+    cJSON *seen = cJSON_CreateObject();
+    for (int i = 0; (row = route_at(i)); i++) {
         add_operation(paths, schemas, row);
+        if (row->doc.body)
+            openapi_allow_nulls(schemas, seen, row->doc.body);
+    }
+    cJSON_Delete(seen);
     add_schemes(components);
     return doc;
 }

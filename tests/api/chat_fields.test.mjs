@@ -39,7 +39,7 @@ const cases = [
   ['stop', { stop: 'x'.repeat(513) }],
   ['max_tokens', { max_tokens: 0 }],
   ['max_tokens', { max_tokens: 5, max_completion_tokens: 6 }],
-  ['max_completion_tokens', { max_completion_tokens: -1 }],
+  ['max_completion_tokens', { max_completion_tokens: -2 }],
   ['logit_bias', { logit_bias: { hello: 1 } }],
   ['logit_bias', { logit_bias: { 99999999: 1 } }],
   ['logit_bias', { logit_bias: { 5: 101 } }],

@@ -83,7 +83,7 @@ test('a request that is cut off', async () => {
 
 test('paths that lie', async () => {
   for (const path of ['/v1/models/%00', '/v1/models/%zz', '/v1/models/%', '/v1/models/..%2f..%2fetc%2fpasswd', '/v1//models',
-    '/v1/%2e%2e/%2e%2e/etc/passwd', '/v1/models/%ff%fe', '/v1/models?limit=%00', '/api/keys/%2e', '/v1/chat/completions/../../models']) {
+    '/v1/%2e%2e/%2e%2e/etc/passwd', '/v1/models/%ff%fe', '/v1/models?limit=%00', '/api/keys/%2e', '/v1/chat/completions/../../models', '/api/messages/..%2f/stream', '/api/messages/%2e%2e/stream']) {
     const got = await s.raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${s.key}\r\n\r\n`);
     assert.ok(status(got) >= 200 && status(got) < 500, `${path}: ${got.slice(0, 200)}`);
   }

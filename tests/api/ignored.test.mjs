@@ -1,11 +1,15 @@
 // Parameters of other servers: each is done, or named as ignored in the answer; only strict servers and keys refuse them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { CLIENT_FIELDS, clientField } from './client_fields.mjs';
 import { documented, fieldTable, line } from './field_table.mjs';
 import { start } from './harness.mjs';
 
 let s;
-before(async () => { s = await start({ fake: true }); });
+before(async () => {
+  s = await start({ fake: true });
+  CLIENT_FIELDS.conversation = (await s.json('POST', '/v1/conversations', {})).body.id; // one that is kept here
+});
 after(() => s?.stop());
 
 const user = [{ role: 'user', content: 'hi' }];
@@ -16,20 +20,7 @@ const BODIES = {
   messages: ['/v1/messages', { messages: user, max_tokens: 8 }],
   llamacpp: ['/completion', { prompt: 'hi', n_predict: 8 }],
 };
-// What a client would send: of the parameter's own type.
-const SAMPLES = {
-  samplers: ['top_k', 'temperature'], stop_token_ids: [1], bad_words: ['x'], allowed_token_ids: [1, 2], documents: [{ text: 'x' }],
-  mm_processor_kwargs: {}, kv_transfer_params: {}, logits_processors: [], lora: [{ id: 0, scale: 1 }], prediction: { type: 'content', content: 'x' },
-  moderation: { mode: 'auto' }, web_search_options: {}, modalities: ['text', 'audio'], audio: { voice: 'alloy', format: 'mp3' }, metadata: { a: 'b' },
-  functions: [{ name: 'f', parameters: {} }], function_call: 'auto', provider: { order: ['x'] }, transforms: ['middle-out'], models: ['a', 'b'],
-  plugins: [{ id: 'web' }], usage: { include: true }, options: { num_ctx: 4096 }, extra_body: {}, cache_control: { type: 'ephemeral' },
-  context_management: { edits: [{ type: 'clear_tool_uses_20250919' }] }, client_metadata: { a: 'b' }, tags: ['a'], fallbacks: ['x'], caching: true,
-  store: true, background: true, mcp_servers: [], truncation: 'auto', user: 'u', service_tier: 'auto', prompt: { id: 'pmpt_1' }, speed: 'fast',
-  keep_alive: '5m', chat_template: '{{ x }}', echo: true, system: 'be brief', images: [], suffix: 'x', mode: 'chat', messages: user, tools: [],
-  input: 'x', instructions: 'x', stop_sequences: ['x'], vllm_xargs: {}, conversation: 'conv_1', logit_bias: { 5: 1 }, stop: ['x'],
-  tool_choice: 'auto', response_format: { type: 'text' }, stream_options: {}, n: 1, seed: 7, logprobs: 1, top_logprobs: 2, include: [],
-};
-const sample = (name) => (name in SAMPLES ? SAMPLES[name] : 1);
+const sample = (name) => (name in CLIENT_FIELDS ? CLIENT_FIELDS[name] : 1);
 const send = (endpoint, change, headers) => s.json('POST', BODIES[endpoint][0], { ...BODIES[endpoint][1], ...change }, headers);
 const ignored = (r) => (r.headers.get('x-sluice-ignored') || '').split(', ').filter(Boolean);
 
@@ -51,6 +42,29 @@ for (const endpoint of Object.keys(BODIES)) {
     }
   });
 }
+
+for (const endpoint of Object.keys(BODIES)) {
+  test(`what clients of other servers send is no error in ${endpoint}: done, or named`, async () => {
+    const table = new Map(fieldTable().map((f) => [f.name, f[endpoint]]));
+    assert.ok(Object.keys(CLIENT_FIELDS).length > 150);
+    for (const name of Object.keys(CLIENT_FIELDS)) {
+      const change = clientField(endpoint, name), r = await send(endpoint, change);
+      assert.equal(r.status, 200, `${name}: ${r.text}`);
+      if (table.get(name) === 'ignored' || !table.has(name)) assert.ok(ignored(r).includes(name), `${name} is dropped in silence: ${r.text}`);
+      else assert.deepEqual(ignored(r).filter((f) => !f.startsWith(name)), [], name); // a part of it may be, or a value
+    }
+  });
+}
+
+test('what counts tokens takes the whole request that it counts for', async () => {
+  for (const [endpoint, path] of [['messages', '/v1/messages/count_tokens'], ['responses', '/v1/responses/input_tokens']]) {
+    for (const name of Object.keys(CLIENT_FIELDS)) {
+      const r = await s.json('POST', path, { ...BODIES[endpoint][1], ...clientField(endpoint, name) });
+      assert.equal(r.status, 200, `${name}: ${r.text}`);
+      assert.ok(r.body.input_tokens > 0);
+    }
+  }
+});
 
 test('a null asks for nothing; what nobody knows is named as well', async () => {
   for (const endpoint of Object.keys(BODIES)) {

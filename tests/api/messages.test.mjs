@@ -133,6 +133,7 @@ test('count_tokens counts what the message then costs', async () => {
 const user = { role: 'user', content: 'hi' };
 const cases = [
   ['thread', { thread: { id: 'x' } }],
+  ['tools[0].type', { tools: [{ type: 5, name: 'f', input_schema: { type: 'object' } }] }],
   ['thinking.display', { thinking: { type: 'adaptive', display: 5 } }],
   ['messages[0].content[0].source.data', { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'base64' } }] }] }],
   ['messages[0].content[0]', { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'base64', data: '%%%' } }] }] }],

@@ -1,6 +1,7 @@
-// Requests that are almost right: bodies of every route, mutated in their structure and in their bytes. Seeded, so that a
-// finding can be made again.
-const GOOD = {
+// Requests that are almost right: bodies of every route, mutated in their structure and in their bytes, and what stands in paths and
+// queries. Seeded, so that a finding can be made again. Left out is what would end the storm itself: its user, its key, the
+// server's settings and its model.
+export const GOOD = {
   '/v1/chat/completions': { messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: [{ type: 'text', text: 'Hello' }] }, { role: 'assistant', content: null,
     tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }] }, { role: 'tool', tool_call_id: 'call_1', content: 'x' }],
   tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: { a: { type: 'integer' } } } } }], temperature: 1, top_p: 0.9, top_k: 5,
@@ -28,6 +29,42 @@ const GOOD = {
   '/api/keys': { name: 'x', scopes: ['inference'], expires_at: 5, limits: { max_jobs: 1 } },
   '/api/users': { name: 'x', password: 'too long for no one', role: 'user' },
 };
+// Beside those: [method, path, body]; {id} is a conversation.
+const OTHERS = [
+  ['PATCH', '/api/conversations/{id}', { title: 'x', pinned: true, tags: ['a', 'b'], settings: { temperature: 1, stop: ['x'], tools: [] }, leaf_id: null }],
+  ['POST', '/api/conversations/{id}/messages', { content: 'Hello', parent_id: null, attachments: [], settings: { max_tokens: 5, thinking: true } }],
+  ['POST', '/api/conversations/{id}/messages', { parent_id: '1', tool_results: [{ tool_call_id: 'call_1', content: 'x' }] }],
+  ['POST', '/api/conversations/{id}/fork', { from_message_id: '1', title: 'x' }],
+  ['POST', '/api/conversations/{id}/shares', { leaf_id: '1', expires_at: 5 }],
+  ['POST', '/api/conversations/{id}/title', {}],
+  ['POST', '/api/conversations/bulk', { ids: ['999999'], pinned: true, add_tags: ['a'], remove_tags: ['b'] }],
+  ['PATCH', '/api/defaults', { temperature: 1, top_k: 5, json_schema: { type: 'object' }, system: 'Be brief.' }],
+  ['PATCH', '/api/presets/1', { name: 'y', settings: { seed: 3 } }],
+  ['PATCH', '/api/prompts/1', { name: 'y', text: 'Say it' }],
+  ['PATCH', '/api/keys/999999', { name: 'x', limits: { max_jobs: 1 }, strict_parameters: true }],
+  ['PATCH', '/api/users/999999', { role: 'user', disabled: true, limits: { tokens_per_day: 5 } }],
+  ['POST', '/api/invites', { role: 'user', note: 'x', days: 3 }],
+  ['POST', '/api/sign-up', { name: 'y', password: 'x', invite: 'x' }],
+  ['POST', '/api/sign-up/invite', { invite: 'x' }],
+  ['POST', '/api/second-factor', { password: 'x' }],
+  ['POST', '/api/second-factor/confirm', { code: '123456' }],
+  ['POST', '/api/admin/models/load', { path: 'nothing-here', grace_s: 5 }],
+  ['POST', '/api/import', { format: 'sluice', version: 1, conversations: [{ id: 'c', title: 'x', messages: [{ id: 'm', role: 'user', content: 'x', parent_id: null }] }] }],
+  ['POST', '/v1/embeddings', { input: ['x'], model: 'demo-model' }],
+  ['POST', '/v1/responses/input_tokens', { input: 'Hello', tools: [{ type: 'function', name: 'f', parameters: { type: 'object' } }] }],
+  ['POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 5, typical_p: 0.9, repeat_penalty: 1.1, repeat_last_n: 64, random_seed: 3, min_tokens: 2,
+    stop_token_ids: [5], allowed_token_ids: [1, 2, 3], bad_words: ['x', ' y z'], include_stop_str_in_output: true, skip_special_tokens: false, ignore_eos: true, verbosity: 'low',
+    reasoning: { effort: 'low' }, thinking: { type: 'enabled', budget_tokens: 5 }, think: true, prompt_logprobs: 1, guided_choice: ['a', 'b'], stream_options: { include_usage: true } }],
+];
+const READ = ['/v1/responses/{id}', '/v1/responses/{id}/input_items', '/v1/models', '/v1/models/{id}', '/api/keys', '/api/users', '/api/users/{id}/sessions', '/api/users/{id}/keys', '/api/invites',
+  '/api/admin/audit', '/api/usage', '/api/admin/usage', '/api/admin/log', '/api/admin/history', '/api/changes', '/api/conversations', '/api/conversations/{id}', '/api/conversations/{id}/texts',
+  '/api/tags', '/api/messages/{id}/stream', '/api/attachments/{id}', '/api/attachments/{id}/content', '/api/attachments/{id}/text', '/api/shares', '/api/conversations/{id}/shares',
+  '/api/shared/{id}', '/api/shared/{id}/attachments/{id}', '/metrics', '/health', '/tokenizer_info', '/openapi.json'];
+const DELETED = ['/api/attachments/{id}', '/api/conversations/{id}', '/api/invites/{id}', '/api/messages/{id}', '/api/presets/{id}', '/api/prompts/{id}', '/api/shares/{id}', '/v1/responses/{id}', '/api/admin/jobs/{id}'];
+const QUERY = ['limit', 'before', 'after', 'q', 'tag', 'pinned', 'archived', 'trash', 'from', 'to', 'texts', 'days', 'seconds', 'level', 'since', 'until', 'user', 'action', 'order', 'stream', 'conversation',
+  'after_id', 'before_id', 'x'];
+const ID = ['0', '-1', '999999', '99999999999999999999', 'x', '%00', '..%2f', '%f0%9f%a6%8a', '1.5', '1e3', '%27%20or%201', 'a'.repeat(300), ''];
+const VALUE = ['', '0', '1', '-1', '5', '500', '99999999999999999999', 'x', '%', '%zz', '%00', '%22', '%F0%9F%A6%8A', '%ff', 'any', 'true', 'desc', '1-2', '1&limit=2', 'y'.repeat(2000), '[1]', '%25_%25'];
 const ODD = [null, true, false, 0, -1, 1, 1.5, 1e308, -1e308, 2147483648, -2147483649, 9007199254740993, '', 'x', 'x'.repeat(5000), '\u0000', '\ud800', '🦊', '<|im_start|>system',
   '../../etc/passwd', "'; DROP TABLE users; --", '%s%n%n', [], {}, [[]], [null], { a: null }, '{{ 7*7 }}', '-0', 'NaN'];
 
@@ -70,31 +107,55 @@ export function mutator(seed) {
       default: return Buffer.concat([b.subarray(0, at), Buffer.from(pick(['"', '{', ']', ',', '\\u', '\0', '1e999', '\xff'])), b.subarray(at)]);
     }
   }
-  return () => {
-    const path = pick(Object.keys(GOOD));
-    const text = JSON.stringify(mutateTree(structuredClone(GOOD[path])));
+  const withId = (path, id) => path.replaceAll('{id}', () => (id && random() < 0.9 ? id : pick(ID)));
+  function read(id) {
+    let path = withId(pick(READ), random() < 0.5 ? id : '');
+    for (let n = Math.floor(random() * 4); n > 0; n--) path += `${path.includes('?') ? '&' : '?'}${pick(QUERY)}=${pick(VALUE)}`;
+    return { method: 'GET', path, headers: random() < 0.1 ? { range: 'bytes=5-1', 'if-none-match': '"x"', accept: 'x/y' } : {} };
+  }
+  function sent(id) {
+    const [method, where, good] = random() < 0.5 ? pick(OTHERS) : ['POST', pick(Object.keys(GOOD))];
+    const path = withId(where, id), text = JSON.stringify(mutateTree(structuredClone(good ?? GOOD[where])));
     const headers = { 'content-type': random() < 0.02 ? 'text/plain' : 'application/json' };
-    return { path: random() < 0.02 ? path + pick(['/', '/..', '?a=%zz', '%00', '/x']) : path, headers, body: random() < 0.3 ? mutateBytes(text) : text };
+    return { method, path: random() < 0.02 ? path + pick(['/', '/..', '?a=%zz', '%00', '/x']) : path, headers, body: random() < 0.3 ? mutateBytes(text) : text };
+  }
+  function upload() {
+    const data = mutateBytes(pick(['%PDF-1.4\n1 0 obj<<>>endobj\ntrailer<</Root 1 0 R>>', 'plain text', '{"a":[1,2]}', '\x89PNG\r\n\x1a\n', 'PK\x03\x04\x14\0\0\0', '<html><p>x</p></html>']));
+    return { method: 'POST', path: `/api/attachments?name=${pick(VALUE)}`, headers: { 'content-type': pick(['application/octet-stream', 'multipart/form-data; boundary=x', 'text/plain']) }, body: data };
+  }
+  /** The next request; id: of a conversation that there is. */
+  return (id) => {
+    const what = random();
+    return what < 0.15 ? read(id) : what < 0.17 ? { method: 'DELETE', path: withId(pick(DELETED), ''), headers: {} } : what < 0.175 ? upload() : sent(id);
   };
+}
+
+// What a server without embeddings says by design.
+const documented = (path, status) => status === 501 && path.startsWith('/v1/embeddings');
+
+async function newConversation(server) {
+  const r = await fetch(`${server.url}/api/conversations`, { method: 'POST', body: '{}', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' } });
+  return (await r.json()).id;
 }
 
 /** Sends n mutated requests, `width` at a time; gives counts by status and everything that must not be. */
 export async function storm(server, n, { width = 8, seed = 1, ms = 60000 } = {}) {
   const next = mutator(seed), statuses = {}, bad = [];
-  let sent = 0;
+  let sent = 0, conversation = '';
   async function worker() {
     while (sent < n) {
-      sent++;
-      const { path, headers, body } = next();
+      if (sent++ % 500 === 0) conversation = await newConversation(server);
+      const { method, path, headers, body } = next(conversation);
+      const say = { method, path, body: (body ?? '').toString('latin1').slice(0, 500) };
       let text = '';
       try {
-        const r = await fetch(server.url + path, { method: 'POST', body, signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
+        const r = await fetch(server.url + path, { method, body, signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
         text = await r.text();
         statuses[r.status] = (statuses[r.status] ?? 0) + 1;
-        const fault = r.status >= 500 || (r.status >= 400 && !JSON.parse(text).error?.message) || r.status === 422;
-        if (fault) bad.push({ path, status: r.status, body: body.toString('latin1').slice(0, 500), text: text.slice(0, 300) });
+        const fault = (r.status >= 500 && !documented(path, r.status)) || (r.status >= 400 && !JSON.parse(text).error?.message) || r.status === 422;
+        if (fault) bad.push({ ...say, status: r.status, text: text.slice(0, 300) });
       } catch (e) {
-        bad.push({ path, error: String(e), body: body.toString('latin1').slice(0, 500), text: text.slice(0, 300) });
+        bad.push({ ...say, error: String(e), text: text.slice(0, 300) });
       }
     }
   }

@@ -86,3 +86,11 @@ test('completions refuse what they do not do', async () => {
     assert.equal(r.body.error.param, param, r.text);
   }
 });
+
+test('a call without arguments is one with none', async () => {
+  const prompt = async (call) => (await s.json('POST', '/apply-template', { messages: [{ role: 'user', content: 'hi' },
+    { role: 'assistant', tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'f', ...call } }] }, { role: 'tool', tool_call_id: 'call_1', content: 'x' }] })).body.prompt;
+  const given = await prompt({ arguments: '{}' });
+  assert.ok(given.includes('"f"'), given);
+  for (const call of [{}, { arguments: null }, { arguments: '' }, { arguments: {} }]) assert.equal(await prompt(call), given, JSON.stringify(call));
+});

@@ -20,7 +20,7 @@ const run = (program, args, timeout) => new Promise((done) => {
 /** Every `model` of a request is the served one: others are 404, which leaves nothing behind it tried. */
 function nameModel(node) {
   if (!node || typeof node !== 'object') return;
-  if (node.properties?.model?.type === 'string' && !node.properties.object) node.properties.model = { const: 'demo-model' };
+  if ([node.properties?.model?.type].flat().includes('string') && !node.properties.object) node.properties.model = { const: 'demo-model' };
   Object.values(node).forEach(nameModel);
 }
 

@@ -169,6 +169,21 @@ static void test_prompt_tells_whether_it_opens_reasoning(void **state)
     chat_template_destroy(&t);
 }
 
+static void test_templates_with_verbosity_are_known(void **state)
+{
+    struct err e = {0};
+    static const char *const sources[] = {
+        "{{ messages[0].content }}",
+        "{{ messages[0].content }}{% if verbosity == 'low' %} Be brief.{% endif %}"};
+    for (int i = 0; i < 2; i++) {
+        struct chat_template *t =
+            chat_template_compile(sources[i], strlen(sources[i]), NULL, NULL, &e);
+        assert_non_null(t);
+        assert_int_equal(chat_template_traits(t)->verbosity, i);
+        chat_template_destroy(&t);
+    }
+}
+
 /* ---- OpenAI's shape, with a mark in each text that a client can write */
 
 #define MARK "\xe2\x9f\xa6<|im_end|>\xe2\x9f\xa7"
@@ -442,6 +457,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_demo_prompts_equal_the_golden),
         cmocka_unit_test(test_traits_are_read_off_the_template),
         cmocka_unit_test(test_prompt_tells_whether_it_opens_reasoning),
+        cmocka_unit_test(test_templates_with_verbosity_are_known),
         cmocka_unit_test(test_outside_text_is_marked_in_every_template),
         cmocka_unit_test(test_well_known_role_may_be_part_of_a_special_token),
         cmocka_unit_test(test_user_text_never_becomes_a_special_token),

@@ -11,6 +11,9 @@
 #include "engine/wire/message.h"
 
 static const int32_t prompt[] = {1, 2, 300000, 0};
+static const int32_t stop_ids[] = {9, 300001}, allowed_ids[] = {4, 5, 6},
+                     banned[] = {1, 8, 2, 10, 11};
+static const int32_t negative[] = {-1, 0}, empty[] = {0, 1, 1, 1, 1};
 static const struct engine_bias bias[] = {{5, -100}, {7, 1.5f}};
 static const char *const stops[] = {"\n\n", "User:", "\xc3\xa9"};
 
@@ -20,11 +23,28 @@ static struct engine_job_params sample_params(void)
         .prompt = prompt,
         .n_prompt = 4,
         .max_tokens = 77,
-        .sampling = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 20, .min_p = 0.05f,
-                     .repetition_penalty = 1.1f, .presence_penalty = -0.5f, .frequency_penalty = 2,
-                     .seed = 0x123456789abcdef0u, .bias = bias, .n_bias = 2},
+        .sampling = {.temperature = 0.6f,
+                     .top_p = 0.95f,
+                     .top_k = 20,
+                     .min_p = 0.05f,
+                     .repetition_penalty = 1.1f,
+                     .presence_penalty = -0.5f,
+                     .frequency_penalty = 2,
+                     .typical_p = 0.8f,
+                     .penalty_window = 64,
+                     .seed = 0x123456789abcdef0u,
+                     .bias = bias,
+                     .n_bias = 2},
         .stop = stops,
         .n_stop = 3,
+        .keep_stop = true,
+        .stop_ids = stop_ids,
+        .n_stop_ids = 2,
+        .min_tokens = 5,
+        .allowed_ids = allowed_ids,
+        .n_allowed_ids = 3,
+        .banned = banned,
+        .n_banned = 5,
         .answer_format = "hermes",
         .answer_begins = 1,
         .top_logprobs = 5,
@@ -68,6 +88,15 @@ static void test_submit_reads_back_as_written(void **state)
     assert_int_equal(out.n_stop, 3);
     for (int i = 0; i < 3; i++)
         assert_string_equal(out.stop[i], stops[i]);
+    assert_true(out.keep_stop && out.sampling.typical_p == 0.8f);
+    assert_int_equal(out.sampling.penalty_window, 64);
+    assert_int_equal(out.min_tokens, 5);
+    assert_int_equal(out.n_stop_ids, 2);
+    assert_memory_equal(out.stop_ids, stop_ids, sizeof stop_ids);
+    assert_int_equal(out.n_allowed_ids, 3);
+    assert_memory_equal(out.allowed_ids, allowed_ids, sizeof allowed_ids);
+    assert_int_equal(out.n_banned, 5);
+    assert_memory_equal(out.banned, banned, sizeof banned);
     assert_string_equal(out.answer_format, "hermes");
     assert_int_equal(out.answer_begins, 1);
     assert_int_equal(out.top_logprobs, 5);
@@ -129,6 +158,14 @@ static void test_params_out_of_range_name_the_field(void **state)
     REFUSE("logit_bias", p.sampling.n_bias = ENGINE_MAX_BIAS + 1);
     REFUSE("top_logprobs", p.top_logprobs = 21);
     REFUSE("stop", p.n_stop = 17);
+    REFUSE("min_tokens", p.min_tokens = -1);
+    REFUSE("typical_p", p.sampling.typical_p = 1.1f);
+    REFUSE("penalty_window", p.sampling.penalty_window = -1);
+    REFUSE("stop_ids", p.n_stop_ids = ENGINE_MAX_STOP_IDS + 1);
+    REFUSE("stop_ids", p.stop_ids = negative);
+    REFUSE("allowed_ids", p.n_allowed_ids = -1);
+    REFUSE("banned", p.n_banned = 4);
+    REFUSE("banned", p.banned = empty);
     REFUSE("answer_format", p.answer_begins = 3);
     REFUSE("answer_format", memset(p.answer_format, 'x', sizeof p.answer_format));
     REFUSE("stop", p.stop = (const char *const[]){""}; p.n_stop = 1);

@@ -120,6 +120,7 @@ static void test_candidates_and_whole_rows_give_the_same_token(void **state)
         s.top_k = 1 + (int32_t)(i % BACKEND_MAX_TOP);
         s.top_p = i % 3 ? 0.9f : 1;
         s.min_p = i % 5 ? 0 : 0.05f;
+        s.typical_p = i % 7 ? 0 : 0.6f;
         make_row(f, i);
         fill_candidates(f);
         pick_one(f, &s, &a);
@@ -247,6 +248,63 @@ static void test_nucleus_holds_what_its_definition_says(void **state)
     }
 }
 
+/* Locally typical sampling by its definition: everything sorted by its distance from the entropy,
+ * everything in double. */
+static bool is_typical(const struct fixture *f, int32_t id, double temperature, double typical_p)
+{
+    double total = 0, entropy = 0, before = 0, distance[N], p[N], max = (double)f->top_logits[0];
+    for (int32_t i = 0; i < N; i++)
+        total += exp(((double)f->logits[i] - max) / temperature);
+    for (int32_t i = 0; i < N; i++) {
+        p[i] = exp(((double)f->logits[i] - max) / temperature) / total;
+        entropy -= p[i] > 0 ? p[i] * log(p[i]) : 0;
+    }
+    for (int32_t i = 0; i < N; i++)
+        distance[i] = p[i] > 0 ? fabs(-log(p[i]) - entropy) : INFINITY;
+    for (int32_t i = 0; i < N; i++)
+        if (distance[i] < distance[id] - 1e-5)
+            before += p[i];
+    return before < typical_p * (1 + 1e-5);
+}
+
+static void test_typical_tokens_are_what_the_definition_says(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t i = 0; i < 3000; i++) {
+        static const float typical_ps[] = {0.05f, 0.3f, 0.9f, 0.999f};
+        struct engine_token token;
+        struct engine_sampling s = neutral();
+        s.seed = i;
+        s.temperature = 0.1f + (float)(i % 30) / 5;
+        s.typical_p = typical_ps[i % 4];
+        make_row(f, i % 50);
+        fill_candidates(f);
+        pick_one(f, &s, &token);
+        assert_true(is_typical(f, token.id, (double)s.temperature, (double)s.typical_p));
+    }
+}
+
+static void test_typical_cuts_the_likeliest_too(void **state)
+{
+    struct fixture *f = *state;
+    const float logits[5] = {logf(0.4f), logf(0.15f), logf(0.15f), logf(0.15f),
+                             logf(0.15f)}; /* entropy 1.50: 0.15 is 1.90, 0.4 is 0.92 */
+    double p[N] = {0, 0.25, 0.25, 0.25, 0.25};
+    struct engine_sampling s = neutral();
+    set_row(f, logits, 5);
+    s.typical_p = 0.55f;
+    assert_distribution(f, s, p);
+    s.top_k = 5; /* over candidates */
+    assert_distribution(f, s, p);
+    s.top_p = 0.4f; /* of what typical_p left */
+    memcpy(p, (double[]){0, 0.5, 0.5, 0, 0}, 5 * sizeof *p);
+    assert_distribution(f, s, p);
+    s = neutral();
+    s.typical_p = 1; /* off */
+    memcpy(p, (double[]){0.4, 0.15, 0.15, 0.15, 0.15}, 5 * sizeof *p);
+    assert_distribution(f, s, p);
+}
+
 static void test_weights_are_exponentials(void **state)
 {
     enum { M = 1000 };
@@ -318,6 +376,106 @@ static void test_penalties_follow_their_definitions(void **state)
     sampler_destroy(&sampler);
 }
 
+static void test_a_window_forgets(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+    struct engine_token token;
+    struct engine_sampling s = neutral();
+    const float logits[4] = {2, 1.9f, 1.8f, 0};
+    static const int32_t prompt[] = {1, 0};
+    set_row(f, logits, 4);
+    s.temperature = 0;
+    s.repetition_penalty = 2;
+    s.presence_penalty = 0.1f; /* of the answer's tokens only */
+    s.penalty_window = 1;
+    struct sampler *sampler = sampler_create(&s, N, &e);
+    sampler_see_prompt(sampler, prompt, 2);
+    for (int i = 0; i < 6; i++) { /* the likeliest but the last one */
+        sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+        assert_int_equal(token.id, (i + 1) % 2);
+    }
+    sampler_destroy(&sampler);
+}
+
+/* Greedy; each pick is told to the rules. */
+static void pick_under(struct fixture *f, const struct engine_job_params *p,
+                       const int32_t *expected, int n)
+{
+    static const int32_t eos[] = {0};
+    struct err e = {0};
+    struct token_rules rules;
+    struct engine_sampling s = neutral();
+    int32_t answer[8];
+    s.temperature = 0;
+    s.top_k = 20;
+    assert_true(token_rules_init(&rules, p, eos, 1, N, &e));
+    struct sampler *sampler = sampler_create(&s, N, &e);
+    sampler_obey(sampler, &rules);
+    for (int i = 0; i < n; i++) {
+        struct engine_token token;
+        struct step_row row = f->row;
+        token_rules_tell(&rules, answer, i);
+        if (!sampler_wants_logits(sampler))
+            row.logits = NULL;
+        sampler_pick(sampler, f->work, &row, BACKEND_MAX_TOP, -1, &token);
+        answer[i] = token.id;
+        assert_int_equal(token.id, expected[i]);
+    }
+    sampler_destroy(&sampler);
+    token_rules_fini(&rules);
+}
+
+static void test_rules_forbid_tokens(void **state)
+{
+    struct fixture *f = *state;
+    const float logits[5] = {5, 4, 3, 2, 1};
+    static const int32_t stop[] = {1}, allowed[] = {3, 2}, banned[] = {1, 1, 2, 2, 2, 3, 2, 3, 2},
+                         eos_only[] = {0};
+    set_row(f, logits, 5);
+    pick_under(f, &(struct engine_job_params){0}, (const int32_t[]){0, 0}, 2);
+    /* nothing that ends it before two tokens */
+    pick_under(f, &(struct engine_job_params){.min_tokens = 2, .stop_ids = stop, .n_stop_ids = 1},
+               (const int32_t[]){2, 2, 0}, 3);
+    pick_under(f, &(struct engine_job_params){.min_tokens = 2, .ignore_eos = true},
+               (const int32_t[]){0, 0, 0}, 3);
+    pick_under(f, &(struct engine_job_params){.allowed_ids = allowed, .n_allowed_ids = 2},
+               (const int32_t[]){2, 2}, 2);
+    /* 1; 2 2; 2 3 2 */
+    pick_under(f,
+               &(struct engine_job_params){.ignore_eos = true,
+                                           .min_tokens = 9,
+                                           .allowed_ids = (const int32_t[]){1, 2, 3, 4},
+                                           .n_allowed_ids = 4,
+                                           .banned = banned,
+                                           .n_banned = 9},
+               (const int32_t[]){2, 3, 3, 2, 3}, 5);
+    /* what is allowed is drawn even where nothing else would be */
+    pick_under(
+        f,
+        &(struct engine_job_params){.allowed_ids = eos_only, .n_allowed_ids = 1, .min_tokens = 2},
+        (const int32_t[]){0}, 1);
+    pick_under(
+        f, &(struct engine_job_params){.allowed_ids = (const int32_t[]){250}, .n_allowed_ids = 1},
+        (const int32_t[]){250}, 1);
+}
+
+static void test_rules_stay_in_the_vocabulary(void **state)
+{
+    static const int32_t outside[] = {1, N};
+    static const struct engine_job_params bad[] = {{.stop_ids = outside, .n_stop_ids = 2},
+                                                   {.allowed_ids = outside, .n_allowed_ids = 2},
+                                                   {.banned = outside, .n_banned = 2}};
+    static const char *const fields[] = {"stop_token_ids", "allowed_token_ids", "bad_words"};
+    for (int i = 0; i < 3; i++) {
+        struct err e = {0};
+        struct token_rules rules;
+        assert_false(token_rules_init(&rules, &bad[i], NULL, 0, N, &e));
+        assert_string_equal(e.field, fields[i]);
+        token_rules_fini(&rules);
+    }
+}
+
 static void test_bias_forbids_and_forces(void **state)
 {
     struct fixture *f = *state;
@@ -364,6 +522,7 @@ static void assert_sane(struct fixture *f)
         s.top_k = (int32_t[]){0, 5, 200}[i % 3];
         s.top_p = i % 2 ? 0.9f : 1;
         s.presence_penalty = i > 12 ? 1 : 0;
+        s.typical_p = i % 5 ? 0 : 0.5f;
         int32_t id = pick_one(f, &s, &token);
         assert_true(id >= 0 && id < N);
         assert_true(token.logprob <= 0 && token.logprob >= SAMPLER_NO_LOGPROB);
@@ -396,18 +555,30 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox_gives_the_published_numbers),
-        cmocka_unit_test_setup_teardown(test_greedy_takes_the_greatest_and_lowest_id, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_candidates_and_whole_rows_give_the_same_token, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_greedy_takes_the_greatest_and_lowest_id, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_candidates_and_whole_rows_give_the_same_token, setup,
+                                        teardown),
         cmocka_unit_test(test_when_whole_rows_are_wanted),
         cmocka_unit_test_setup_teardown(test_draws_follow_the_distribution, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_top_p_min_p_and_top_k_cut_where_they_should, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nucleus_holds_what_its_definition_says, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_top_p_min_p_and_top_k_cut_where_they_should, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_nucleus_holds_what_its_definition_says, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_typical_tokens_are_what_the_definition_says, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_typical_cuts_the_likeliest_too, setup, teardown),
         cmocka_unit_test(test_weights_are_exponentials),
-        cmocka_unit_test_setup_teardown(test_best_are_in_order_with_lower_ids_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_best_are_in_order_with_lower_ids_first, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_penalties_follow_their_definitions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_window_forgets, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rules_forbid_tokens, setup, teardown),
+        cmocka_unit_test(test_rules_stay_in_the_vocabulary),
         cmocka_unit_test_setup_teardown(test_bias_forbids_and_forces, setup, teardown),
         cmocka_unit_test_setup_teardown(test_logprobs_are_the_models_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_broken_rows_give_some_token_and_no_nan, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_broken_rows_give_some_token_and_no_nan, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,30 @@ static void test_every_field_is_read(void **state)
     forget(&r);
 }
 
+static void test_other_servers_names_mean_the_same(void **state)
+{
+    struct read r = read_settings(
+        "{\"repeat_penalty\":1.5,\"random_seed\":9,\"n_predict\":-1,\"num_predict\":-1,"
+        "\"typical_p\":0,\"repeat_last_n\":64,\"min_tokens\":7,\"ignore_eos\":true,"
+        "\"include_stop_str_in_output\":true,\"skip_special_tokens\":false}");
+    assert_true(r.ok);
+    assert_true(r.s.sampling.repetition_penalty == 1.5f && r.s.sampling.typical_p > 0);
+    assert_true(r.s.seed_given && r.s.sampling.seed == 9);
+    assert_int_equal(r.s.max_tokens, -1);
+    struct engine_job_params job = {0};
+    settings_apply(&r.s, &job);
+    assert_int_equal(job.sampling.penalty_window, 64);
+    assert_int_equal(job.min_tokens, 7);
+    assert_int_equal(job.max_tokens, INT32_MAX);
+    assert_true(job.keep_stop && job.special_text && job.ignore_eos);
+    forget(&r);
+    r = read_settings("{\"repeat_penalty\":1.5,\"repetition_penalty\":1.5,\"max_tokens\":3,"
+                      "\"n_predict\":3,\"repeat_last_n\":0,\"presence_penalty\":1}");
+    assert_true(r.ok); /* a window of nothing */
+    assert_true(r.s.sampling.repetition_penalty == 1 && r.s.sampling.presence_penalty == 0);
+    forget(&r);
+}
+
 static void test_what_is_out_of_range_is_named(void **state)
 {
     static const char *const bad[][2] = {
@@ -77,6 +101,15 @@ static void test_what_is_out_of_range_is_named(void **state)
         {"seed", "{\"seed\":0.5}"},                {"stop", "{\"stop\":\"\"}"},
         {"stop", "{\"stop\":[\"a\",null]}"},       {"max_tokens", "{\"max_tokens\":0}"},
         {"logit_bias", "{\"logit_bias\":{\"-1\":0}}"},
+        {"repeat_penalty", "{\"repeat_penalty\":1.5,\"repetition_penalty\":1.4}"},
+        {"random_seed", "{\"random_seed\":1,\"seed\":2}"},
+        {"max_tokens", "{\"max_tokens\":1,\"n_predict\":-1}"},
+        {"n_predict", "{\"n_predict\":-2}"},     {"typical_p", "{\"typical_p\":1.5}"},
+        {"repeat_last_n", "{\"repeat_last_n\":-2}"},
+        {"min_tokens", "{\"min_tokens\":9,\"max_tokens\":8}"},
+        {"stop_token_ids", "{\"stop_token_ids\":[-1]}"}, {"stop_token_ids", "{\"stop_token_ids\":7}"},
+        {"allowed_token_ids", "{\"allowed_token_ids\":[1.5]}"}, {"bad_words", "{\"bad_words\":[\"\"]}"},
+        {"bad_words", "{\"bad_words\":\"x\"}"}, {"skip_special_tokens", "{\"skip_special_tokens\":1}"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct read r = read_settings(bad[i][1]);
@@ -112,6 +145,8 @@ static void test_messages_are_checked(void **state)
     check("[{\"role\":\"function\",\"content\":\"x\"}]", "messages[0].role");
     check("[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":5}]", "messages[0].tool_calls");
     check("[{\"role\":\"assistant\",\"content\":\"x\",\"function_call\":{}}]", "messages[0]");
+    check("[{\"role\":\"assistant\",\"tool_calls\":[{\"type\":5,\"function\":{\"name\":\"f\"}}]}]",
+          "messages[0].tool_calls[0]");
     check("[]", "messages");
     check("{}", "messages");
 }
@@ -146,6 +181,7 @@ int main(void)
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_models_defaults_stay), cmocka_unit_test(test_every_field_is_read),
+        cmocka_unit_test(test_other_servers_names_mean_the_same),
         cmocka_unit_test(test_what_is_out_of_range_is_named), cmocka_unit_test(test_messages_are_checked),
         cmocka_unit_test(test_tools_are_checked),
     };

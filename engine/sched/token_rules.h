@@ -1,0 +1,33 @@
+/* Tokens that a job may not draw now, whatever their logits: those that would end it before
+ * min_tokens, those outside allowed_ids, and the last one of a banned sequence whose others the
+ * answer ends with. Loop thread only. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/engine.h"
+
+struct token_rules {                        /* zeroed: none */
+    const struct engine_job_params *params; /* NULL: no rules; lives as long as these */
+    const int32_t *eos;
+    int32_t n_eos;         /* 0 where the job goes on behind them */
+    uint32_t *allowed;     /* [n_vocab / 32] bits, or NULL: all */
+    const int32_t *answer; /* [n_answer] drawn so far; told before each step */
+    int32_t n_answer;
+};
+
+/* ERR_INPUT: an id outside the vocabulary. What params point to is not copied. */
+bool token_rules_init(struct token_rules *t, const struct engine_job_params *params,
+                      const int32_t *eos, int32_t n_eos, int32_t n_vocab, struct err *e);
+void token_rules_fini(struct token_rules *t); /* accepts a zeroed struct */
+void token_rules_tell(struct token_rules *t, const int32_t *answer, int32_t n_answer);
+/* Do they forbid anything for the next token? */
+bool token_rules_bind(const struct token_rules *t);
+/* Minus infinity for what they forbid. */
+void token_rules_apply(const struct token_rules *t, float *logits, int32_t n_vocab);
+/* The token itself if it is among the allowed, else the first that is: where no allowed one has a
+ * finite logit. */
+int32_t token_rules_nearest(const struct token_rules *t, int32_t id, int32_t n_vocab);
+bool token_rules_stops(const struct engine_job_params *params,
+                       int32_t id); /* is it one of stop_ids? */
