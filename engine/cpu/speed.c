@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/thread_pool.h"
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/pool.h"
 
 #define PROBE_BYTES ((size_t)128 << 20)
 #define PROBE_NS 15000000 /* of one format; best of PROBE_PASSES */

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #include "engine/backend/backend.h"
+#include "engine/base/thread_pool.h"
 #include "engine/cpu/expert_lists.h"
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/pool.h"
 #include "engine/cpu/tempo.h"
 
 /* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */

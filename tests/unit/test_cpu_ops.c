@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/cpu/pool.h"
+#include "engine/base/thread_pool.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/router.h"
 #include "engine/cpu/tempo.h"

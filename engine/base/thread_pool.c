@@ -1,5 +1,5 @@
-/* See pool.h. */
-#include "engine/cpu/pool.h"
+/* See thread_pool.h. */
+#include "engine/base/thread_pool.h"
 
 #include <errno.h>
 #include <pthread.h>
