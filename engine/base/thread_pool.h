@@ -2,30 +2,30 @@
  *
  * The caller's thread is member 0; the others sleep between runs (an idle engine uses no CPU). Waiting spins
  * for some microseconds, since the next phase is usually that near, and then sleeps, so that a busy machine
- * is not held up by threads that wait. One thread calls pool_run at a time. */
+ * is not held up by threads that wait. One thread calls thread_pool_run at a time. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/base/err.h"
 
-struct pool;
+struct thread_pool;
 
-#define POOL_MOST_THREADS 256
+#define THREAD_POOL_MOST 256
 
-/* n_threads: see pool_size. */
-struct pool *pool_create(int32_t n_threads, struct err *e);
-void pool_destroy(struct pool **p);
-int32_t pool_threads(const struct pool *p);
+/* n_threads: see thread_pool_size. */
+struct thread_pool *thread_pool_create(int32_t n_threads, struct err *e);
+void thread_pool_destroy(struct thread_pool **p);
+int32_t thread_pool_threads(const struct thread_pool *p);
 /* Every member calls fn(context, member); returns when all are done. `alone`: member 0 only, the others go on
  * sleeping, and barriers are passed at once. */
-void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context);
+void thread_pool_run(struct thread_pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context);
 /* Inside fn: no member passes before all have come. What was written before is seen after. */
-void pool_barrier(struct pool *p);
+void thread_pool_barrier(struct thread_pool *p);
 /* The same, and the last to come calls last(context) before anybody passes. */
-void pool_barrier_then(struct pool *p, void (*last)(void *context), void *context);
+void thread_pool_barrier_then(struct thread_pool *p, void (*last)(void *context), void *context);
 /* The member's equal share of n things among `count` members: *from <= i < *to. */
-static inline void pool_equal_share(int32_t n, int32_t member, int32_t count, int32_t *from, int32_t *to)
+static inline void thread_pool_equal_share(int32_t n, int32_t member, int32_t count, int32_t *from, int32_t *to)
 {
     *from = (int32_t)((int64_t)n * member / count);
     *to = (int32_t)((int64_t)n * (member + 1) / count);
@@ -33,12 +33,12 @@ static inline void pool_equal_share(int32_t n, int32_t member, int32_t count, in
 /* Inside fn: opens a list of n < 2^22 units of work, 0 .. n - 1; a run may have 2^20 lists. Every member opens the same lists
  * in the same order, with a barrier between two of them. `fixed`: so little work that looking at what others have left would
  * cost more than it gains. */
-void pool_share(struct pool *p, int32_t member, int32_t n, bool fixed);
+void thread_pool_share(struct thread_pool *p, int32_t member, int32_t n, bool fixed);
 /* Inside fn: the member's next units of the open list, *from <= i < *to; false when nothing is left for it. Each has an equal
  * share. Where it is not fixed, a member goes through its own in order, in pieces, and who is done takes over half of what
  * another still has, so that nobody waits long for a member that the machine has held up. Every unit is taken once. */
-bool pool_take(struct pool *p, int32_t member, int32_t *from, int32_t *to);
+bool thread_pool_take(struct thread_pool *p, int32_t member, int32_t *from, int32_t *to);
 /* Physical cores that this process may use: affinity and cgroup quota respected. */
-int32_t pool_default_threads(void);
-/* What a pool that is asked for n_threads has: 0 = pool_default_threads(), at most POOL_MOST_THREADS. */
-int32_t pool_size(int32_t n_threads);
+int32_t thread_pool_default_threads(void);
+/* What a pool that is asked for n_threads has: 0 = thread_pool_default_threads(), at most THREAD_POOL_MOST. */
+int32_t thread_pool_size(int32_t n_threads);
