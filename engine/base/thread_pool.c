@@ -39,6 +39,7 @@ struct share {
 struct thread_pool {
     int32_t n;
     int32_t n_started; /* threads beside member 0 */
+    bool copiers; /* don't spin, and are as many as can be had */
     struct gate start, barrier;
     _Alignas(64) _Atomic int32_t arrived; /* members at the barrier */
     void (*fn)(void *context, int32_t member);
@@ -138,7 +139,7 @@ void thread_pool_barrier_then(struct thread_pool *p, void (*last)(void *context)
         atomic_store(&p->arrived, 0);
         gate_move(&p->barrier);
     } else {
-        gate_wait(&p->barrier, seen, SPIN_BARRIER_NS);
+        gate_wait(&p->barrier, seen, p->copiers ? 0 : SPIN_BARRIER_NS);
     }
 }
 
@@ -251,7 +252,7 @@ static void *thread_main(void *argument)
     struct member m = *(struct member *)argument;
     free(argument);
     for (uint32_t seen = 0;; seen++) {
-        gate_wait(&m.pool->start, seen, SPIN_RUN_NS);
+        gate_wait(&m.pool->start, seen, m.pool->copiers ? 0 : SPIN_RUN_NS);
         if (m.pool->stop)
             return NULL;
         m.pool->fn(m.pool->context, m.index);
@@ -271,6 +272,28 @@ void thread_pool_run(struct thread_pool *p, bool alone, void (*fn)(void *context
     thread_pool_barrier(p);
 }
 
+struct each {
+    struct thread_pool *pool;
+    int32_t n;
+    void (*fn)(void *context, int32_t i);
+    void *context;
+};
+
+static void run_each(void *context, int32_t member)
+{
+    const struct each *all = context;
+    int32_t from, to;
+    thread_pool_share(all->pool, member, all->n, false);
+    while (thread_pool_take(all->pool, member, &from, &to))
+        for (int32_t i = from; i < to; i++)
+            all->fn(all->context, i);
+}
+
+void thread_pool_each(struct thread_pool *p, int32_t n, void (*fn)(void *context, int32_t i), void *context)
+{
+    thread_pool_run(p, n <= 1, run_each, &(struct each){p, n, fn, context});
+}
+
 static bool start_threads(struct thread_pool *p, struct err *e)
 {
     for (int32_t i = 1; i < p->n; i++) {
@@ -281,6 +304,10 @@ static bool start_threads(struct thread_pool *p, struct err *e)
         int failure = pthread_create(&p->threads[i], NULL, thread_main, m);
         if (failure) {
             free(m);
+            if (p->copiers) {
+                p->n = i;
+                return true;
+            }
             return err_set(e, ERR_NOMEM, "thread %d of %d: %s", i, p->n, strerror(failure));
         }
         p->n_started++;
@@ -288,7 +315,7 @@ static bool start_threads(struct thread_pool *p, struct err *e)
     return true;
 }
 
-struct thread_pool *thread_pool_create(int32_t n_threads, struct err *e)
+static struct thread_pool *create(int32_t n_threads, bool copiers, struct err *e)
 {
     struct thread_pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
     if (!p) {
@@ -296,7 +323,8 @@ struct thread_pool *thread_pool_create(int32_t n_threads, struct err *e)
         return NULL;
     }
     memset(p, 0, sizeof *p);
-    p->n = thread_pool_size(n_threads);
+    p->n = n_threads;
+    p->copiers = copiers;
     if (!gate_init(&p->start)) {
         err_set(e, ERR_NOMEM, "no memory for the thread pool");
         free(p);
@@ -311,6 +339,17 @@ struct thread_pool *thread_pool_create(int32_t n_threads, struct err *e)
     if (!start_threads(p, e))
         thread_pool_destroy(&p);
     return p;
+}
+
+struct thread_pool *thread_pool_create(int32_t n_threads, struct err *e)
+{
+    return create(thread_pool_size(n_threads), false, e);
+}
+
+struct thread_pool *thread_pool_create_copiers(struct err *e)
+{
+    const int32_t most = thread_pool_default_threads();
+    return create(most < THREAD_POOL_COPIERS ? most : THREAD_POOL_COPIERS, true, e);
 }
 
 void thread_pool_destroy(struct thread_pool **pp)

@@ -12,10 +12,14 @@
 struct thread_pool;
 
 #define THREAD_POOL_MOST 256
+#define THREAD_POOL_COPIERS 8
 
 /* n_threads: see thread_pool_size. */
 struct thread_pool *thread_pool_create(int32_t n_threads, struct err *e);
-void thread_pool_destroy(struct thread_pool **p);
+/* For copies, of which a few threads are all that memory takes: at most THREAD_POOL_COPIERS, fewer where the machine or the
+ * system gives fewer. They sleep at once between runs, since the next is not near. */
+struct thread_pool *thread_pool_create_copiers(struct err *e);
+void thread_pool_destroy(struct thread_pool **p); /* accepts NULL inside */
 int32_t thread_pool_threads(const struct thread_pool *p);
 /* Every member calls fn(context, member); returns when all are done. `alone`: member 0 only, the others go on
  * sleeping, and barriers are passed at once. */
@@ -38,6 +42,8 @@ void thread_pool_share(struct thread_pool *p, int32_t member, int32_t n, bool fi
  * share. Where it is not fixed, a member goes through its own in order, in pieces, and who is done takes over half of what
  * another still has, so that nobody waits long for a member that the machine has held up. Every unit is taken once. */
 bool thread_pool_take(struct thread_pool *p, int32_t member, int32_t *from, int32_t *to);
+/* Calls fn(context, i) for every i of 0 .. n - 1, n < 2^22, each once, by any member; returns when all are done. */
+void thread_pool_each(struct thread_pool *p, int32_t n, void (*fn)(void *context, int32_t i), void *context);
 /* Physical cores that this process may use: affinity and cgroup quota respected. */
 int32_t thread_pool_default_threads(void);
 /* What a pool that is asked for n_threads has: 0 = thread_pool_default_threads(), at most THREAD_POOL_MOST. */

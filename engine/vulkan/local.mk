@@ -11,7 +11,6 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/device/pipeline.c \
 	%D%/device/profile.c %D%/device/profile.h \
 	%D%/device/shader.c %D%/device/shader.h \
-	%D%/device/workers.c %D%/device/workers.h \
 	%D%/experts/device_slots.c %D%/experts/device_slots.h \
 	%D%/experts/expert_pool.c %D%/experts/expert_pool.h \
 	%D%/experts/expert_views.c %D%/experts/expert_views.h \

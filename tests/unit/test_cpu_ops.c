@@ -249,6 +249,44 @@ static void test_every_run_reaches_every_member_once(void **state)
     thread_pool_destroy(&p);
 }
 
+static void count_call(void *context, int32_t i)
+{
+    atomic_fetch_add(&((_Atomic int32_t *)context)[i], 1);
+}
+
+static void test_each_is_called_once(void **state)
+{
+    static _Atomic int32_t calls[1000];
+    struct thread_pool *p = thread_pool_create_copiers(NULL);
+    for (int32_t n = 0; n <= 1000; n += n < 10 ? 1 : 99) {
+        memset(calls, 0, sizeof calls);
+        thread_pool_each(p, n, count_call, calls);
+        for (int32_t i = 0; i < 1000; i++)
+            assert_int_equal(atomic_load(&calls[i]), i < n);
+        if (n % 3 == 0)
+            usleep(1000); /* long enough for them to sleep */
+    }
+    thread_pool_destroy(&p);
+}
+
+/* Online CPUs that the process may not use are not counted. */
+static void test_copiers_keep_to_the_affinity(void **state)
+{
+    cpu_set_t all, one;
+    int cpu = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    struct thread_pool *p = thread_pool_create_copiers(NULL);
+    const int32_t n = thread_pool_threads(p);
+    thread_pool_destroy(&p);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(n, 1);
+}
+
 static void test_a_run_alone_leaves_the_others_asleep(void **state)
 {
     struct thread_pool *p = thread_pool_create(3, NULL);
@@ -315,6 +353,8 @@ int main(void)
         cmocka_unit_test(test_every_run_reaches_every_member_once),
         cmocka_unit_test(test_a_run_alone_leaves_the_others_asleep),
         cmocka_unit_test(test_tempo_finds_the_faster_way_and_follows_a_change),
+        cmocka_unit_test(test_each_is_called_once),
+        cmocka_unit_test(test_copiers_keep_to_the_affinity),
         cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
