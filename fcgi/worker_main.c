@@ -14,14 +14,20 @@
 #include "engine/base/file.h"
 #include "engine/base/log_ring.h"
 #include "engine/base/option.h"
-#include "fcgi/cors.h"
-#include "fcgi/listen.h"
-#include "fcgi/pool.h"
-#include "fcgi/recorder.h"
-#include "fcgi/server_settings.h"
-#include "fcgi/shared.h"
-#include "fcgi/state.h"
-#include "fcgi/worker.h"
+#include "fcgi/auth/auth.h"
+#include "fcgi/auth/limits.h"
+#include "fcgi/config/server_settings.h"
+#include "fcgi/http/cors.h"
+#include "fcgi/http/dialect.h"
+#include "fcgi/http/route.h"
+#include "fcgi/http/serve.h"
+#include "fcgi/inference/usage.h"
+#include "fcgi/process/listen.h"
+#include "fcgi/process/pool.h"
+#include "fcgi/process/shared.h"
+#include "fcgi/process/state.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/recorder/recorder.h"
 #include "sql/core/secret.h"
 
 #define SHORT_CHILDREN 2
@@ -131,6 +137,9 @@ static bool reload(struct worker *w)
     return true;
 }
 
+static const struct http_hooks hooks = {.authorise = auth_authorise, .on_head = limits_headers};
+static const struct child_service service = {.open = serve_open, .serve = serve_request, .close = serve_close, .starting = usage_sweep};
+
 static bool prepare(struct worker *w, const struct options *o, struct arena *a, struct err *e)
 {
     if (!o->state || !o->model)
@@ -142,6 +151,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
     w->status_path = arena_printf(a, "%s/%s", w->run_dir, STATE_STATUS);
     w->db_path = arena_printf(a, "%s/%s", o->state, STATE_DATABASE);
     w->model_path = o->model;
+    w->hooks = &hooks;
     w->cors_origins = o->cors && *o->cors ? o->cors : NULL;
     if (w->cors_origins && !cors_check(w->cors_origins, e))
         return false;
@@ -155,7 +165,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
         return false;
     name_model(w, o->model_name);
     struct err ignored;
-    if (!ring || !log_ring_join(ring, route_pool_name(w->pool), &ignored)) /* no reason not to serve */
+    if (!ring || !log_ring_join(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
         log_warn("the admin's page will not show this process's log");
     return true;
 }
@@ -163,7 +173,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
 static bool run(struct worker *w, const struct options *o, struct err *e)
 {
     struct pool_params p = {.worker = w, .listen_fd = -1, .n_threads = 1, .grace_ms = (int)o->grace_s * 1000,
-                            .reload = reload};
+                            .reload = reload, .service = &service, .last_words = dialect_stream_abort};
     if (w->pool == POOL_RECORD) {
         p.min_idle = p.max_children = 1;
         p.child_main = record;
@@ -178,12 +188,12 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
     }
     if (!p.child_main) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/%s.sock", w->run_dir, route_pool_name(w->pool));
+        snprintf(path, sizeof path, "%s/%s.sock", w->run_dir, worker_pool_name(w->pool));
         p.listen_fd = listen_unix(o->socket ? o->socket : path, o->socket_group, e);
         if (p.listen_fd < 0)
             return false;
     }
-    log_info("pool=%s model=%s", route_pool_name(w->pool), w->model_id);
+    log_info("pool=%s model=%s", worker_pool_name(w->pool), w->model_id);
     return pool_supervise(&p, e);
 }
 

@@ -10,7 +10,7 @@
 #include "engine/grammar/call_values.h"
 #include "engine/grammar/text_without.h"
 
-#define MAX_CALLS 64 /* in one answer: fcgi/generation.h takes no more */
+#define MAX_CALLS 64 /* in one answer: fcgi/inference/generation.h takes no more */
 
 /* ---- pieces */
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/tokenizer/tokenizer.h"
 #include "engine/experts/streaming.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "fcgi/cli/cli_bench_disk.h"
 #include "fcgi/cli/cli_routing.h"
 #include "fcgi/cli/cli_run.h"

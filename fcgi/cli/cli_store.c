@@ -13,7 +13,7 @@
 #include "engine/base/file.h"
 #include "engine/base/option.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/state.h"
+#include "fcgi/process/state.h"
 #include "sql/core/store.h"
 
 bool cli_store_folder(const char *state, char folder[PATH_MAX], struct err *e)

@@ -7,10 +7,10 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/wire/status.h"
-#include "fcgi/checks.h"
+#include "fcgi/admin/checks.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/nginx_conf.h"
-#include "fcgi/state.h"
+#include "fcgi/process/state.h"
 
 extern const struct command cmd_doctor;
 

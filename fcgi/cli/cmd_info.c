@@ -10,10 +10,10 @@
 #include "engine/memory/memory_options.h"
 #include "engine/memory/memory_text.h"
 #include "engine/model/model.h"
+#include "engine/model/plan_parts.h"
 #include "engine/text/text_model.h"
 #include "fcgi/cli/cli_experts.h"
 #include "fcgi/cli/cli_options.h"
-#include "engine/model/plan_parts.h"
 
 extern const struct command cmd_info;
 

@@ -13,7 +13,7 @@
 #include "fcgi/cli/backup_files.h"
 #include "fcgi/cli/cli_store.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/state.h"
+#include "fcgi/process/state.h"
 #include "sql/backup/store_copy.h"
 #include "sql/core/store.h"
 

@@ -22,7 +22,7 @@
 #include "fcgi/cli/model_switch.h"
 #include "fcgi/cli/nginx_conf.h"
 #include "fcgi/cli/supervisor.h"
-#include "fcgi/state.h"
+#include "fcgi/process/state.h"
 #include "sql/core/secret.h"
 #include "sql/core/store.h"
 #include "sql/users/store_users.h"

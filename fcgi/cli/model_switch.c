@@ -20,9 +20,9 @@
 #include "engine/text/text_model.h"
 #include "engine/wire/status.h"
 #include "fcgi/cli/supervisor.h"
-#include "fcgi/model_gate.h"
-#include "fcgi/shared.h"
-#include "fcgi/state.h"
+#include "fcgi/inference/model_gate.h"
+#include "fcgi/process/shared.h"
+#include "fcgi/process/state.h"
 
 #define MAX_REQUEST 65536
 #define GRACE_MAX_S 3600

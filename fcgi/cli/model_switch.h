@@ -1,4 +1,4 @@
-/* The model that `sluice up` runs, changed while it runs: asked for by the API in a file (fcgi/local_models.h), done in
+/* The model that `sluice up` runs, changed while it runs: asked for by the API in a file (fcgi/admin/local_models.h), done in
  * steps from the supervisor's tick, each told in models.json:
  *
  *   checking   a process of its own opens the new model's text and headers: most that can be wrong is found before

@@ -11,8 +11,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
+#include "fcgi/conversations/title.h"
 #include "fcgi/import/draft_tree.h"
-#include "fcgi/title.h"
 #include "sql/core/digest.h"
 
 #define TITLE_BYTES_READ 65536 /* longer: no title but an attack or a mistake */

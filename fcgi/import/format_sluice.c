@@ -4,7 +4,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/json.h"
-#include "fcgi/file_name.h"
+#include "fcgi/http/file_name.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/import.h"
 #include "sql/files/store_attachments.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/base/utf8.h"
-#include "fcgi/file_name.h"
-#include "fcgi/multipart.h"
+#include "fcgi/http/file_name.h"
+#include "fcgi/http/multipart.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fcgi/chat_request.h"
-#include "fcgi/request.h"
-#include "fcgi/settings.h"
-#include "fcgi/worker.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/settings.h"
+#include "fcgi/openai/chat_request.h"
+#include "fcgi/process/worker.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -45,7 +45,8 @@ test("every header has #pragma once and opens with a comment", () => {
   assert.deepEqual(bad, []);
 });
 
-// room -> rooms it may include from, beside itself and engine/base
+// room -> what it may include, beside itself and engine/base: rooms, or single headers
+const WORKER = ["reader/reader.h", "engine/engine.h", "engine/grammar", "engine/wire/status.h", "engine/chat", "engine/text", "engine/tokenizer", "sql"];
 const MAY = {
   "engine/base": [],
   "engine/format": [],
@@ -68,16 +69,36 @@ const MAY = {
   ],
   sql: [],
   reader: [],
-  fcgi: [
-    "reader/reader.h", "engine/engine.h", "engine/grammar", "engine/wire/status.h", "engine/chat", "engine/text",
-    "engine/tokenizer", "sql",
-  ],
+  "fcgi/process": [...WORKER],
+  "fcgi/http": [...WORKER, "fcgi/process"],
+  "fcgi/config": [...WORKER, "fcgi/http", "fcgi/process"],
+  "fcgi/openapi": [...WORKER, "fcgi/http"],
+  "fcgi/status": [...WORKER, "fcgi/http", "fcgi/process"],
+  "fcgi/auth": [...WORKER, "fcgi/config", "fcgi/http", "fcgi/process"],
+  "fcgi/account": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
+  "fcgi/attachments": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process"],
+  "fcgi/inference": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
+  "fcgi/openai": [...WORKER, "fcgi/attachments", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/process", "fcgi/status"],
+  "fcgi/anthropic": [...WORKER, "fcgi/attachments", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process"],
+  "fcgi/admin": [...WORKER, "fcgi/account", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
+  "fcgi/recorder": [...WORKER, "fcgi/auth", "fcgi/inference", "fcgi/process", "fcgi/status"],
+  "fcgi/conversations": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/recorder", "fcgi/status"],
+  "fcgi/export": [...WORKER, "fcgi/conversations", "fcgi/http", "fcgi/process"],
+  "fcgi/import": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/conversations", "fcgi/http", "fcgi/process"],
 };
 const room = (f) => {
-  if (f.startsWith("fcgi/cli/") || /^engine\/[^/]+$/.test(f) || f.startsWith("tests/")) return null; // may use every room
+  if (f.startsWith("fcgi/cli/") || /^(engine|fcgi)\/[^/]+$/.test(f) || f.startsWith("tests/")) return null; // may use every room
   const parts = f.split("/");
-  return parts[0] === "engine" ? parts.slice(0, 2).join("/") : parts[0];
+  return ["engine", "fcgi"].includes(parts[0]) ? parts.slice(0, 2).join("/") : parts[0];
 };
+
+test("no two rooms include each other, nor do more of them in a circle", () => {
+  const rooms = Object.keys(MAY), left = new Set(rooms);
+  const below = (r) => rooms.filter((b) => b !== r && (MAY[r] || []).some((m) => m === b || m.startsWith(`${b}/`)));
+  for (let free; (free = [...left].filter((r) => !below(r).some((b) => left.has(b)))).length;) free.forEach((r) => left.delete(r));
+  assert.deepEqual([...left], []);
+  assert.deepEqual(sources.map(room).filter((r) => r && !(r in MAY)), [], "a room without a row in the table");
+});
 
 test("a room includes only from the rooms below it", () => {
   const bad = [];
@@ -120,7 +141,7 @@ test("folders of the engine and the store include each other in one direction", 
 });
 
 test("each foreign library is seen by one room", () => {
-  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/qr\.c$/, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/cli\//, "archive": /^(fcgi|reader)\//, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^reader\// };
+  const owners = { "sqlite3.h": /^sql\//, "vulkan/vulkan": /^engine\/vulkan\//, "fcgiapp.h": /^fcgi\//, "sodium.h": /^sql\//, "liboath/": /^sql\//, "qrencode.h": /^fcgi\/account\/qr\.c$/, "pcre2.h": /^engine\/tokenizer\//, "curl/curl.h": /^fcgi\/cli\//, "archive": /^(fcgi|reader)\//, "magic.h": /^reader\//, "expat.h": /^reader\//, "md4c.h": /^fcgi\/export\//, "xxhash.h": /^engine\/base\//, "seccomp.h": /^reader\// };
   const bad = [];
   for (const f of sources) for (const [, name] of read(f).matchAll(/^#include <([^>]+)>/gm)) {
     for (const [header, where] of Object.entries(owners)) {
@@ -168,8 +189,8 @@ test("ARCHITECTURE names every room", () => {
 });
 
 test("each setting of the server is read where it counts", () => {
-  const names = [...read("fcgi/server_settings.h").matchAll(/^ {4}(SETTING_\w+),/gm)].map((m) => m[1]).filter((n) => !n.startsWith("SETTING_TYPE"));
-  const readers = ending(/^fcgi\/.*\.c$/).filter((f) => f !== "fcgi/server_settings.c").map(read).join("\n");
+  const names = [...read("fcgi/config/server_settings.h").matchAll(/^ {4}(SETTING_\w+),/gm)].map((m) => m[1]).filter((n) => !n.startsWith("SETTING_TYPE"));
+  const readers = ending(/^fcgi\/.*\.c$/).filter((f) => f !== "fcgi/config/server_settings.c").map(read).join("\n");
   assert.ok(names.length > 10);
   assert.deepEqual(names.filter((n) => !new RegExp(`setting_(bool|int|number|text)\\([^;]*\\b${n}\\b|overlay\\(r, ${n}\\b`).test(readers)), []);
 });

@@ -3,8 +3,8 @@
 #include <fcgiapp.h>
 
 #include "engine/text/text_model.h"
-#include "fcgi/request.h"
-#include "fcgi/worker.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
 
 struct fake_request {
     FCGX_Request fcgx;

@@ -1,4 +1,4 @@
-/* fcgi/chat_build.c: messages out of other forms' parts, and the names of their errors. */
+/* fcgi/openai/chat_build.c: messages out of other forms' parts, and the names of their errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/json.h"
-#include "fcgi/chat_build.h"
+#include "fcgi/openai/chat_build.h"
 
 static struct chat_build build;
 

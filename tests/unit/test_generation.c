@@ -1,4 +1,4 @@
-/* fcgi/generation.c: engine events to deltas and sums; the same whatever the split. */
+/* fcgi/inference/generation.c: engine events to deltas and sums; the same whatever the split. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "fcgi/generation.h"
+#include "fcgi/inference/generation.h"
 
 static const char said[] = "<think>\nSay it.\n</think>\n\nHere:\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": "
                            "\"\xC3\xA9\"}}\n</tool_call>";

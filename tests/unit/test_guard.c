@@ -1,4 +1,4 @@
-/* fcgi/guard.c: the master ends the stream of a process that died, and nobody else's. */
+/* fcgi/process/guard.c: the master ends the stream of a process that died, and nobody else's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "fcgi/guard.h"
+#include "fcgi/http/dialect.h"
+#include "fcgi/process/guard.h"
 
 static struct guard guard;
 static int nginx_end; /* the other end of the connection that a child accepted */
@@ -58,7 +59,7 @@ static void test_an_open_stream_gets_its_last_words(void **state)
     char text[1024];
     accept_and_die(7, 300);
     guard_collect(&guard);
-    guard_end(&guard, 7, STREAM_OPEN, STREAM_CHAT);
+    guard_end(&guard, 7, STREAM_OPEN, dialect_stream_abort(0));
     assert_int_equal(read_record(300, text, sizeof text), 6);
     assert_memory_equal(text, "data: {\"error\":", 15);
     assert_non_null(strstr(text, "\n\ndata: [DONE]\n\n"));
@@ -68,22 +69,26 @@ static void test_an_open_stream_gets_its_last_words(void **state)
     assert_int_equal(read_record(300, text, sizeof text), 0);
 }
 
-static void test_each_form_has_its_own_words(void **state)
+static void test_each_dialect_has_its_own_words(void **state)
 {
-    static const char *const begin[STREAM_FORM__N] = {"data: {\"error\":{", "event: error\ndata: {\"type\":\"error\",\"code\":",
-                                                      "event: error\ndata: {\"type\":\"error\",\"error\":{"};
-    for (int form = 0; form < STREAM_FORM__N; form++) {
+    static const char *const begin[] = {"data: {\"error\":{", "event: error\ndata: {\"type\":\"error\",\"code\":",
+                                        "event: error\ndata: {\"type\":\"error\",\"error\":{"};
+    for (int i = 0; api_dialects[i]; i++) {
         char text[1024];
         accept_and_die(3, 9);
         guard_collect(&guard);
-        guard_end(&guard, 3, STREAM_OPEN, (enum stream_form)form);
+        guard_end(&guard, 3, STREAM_OPEN, dialect_stream_abort(i));
         assert_int_equal(read_record(9, text, sizeof text), 6);
-        assert_memory_equal(text, begin[form], strlen(begin[form]));
+        assert_string_equal(text, api_dialects[i]->stream_abort); /* none is cut */
         assert_string_equal(text + strlen(text) - 2, "\n\n");
-        assert_int_equal(strstr(text, "[DONE]") != NULL, form == STREAM_CHAT);
-        if (form + 1 < STREAM_FORM__N)
+        if (i < (int)(sizeof begin / sizeof begin[0]))
+            assert_memory_equal(text, begin[i], strlen(begin[i]));
+        assert_int_equal(strstr(text, "[DONE]") != NULL, i == 0);
+        if (api_dialects[i + 1])
             close(nginx_end);
     }
+    assert_string_equal(dialect_stream_abort(-1), dialect_stream_abort(0));
+    assert_string_equal(dialect_stream_abort(99), dialect_stream_abort(0));
 }
 
 static void test_a_half_written_event_is_ended_first(void **state)
@@ -91,7 +96,7 @@ static void test_a_half_written_event_is_ended_first(void **state)
     char text[1024];
     accept_and_die(0, 1);
     guard_collect(&guard);
-    guard_end(&guard, 0, STREAM_WRITING, STREAM_CHAT);
+    guard_end(&guard, 0, STREAM_WRITING, dialect_stream_abort(0));
     assert_int_equal(read_record(1, text, sizeof text), 6);
     assert_string_equal(text, ":\n\n"); /* a comment, where the event turns out to be whole */
     assert_int_equal(read_record(1, text, sizeof text), 6);
@@ -103,9 +108,9 @@ static void test_without_a_stream_the_connection_just_closes(void **state)
     char text[1024];
     accept_and_die(5, 1);
     guard_collect(&guard);
-    guard_end(&guard, 5, STREAM_NONE, STREAM_CHAT);
+    guard_end(&guard, 5, STREAM_NONE, dialect_stream_abort(0));
     assert_int_equal(read_record(1, text, sizeof text), 0);
-    guard_end(&guard, 5, STREAM_OPEN, STREAM_CHAT); /* nothing is there any more */
+    guard_end(&guard, 5, STREAM_OPEN, dialect_stream_abort(0)); /* nothing is there any more */
 }
 
 static void test_the_next_connection_replaces_the_last(void **state)
@@ -118,7 +123,7 @@ static void test_the_next_connection_replaces_the_last(void **state)
     char byte;
     assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), 0); /* closed without a word */
     close(first);
-    guard_end(&guard, 5, STREAM_OPEN, STREAM_CHAT);
+    guard_end(&guard, 5, STREAM_OPEN, dialect_stream_abort(0));
     assert_int_equal(read_record(2, text, sizeof text), 6);
 }
 
@@ -138,7 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_open_stream_gets_its_last_words, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_form_has_its_own_words, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_dialect_has_its_own_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_half_written_event_is_ended_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_a_stream_the_connection_just_closes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_next_connection_replaces_the_last, set_up, tear_down),

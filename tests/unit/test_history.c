@@ -1,4 +1,4 @@
-/* fcgi/history.c: what was counted is in the rings once, whoever restarts; gaps are gaps; a row is never read half written. */
+/* fcgi/status/history.c: what was counted is in the rings once, whoever restarts; gaps are gaps; a row is never read half written. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "fcgi/history.h"
+#include "fcgi/status/history.h"
 
 #define NOON 1800000000ll /* Unix s; a multiple of both steps */
 

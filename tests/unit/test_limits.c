@@ -1,4 +1,4 @@
-/* fcgi/shared_limit.c: a key's minute and its jobs, exact between processes. */
+/* fcgi/process/shared_limit.c: a key's minute and its jobs, exact between processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "fcgi/shared.h"
+#include "fcgi/process/shared.h"
 
 #define SECOND ((int64_t)1000000)
 #define NOW (1000 * SECOND)

@@ -1,4 +1,4 @@
-/* fcgi/openapi.c: every route is described, and nothing that is named is missing. */
+/* fcgi/openapi/openapi.c: every route is described, and nothing that is named is missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "fcgi/openapi.h"
-#include "fcgi/reply.h"
-#include "fcgi/route.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/route.h"
+#include "fcgi/openapi/openapi.h"
 
 static void test_every_route_says_what_it_does(void **state)
 {

@@ -1,11 +1,11 @@
-/* fcgi/parts.c: deltas to parts in the order in which they were written, and what a listener hears of them. */
+/* fcgi/openai/parts.c: deltas to parts in the order in which they were written, and what a listener hears of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 #include <cmocka.h>
 
-#include "fcgi/parts.h"
+#include "fcgi/openai/parts.h"
 
 static struct generation_call calls[2];
 static struct generation generation;

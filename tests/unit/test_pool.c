@@ -1,4 +1,4 @@
-/* fcgi/pool.c and fcgi/child.c where descriptors run out: neither forking nor accepting becomes a busy loop. */
+/* fcgi/process/pool.c and fcgi/process/child.c where descriptors run out: neither forking nor accepting becomes a busy loop. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,11 +18,15 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "fcgi/child.h"
-#include "fcgi/listen.h"
-#include "fcgi/pool.h"
-#include "fcgi/shared.h"
+#include "fcgi/http/dialect.h"
+#include "fcgi/http/serve.h"
+#include "fcgi/process/child.h"
+#include "fcgi/process/listen.h"
+#include "fcgi/process/pool.h"
+#include "fcgi/process/shared.h"
 #include "tests/unit/process_cpu.h"
+
+static const struct child_service service = {.open = serve_open, .serve = serve_request, .close = serve_close};
 
 static char dir[64], database[96];
 static struct worker worker;
@@ -60,7 +64,7 @@ static void end(pid_t pid, int expected)
 static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
 {
     struct shared_pool *board = &worker.shared->pool[POOL_STREAM];
-    struct pool_params p = {.worker = &worker, .n_threads = n_threads, .min_idle = 2, .max_children = 4, .grace_ms = 1000};
+    struct pool_params p = {.worker = &worker, .service = &service, .last_words = dialect_stream_abort, .n_threads = n_threads, .min_idle = 2, .max_children = 4, .grace_ms = 1000};
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -110,7 +114,7 @@ static pid_t start_child(const char *path)
     worker.shared->pool[POOL_STREAM].master_pid = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        struct child_params p = {.worker = &worker, .slot = &worker.shared->pool[POOL_STREAM].child[0], .guard_fd = -1,
+        struct child_params p = {.worker = &worker, .service = &service, .slot = &worker.shared->pool[POOL_STREAM].child[0], .guard_fd = -1,
                                  .listen_fd = listen_fd, .wake_fd = eventfd(0, EFD_NONBLOCK), .n_threads = 1};
         _exit(child_signals() ? child_run(&p) : 1);
     }

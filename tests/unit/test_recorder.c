@@ -14,7 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/engine.h"
 #include "engine/wire/status.h"
-#include "fcgi/recorder.h"
+#include "fcgi/recorder/recorder.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/store_fixture.h"
 

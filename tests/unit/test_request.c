@@ -1,4 +1,4 @@
-/* fcgi/request.c and fcgi/route.c: what a request says, and where it goes. */
+/* fcgi/http/request.c and fcgi/http/route.c: what a request says, and where it goes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,9 +7,9 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "fcgi/path_id.h"
-#include "fcgi/reply.h"
-#include "fcgi/shared.h"
+#include "fcgi/http/path_id.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/process/shared.h"
 #include "tests/unit/fcgi_request.h"
 
 #define PARAMS(...) ((char *[]){__VA_ARGS__, NULL})

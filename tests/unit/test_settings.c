@@ -1,4 +1,4 @@
-/* fcgi/settings.c and fcgi/chat_check.c: every field is read or refused with its name. */
+/* fcgi/inference/settings.c and fcgi/openai/chat_check.c: every field is read or refused with its name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "engine/base/json.h"
-#include "fcgi/chat_request.h"
-#include "fcgi/settings.h"
+#include "fcgi/inference/settings.h"
+#include "fcgi/openai/chat_request.h"
 
 static struct text_model model = {.temperature = 0.7f, .top_p = 0.9f, .top_k = 20, .min_p = 0.1f,
                                   .repetition_penalty = 1.05f};

@@ -1,4 +1,4 @@
-/* fcgi/shared.c: counters that many processes add to, and the waiting after failed logins. */
+/* fcgi/process/shared.c: counters that many processes add to, and the waiting after failed logins. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/base/clock.h"
-#include "fcgi/shared.h"
+#include "fcgi/process/shared.h"
 
 static char path[64];
 

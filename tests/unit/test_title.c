@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "fcgi/title.h"
+#include "fcgi/conversations/title.h"
 
 static void test_title_is_the_first_line_without_marks(void **state)
 {

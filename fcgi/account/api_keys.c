@@ -1,0 +1,172 @@
+/* A user's own API keys. The key itself is shown once, at its making; only its hash is kept. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "fcgi/account/users.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
+#include "fcgi/http/path_id.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+
+static const struct {
+    int64_t bit;
+    const char *name;
+} scopes[] = {{STORE_INFERENCE, "inference"}, {STORE_HISTORY, "history"}, {STORE_ADMIN, "admin"}};
+#define N_SCOPES (sizeof scopes / sizeof scopes[0])
+
+static void put_terms(cJSON *o, const struct store_key_terms *t)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "scopes"), *limits;
+    for (size_t i = 0; i < N_SCOPES; i++)
+        if (t->scopes & scopes[i].bit)
+            cJSON_AddItemToArray(list, cJSON_CreateString(scopes[i].name));
+    json_put_time(o, "expires_at", t->expires_at);
+    limits = cJSON_AddObjectToObject(o, "limits");
+    cJSON_AddNumberToObject(limits, "requests_per_minute", (double)t->requests_per_minute);
+    cJSON_AddNumberToObject(limits, "tokens_per_minute", (double)t->tokens_per_minute);
+    cJSON_AddNumberToObject(limits, "max_jobs", (double)t->max_jobs);
+    cJSON_AddBoolToObject(o, "strict_parameters", t->strict_parameters);
+}
+
+static bool read_scopes(const cJSON *body, struct store_key_terms *t, struct err *e)
+{
+    const cJSON *list = NULL, *item;
+    if (!json_get_array(body, "scopes", &list, e))
+        return false;
+    if (!list)
+        return true;
+    t->scopes = 0;
+    cJSON_ArrayForEach(item, list)
+    {
+        size_t i = 0;
+        while (i < N_SCOPES && !(cJSON_IsString(item) && !strcmp(item->valuestring, scopes[i].name)))
+            i++;
+        if (i == N_SCOPES)
+            return err_field(e, ERR_INPUT, "scopes", "holds inference, history and admin, nothing else");
+        t->scopes |= scopes[i].bit;
+    }
+    return t->scopes || err_field(e, ERR_INPUT, "scopes", "must hold one at least");
+}
+
+/* What the body says of the terms goes into *t; the rest stays. A key can't give out more than it has. */
+static bool read_terms(struct request *r, const cJSON *body, struct store_key_terms *t, struct err *e)
+{
+    const cJSON *limits = NULL, *expiry = cJSON_GetObjectItemCaseSensitive(body, "expires_at");
+    int64_t at = t->expires_at;
+    if (!read_scopes(body, t, e) || !json_get_int(body, "expires_at", 1, INT64_C(1) << 52, &at, e) ||
+        !json_get_object(body, "limits", &limits, e) ||
+        !json_get_bool(body, "strict_parameters", &t->strict_parameters, e) ||
+        !json_get_int(limits, "requests_per_minute", 0, STORE_LIMIT_MAX, &t->requests_per_minute, e) ||
+        !json_get_int(limits, "tokens_per_minute", 0, STORE_LIMIT_MAX, &t->tokens_per_minute, e) ||
+        !json_get_int(limits, "max_jobs", 0, STORE_LIMIT_MAX, &t->max_jobs, e))
+        return false;
+    t->expires_at = cJSON_IsNull(expiry) ? 0 : at;
+    if (r->who.by == AUTH_KEY && t->scopes & ~r->who.terms.scopes)
+        return err_field(e, ERR_FORBIDDEN, "scopes", "are more than those of the key that asks");
+    return true;
+}
+
+static bool list_key(void *context, const struct store_key *k)
+{
+    cJSON *o = cJSON_CreateObject();
+    json_put_id(o, "id", k->id);
+    cJSON_AddStringToObject(o, "name", k->name);
+    cJSON_AddStringToObject(o, "prefix", k->prefix);
+    cJSON_AddNumberToObject(o, "created_at", (double)k->created_at);
+    json_put_time(o, "last_used_at", k->last_used_at);
+    put_terms(o, &k->terms);
+    return cJSON_AddItemToArray(context, o);
+}
+
+bool keys_reply_list(struct request *r, int64_t user_id, struct err *e)
+{
+    cJSON *o = cJSON_CreateObject();
+    bool ok = store_key_list(r->store, user_id, list_key, cJSON_AddArrayToObject(o, "items"), e);
+    if (ok)
+        reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return ok;
+}
+
+static bool list_keys(struct request *r, struct err *e)
+{
+    return keys_reply_list(r, r->who.user_id, e);
+}
+
+static bool make_key(struct request *r, struct err *e)
+{
+    const cJSON *body = request_json(r, e);
+    const char *name = NULL;
+    struct store_key_terms terms = {.scopes = r->who.by == AUTH_KEY ? r->who.terms.scopes : STORE_SCOPES};
+    char key[SECRET_KEY_SIZE], prefix[SECRET_PREFIX_SIZE];
+    unsigned char hash[SECRET_HASH_BYTES];
+    int64_t id;
+    if (!body || !json_get_string(body, "name", &name, e))
+        return false;
+    if (!name)
+        return err_field(e, ERR_INPUT, "name", "is needed");
+    if (!read_terms(r, body, &terms, e))
+        return false;
+    secret_api_key(key, prefix);
+    secret_hash(key, hash);
+    if (!store_key_add(r->store, &(struct store_key){.user_id = r->who.user_id, .name = name, .prefix = prefix,
+                                                .terms = terms}, hash,
+                       &id, e))
+        return false;
+    audit_record_id(r, "key.add", "key", id);
+    cJSON *o = cJSON_CreateObject();
+    json_put_id(o, "id", id);
+    cJSON_AddStringToObject(o, "name", name);
+    cJSON_AddStringToObject(o, "key", key);
+    cJSON_AddStringToObject(o, "prefix", prefix);
+    put_terms(o, &terms);
+    reply_json(r, 201, o);
+    cJSON_Delete(o);
+    secret_wipe(key, sizeof key);
+    return true;
+}
+
+static bool change_key(struct request *r, struct err *e)
+{
+    const cJSON *body = request_json(r, e);
+    struct store_key k;
+    int64_t id;
+    if (!body || !path_id_param(r, "id", &id, e) || !store_key_get(r->store, r->arena, r->who.user_id, id, &k, e) ||
+        !read_terms(r, body, &k.terms, e) || !store_key_change(r->store, r->who.user_id, id, &k.terms, e))
+        return false;
+    audit_record_id(r, "key.change", "key", id);
+    cJSON *list = cJSON_CreateArray();
+    list_key(list, &k);
+    reply_json(r, 200, list->child);
+    cJSON_Delete(list);
+    return true;
+}
+
+static bool remove_key(struct request *r, struct err *e)
+{
+    int64_t id;
+    if (!path_id_param(r, "id", &id, e) || !store_key_remove(r->store, r->who.user_id, id, e))
+        return false;
+    audit_record_id(r, "key.remove", "key", id);
+    return reply_empty(r, 204);
+}
+
+const struct route api_keys_routes[] = {
+    {.method = HTTP_GET, .path = "/api/keys", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = list_keys, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "List the own keys", .reply = "KeyList", .statuses = "200"}},
+    {.method = HTTP_POST, .path = "/api/keys", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = make_key, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Make a key; it is shown this once", .body = "KeyRequest",
+             .reply = "NewKey", .statuses = "201"}},
+    {.method = HTTP_PATCH, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .body_limit = USERS_BODY, .handler = change_key, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Change what a key may do, from its next request on", .body = "KeyChange",
+             .reply = "Key", .statuses = "200"}},
+    {.method = HTTP_DELETE, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = remove_key, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "Revoke a key at once", .statuses = "204"}},
+    {0},
+};

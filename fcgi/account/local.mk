@@ -1,0 +1,12 @@
+# a user's account
+
+libsluice_fcgi_a_SOURCES += \
+	%D%/api_account.c \
+	%D%/api_auth.c \
+	%D%/api_factor.c \
+	%D%/api_keys.c \
+	%D%/api_sessions.c \
+	%D%/api_sign_up.c \
+	%D%/qr.c %D%/qr.h \
+	%D%/user_jobs.c %D%/user_jobs.h \
+	%D%/users.h

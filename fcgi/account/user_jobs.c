@@ -1,0 +1,37 @@
+/* user_jobs.h */
+#include "fcgi/account/user_jobs.h"
+
+#include <stdio.h>
+
+#include "engine/engine.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
+#include "sql/chats/store_record.h"
+
+struct owner {
+    struct request *r;
+    int64_t user_id;
+};
+
+static bool cancel_detached(void *context, const struct store_running *row)
+{
+    const struct owner *o = context;
+    if (row->user_id == o->user_id)
+        engine_cancel_soon(o->r->worker->engine_socket, row->job_key, NULL);
+    return true;
+}
+
+void user_jobs_cancel(struct request *r, int64_t user_id)
+{
+    struct status_page page;
+    store_running_list(r->store, cancel_detached, &(struct owner){r, user_id}, NULL);
+    engine_status_read(r, &page);
+    for (int i = 0; i < page.n_jobs && i < STATUS_JOBS; i++) {
+        char key[24];
+        if (page.jobs[i].user != (uint64_t)user_id)
+            continue;
+        snprintf(key, sizeof key, "#%llu", (unsigned long long)page.jobs[i].id);
+        engine_cancel_soon(r->worker->engine_socket, key, NULL);
+    }
+}

@@ -1,0 +1,49 @@
+/* GET /api/admin/checks: what `sluice doctor` looks at, from inside the running server. */
+#include <string.h>
+
+#include "fcgi/admin/checks.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
+
+static void add(void *context, enum check_verdict v, const char *what, const char *found, const char *fix)
+{
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "check", what);
+    cJSON_AddStringToObject(o, "verdict", check_verdict_name(v));
+    cJSON_AddStringToObject(o, "found", found);
+    if (fix)
+        cJSON_AddStringToObject(o, "fix", fix);
+    cJSON_AddItemToArray(context, o);
+}
+
+static bool checks(struct request *r, struct err *e)
+{
+    struct status_page page;
+    const char *database = request_query(r, "database");
+    if (database && strcmp(database, "true") && strcmp(database, "false"))
+        return err_field(e, ERR_INPUT, "database", "must be true or false");
+    cJSON *o = cJSON_CreateObject();
+    const struct checks c = {.report = add, .context = cJSON_AddArrayToObject(o, "items")};
+    engine_status_read(r, &page);
+    check_system(&c);
+    check_instructions(&c);
+    check_sqlite(&c);
+    check_state_folder(&c, r->worker->state_dir);
+    check_wal(&c, r->store);
+    if (database && !strcmp(database, "true"))
+        check_database(&c, r->worker->db_path);
+    check_engine(&c, &page);
+    reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return true;
+}
+
+const struct route api_admin_checks_routes[] = {
+    {.method = HTTP_GET, .path = "/api/admin/checks", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
+     .handler = checks, .scope = SCOPE_ADMIN,
+     .doc = {.summary = "What the server needs, whether it is there, and what mends it",
+             .query = "ChecksQuery", .reply = "Checks", .statuses = "200"}},
+    {0},
+};

@@ -1,0 +1,29 @@
+/* POST /v1/messages, Anthropic's form of a chat: the request is turned into chat's own, the answer is shown as a list
+ * of blocks. Thread: the request's. */
+#pragma once
+#include "fcgi/http/sse.h"
+#include "fcgi/openai/chat_job.h"
+#include "fcgi/openai/chat_request.h"
+#include "fcgi/openai/parts.h"
+
+struct request;
+
+/* counts: for count_tokens, which wants no max_tokens and reads no sampling fields. */
+bool messages_read(struct chat_request *c, struct request *r, bool counts, struct err *e);
+
+/* After an error of chat's readers: the field as this request names it. Always false. */
+bool messages_rename(struct err *e);
+
+struct messages_view { /* both forms */
+    struct request *r;
+    const struct inference *x;
+    int n_prompt, max_tokens;
+    struct parts parts;
+    struct sse sse;
+    struct buf line;
+    bool begun;  /* message_start was sent */
+    bool pinged;
+};
+struct chat_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
+                               const struct inference_params *p, const struct inference *x);
+void messages_view_fini(struct messages_view *v);

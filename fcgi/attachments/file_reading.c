@@ -1,0 +1,269 @@
+/* file_reading.h */
+#define LOG_MODULE "reader"
+#include "fcgi/attachments/file_reading.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "engine/base/utf8.h"
+#include "reader/reader.h"
+
+#define PROGRAM "sluice-reader"
+#define READ_MS 20000.0 /* by the clock; of the processor's time it gets less */
+#define LEAVE_MS 2000.0 /* to end after its output did */
+#define AT_ONCE 2       /* of one process: a file may take a core and a gigabyte */
+#define TURN_WAIT_S 15
+
+/* ---- turns ---- */
+
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER; /* guards running */
+static pthread_cond_t turn_free = PTHREAD_COND_INITIALIZER;
+static int running;
+
+static bool take_turn(struct err *e)
+{
+    struct timespec until;
+    int rc = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += TURN_WAIT_S;
+    pthread_mutex_lock(&turn_lock);
+    while (running >= AT_ONCE && rc == 0)
+        rc = pthread_cond_timedwait(&turn_free, &turn_lock, &until);
+    bool mine = running < AT_ONCE;
+    running += mine;
+    pthread_mutex_unlock(&turn_lock);
+    return mine || err_set(e, ERR_BUSY, "other files are being read; try again");
+}
+
+static void leave_turn(void)
+{
+    pthread_mutex_lock(&turn_lock);
+    running--;
+    pthread_cond_signal(&turn_free);
+    pthread_mutex_unlock(&turn_lock);
+}
+
+/* ---- the process ---- */
+
+/* Beside this program, or where it is installed. */
+static void find_program(char path[4096])
+{
+    ssize_t n = readlink("/proc/self/exe", path, 4000);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        strcpy(slash + 1, PROGRAM);
+    if (!slash || access(path, X_OK) != 0)
+        snprintf(path, 4096, "%s/%s", SLUICE_LIBEXECDIR, PROGRAM);
+}
+
+static bool spawn(int in, int out, pid_t *pid, struct err *e)
+{
+    char path[4096];
+    char *const args[] = {PROGRAM, NULL}, *const environment[] = {"LC_ALL=C.UTF-8", NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t none, pipe_signal;
+    find_program(path);
+    sigemptyset(&none);
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&how);
+    posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawnattr_setsigmask(&how, &none);
+    posix_spawnattr_setsigdefault(&how, &pipe_signal);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawn(pid, path, &files, &how, args, environment);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&how);
+    errno = rc;
+    return rc == 0 || err_errno(e, "the program that reads files can't be started");
+}
+
+enum end { END_WHOLE, END_LATE, END_LONG, END_MEMORY };
+
+/* All of its output, or as much as is taken. */
+static enum end drain(int fd, struct buf *out)
+{
+    const double until = clock_ms() + READ_MS;
+    for (double left; (left = until - clock_ms()) > 0;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        char piece[16384];
+        if (poll(&p, 1, (int)left + 1) <= 0)
+            continue;
+        ssize_t n = read(fd, piece, sizeof piece);
+        if (n == 0)
+            return END_WHOLE;
+        if (n > 0 && out->len + (size_t)n > READER_HEAD_BYTES + READER_TEXT_BYTES)
+            return END_LONG;
+        if (n > 0 && !buf_append(out, piece, (size_t)n))
+            return END_MEMORY;
+    }
+    return END_LATE;
+}
+
+/* Its wait status; -1: it had to be killed. */
+static int collect(pid_t pid, bool at_once)
+{
+    int status = 0, fd = at_once ? -1 : pidfd_open(pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    bool ended = fd >= 0 && poll(&p, 1, (int)LEAVE_MS) > 0;
+    if (fd >= 0)
+        close(fd);
+    if (!ended)
+        kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return ended ? status : -1;
+}
+
+/* ---- what it said ---- */
+
+static bool is_type(const char *t)
+{
+    size_t n = strspn(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&^_.+-/");
+    return n == strlen(t) && n >= 3 && n < 120 && strchr(t, '/') && strchr(t, '/') == strrchr(t, '/');
+}
+
+static bool printable(const char *text, size_t max)
+{
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            return false;
+    return strlen(text) <= max;
+}
+
+static bool nonsense(struct err *e)
+{
+    return err_set(e, ERR_INPUT, "can't be read");
+}
+
+static bool take_refusal(const cJSON *head, const char *words, struct file_reading *out, struct err *e)
+{
+    const char *code = "";
+    if (!json_get_string(head, "code", &code, NULL) || !printable(words, 250))
+        return nonsense(e);
+    out->refused_type = !strcmp(code, "type");
+    return err_set(e, out->refused_type ? ERR_UNSUPPORTED : !strcmp(code, "large") ? ERR_LIMIT : ERR_INPUT, "%s", words);
+}
+
+/* The first line; *text: what follows. */
+static bool take_head(const struct buf *said, struct file_reading *out, size_t *text, struct err *e)
+{
+    static const char *const forms[FILE_FORM__N] = {"text", "document", "image"};
+    const char *type = NULL, *refused = NULL, *note = "", *form = "";
+    bool hidden = false;
+    static bool told;
+    size_t n = 0;
+    while (n < said->len && n < READER_HEAD_BYTES && said->data[n] != '\n')
+        n++;
+    if (n == said->len || said->data[n] != '\n')
+        return nonsense(e);
+    cJSON *head = json_parse(said->data, n, NULL, NULL);
+    bool ok = cJSON_IsObject(head) && json_get_string(head, "type", &type, NULL) &&
+              json_get_string(head, "refused", &refused, NULL) && json_get_string(head, "note", &note, NULL) &&
+              json_get_string(head, "form", &form, NULL) && json_get_bool(head, "files_hidden", &hidden, NULL);
+    if (ok && !hidden && !told) {
+        told = true;
+        log_warn("the kernel has no Landlock: what reads attached files can see other files too");
+    }
+    int f = 0;
+    while (f < FILE_FORM__N && strcmp(form, forms[f]))
+        f++;
+    if (ok && refused) {
+        ok = take_refusal(head, refused, out, e);
+    } else if (!ok || !type || !is_type(type) || !printable(note, sizeof out->note - 1) || f == FILE_FORM__N) {
+        ok = nonsense(e);
+    } else {
+        out->form = (enum file_form)f;
+        snprintf(out->type, sizeof out->type, "%s", type);
+        snprintf(out->note, sizeof out->note, "%s", note);
+        *text = n + 1;
+    }
+    cJSON_Delete(head);
+    return ok;
+}
+
+/* Lines end in \n alone, and none is left empty at the end. */
+static bool take_text(const char *s, size_t len, struct file_reading *out, struct err *e)
+{
+    if (utf8_valid((const unsigned char *)s, len) != len || memchr(s, 0, len))
+        return nonsense(e);
+    if (!buf_reserve(&out->text, len + 1))
+        return err_set(e, ERR_NOMEM, "no memory for the file's text");
+    for (size_t i = 0; i < len; i++)
+        if (s[i] != '\r' || i + 1 == len || s[i + 1] != '\n')
+            buf_putc(&out->text, s[i] == '\r' || s[i] == '\f' ? '\n' : s[i]);
+    struct buf *b = &out->text;
+    while (b->len && strchr(" \t\n", b->data[b->len - 1]))
+        b->data[--b->len] = '\0';
+    if (!b->len)
+        return err_set(e, ERR_INPUT, "has no text in it%s",
+                       out->form == FILE_DOCUMENT ? "; scanned pages are pictures, which are not read" : "");
+    return true;
+}
+
+static bool judge(enum end end, int status, const struct buf *said, struct file_reading *out, struct err *e)
+{
+    size_t text = 0;
+    if (end == END_LATE || (status != -1 && WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)))
+        return err_set(e, ERR_LIMIT, "took longer to read than a file may");
+    if (end == END_MEMORY)
+        return err_set(e, ERR_NOMEM, "no memory for the file's text");
+    if (!take_head(said, out, &text, e))
+        return false;
+    if (end == END_LONG || said->len - text > READER_TEXT_BYTES)
+        return err_set(e, ERR_LIMIT, "has more than %zu bytes of text", READER_TEXT_BYTES);
+    if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status))
+        return err_set(e, ERR_INPUT, "can't be read: it is damaged or protected by a password");
+    return out->form == FILE_IMAGE || take_text(said->data + text, said->len - text, out, e);
+}
+
+bool file_reading_run(int fd, struct file_reading *out, struct err *e)
+{
+    struct buf said = {0};
+    int pipes[2];
+    pid_t pid;
+    *out = (struct file_reading){0};
+    if (lseek(fd, 0, SEEK_SET) < 0 || pipe2(pipes, O_CLOEXEC) != 0)
+        return err_errno(e, "the file can't be read");
+    bool ok = take_turn(e);
+    if (ok) {
+        ok = spawn(fd, pipes[1], &pid, e);
+        close(pipes[1]);
+        if (ok) {
+            enum end end = drain(pipes[0], &said);
+            int status = collect(pid, end != END_WHOLE);
+            ok = judge(end, status, &said, out, e);
+        }
+        leave_turn();
+    } else {
+        close(pipes[1]);
+    }
+    close(pipes[0]);
+    buf_fini(&said);
+    return ok;
+}
+
+void file_reading_fini(struct file_reading *f)
+{
+    buf_fini(&f->text);
+    *f = (struct file_reading){0};
+}

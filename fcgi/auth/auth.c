@@ -1,0 +1,86 @@
+/* auth.h: secrets go to the store as hashes only. */
+#include "fcgi/auth/auth.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "fcgi/http/request.h"
+#include "sql/users/store_users.h"
+
+static bool take_user(struct request *r, const struct store_user *u, enum auth_by by)
+{
+    r->who.by = by;
+    r->who.user_id = u->id;
+    r->who.name = u->name;
+    r->who.admin = u->admin;
+    return true;
+}
+
+/* The key of "Authorization: Bearer KEY" or of X-API-Key; NULL: none was sent. */
+static const char *sent_key(const struct request *r)
+{
+    const char *value = request_header(r, "Authorization");
+    if (!value || !*value)
+        return request_header(r, "X-API-Key");
+    if (strncasecmp(value, "Bearer ", 7))
+        return "";
+    return value + 7 + strspn(value + 7, " ");
+}
+
+static bool identify_by_key(struct request *r, const char *key, struct err *e)
+{
+    unsigned char hash[SECRET_HASH_BYTES];
+    struct store_user user;
+    struct store_key found;
+    struct err why = {0};
+    if (!*key || strlen(key) > 256)
+        return err_set(e, ERR_AUTH, "the Authorization header must be 'Bearer' and an API key");
+    secret_hash(key, hash);
+    if (store_key_find(r->store, r->arena, hash, &user, &found, &why)) {
+        r->who.key_id = found.id;
+        r->who.terms = found.terms;
+        return take_user(r, &user, AUTH_KEY);
+    }
+    *e = why;
+    return false;
+}
+
+static bool changes_something(enum http_method m)
+{
+    return m != HTTP_GET && m != HTTP_HEAD && m != HTTP_OPTIONS;
+}
+
+static bool identify_by_session(struct request *r, const char *token, struct err *e)
+{
+    struct store_user user;
+    struct err why = {0};
+    secret_hash(token, r->who.token_hash);
+    if (!store_session_find(r->store, r->arena, r->who.token_hash, &user, &why)) {
+        r->hint.code = why.code == ERR_AUTH ? "invalid_session" : NULL;
+        if (why.code == ERR_AUTH)
+            return err_set(e, ERR_AUTH, "the session has ended; log in again");
+        *e = why;
+        return false;
+    }
+    secret_csrf(r->who.token_hash, r->who.csrf);
+    const char *csrf = request_header(r, "X-CSRF-Token");
+    if (changes_something(r->method) && !(csrf && secret_equal(csrf, r->who.csrf))) {
+        r->hint.code = "csrf_token_missing";
+        return err_set(e, ERR_FORBIDDEN, "a request with the session cookie needs its X-CSRF-Token");
+    }
+    return take_user(r, &user, AUTH_SESSION);
+}
+
+bool auth_identify(struct request *r, struct err *e)
+{
+    const char *key = sent_key(r);
+    if (!r->store)
+        return err_set(e, ERR_UNAVAILABLE, "the database is not open");
+    if (key)
+        return identify_by_key(r, key, e);
+    const char *token = request_cookie(r, AUTH_COOKIE);
+    if (token && *token && strlen(token) < 256)
+        return identify_by_session(r, token, e);
+    r->hint.code = "missing_api_key";
+    return err_set(e, ERR_AUTH, "log in, or send an API key as 'Authorization: Bearer sk-...'");
+}

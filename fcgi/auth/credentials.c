@@ -1,0 +1,169 @@
+/* credentials.h */
+#define LOG_MODULE "auth"
+#include "fcgi/auth/credentials.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "fcgi/auth/auth.h"
+#include "fcgi/auth/throttle.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/json_put.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "sql/users/store_factor.h"
+
+static pthread_mutex_t argon_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool verify(const char *password, const char *hash)
+{
+    pthread_mutex_lock(&argon_lock);
+    bool ok = secret_password_verify(password, hash);
+    pthread_mutex_unlock(&argon_lock);
+    return ok;
+}
+
+bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e)
+{
+    pthread_mutex_lock(&argon_lock);
+    bool ok = secret_password_hash(password, out, e);
+    pthread_mutex_unlock(&argon_lock);
+    if (!ok && e && e->code == ERR_INPUT)
+        snprintf(e->field, sizeof e->field, "%s", field);
+    return ok;
+}
+
+/* The password was right; is the code, where one is asked for? */
+static bool check_code(struct request *r, const struct store_user *user, const char *code, struct err *e)
+{
+    struct store_factor factor;
+    struct throttle t;
+    struct err why = {0};
+    bool recovery = false;
+    char subject[32];
+    if (!store_factor_get(r->store, user->id, &factor, e))
+        return false;
+    if (!factor.on)
+        return true;
+    if (!code || !*code) {
+        r->hint.code = "second_factor_needed";
+        return err_field(e, ERR_AUTH, "code", "this account has a second factor: send the code that the app shows");
+    }
+    snprintf(subject, sizeof subject, "%lld", (long long)user->id);
+    if (!throttle_enter(r, THROTTLE_CODE, subject, &t, e))
+        return false;
+    if (store_factor_check(r->store, user->id, code, &recovery, &why)) {
+        throttle_forgive(r, &t);
+        if (recovery)
+            audit_record(r, user->id, user->name, "login.recovery_code", "");
+        return true;
+    }
+    if (why.code != ERR_AUTH) {
+        *e = why;
+        return false;
+    }
+    audit_record(r, user->id, user->name, "login.fail", "second factor");
+    r->hint.code = "invalid_code";
+    return err_field(e, ERR_AUTH, "code", "%s", why.text);
+}
+
+bool credentials_login(struct request *r, const char *name, const char *password, const char *code,
+                       struct store_user *user, struct err *e)
+{
+    struct throttle t;
+    struct err why = {0};
+    if (!throttle_enter(r, THROTTLE_LOGIN, name, &t, e))
+        return false;
+    bool known = store_user_by_name(r->store, r->arena, name, user, &why);
+    if (!known && why.code != ERR_NOTFOUND && why.code != ERR_INPUT) {
+        *e = why;
+        return false;
+    }
+    /* an unknown name costs the same time as a wrong password */
+    if (verify(password, known ? user->password_hash : NULL) && known && !user->disabled) {
+        throttle_forgive(r, &t);
+        return check_code(r, user, code, e);
+    }
+    audit_record(r, known ? user->id : 0, known ? user->name : "", "login.fail", "");
+    r->hint.code = "invalid_login";
+    return err_set(e, ERR_AUTH, "the name or the password is wrong");
+}
+
+bool credentials_confirm(struct request *r, const char *field, const char *password, struct store_user *user,
+                         struct err *e)
+{
+    struct throttle t;
+    if (!password)
+        return err_field(e, ERR_INPUT, field, "is needed");
+    if (strlen(password) > SECRET_PASSWORD_MAX)
+        return err_field(e, ERR_INPUT, field, "has more than %d bytes", SECRET_PASSWORD_MAX);
+    if (!throttle_enter(r, THROTTLE_LOGIN, r->who.name, &t, e) ||
+        !store_user_by_id(r->store, r->arena, r->who.user_id, user, e))
+        return false;
+    if (!verify(password, user->password_hash)) {
+        audit_record(r, user->id, user->name, "password.fail", r->route->path);
+        return err_field(e, ERR_FORBIDDEN, field, "is not the password");
+    }
+    throttle_forgive(r, &t);
+    return true;
+}
+
+void credentials_cookie(struct request *r, const char *token, int64_t max_age_s)
+{
+    char cookie[256];
+    snprintf(cookie, sizeof cookie, AUTH_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%lld%s", token,
+             (long long)max_age_s, request_secure(r) ? "; Secure" : "");
+    reply_header(r, "Set-Cookie", cookie);
+}
+
+static void end_presented(struct request *r)
+{
+    unsigned char hash[SECRET_HASH_BYTES];
+    struct err e = {0};
+    const char *token = request_cookie(r, AUTH_COOKIE);
+    if (!token || !*token || strlen(token) >= 256)
+        return;
+    secret_hash(token, hash);
+    if (!store_session_remove(r->store, hash, &e))
+        log_warn("id=%s the former session was not ended: %s", r->id, e.text);
+}
+
+void identity_put(cJSON *o, int64_t id, const char *name, bool admin)
+{
+    json_put_id(o, "id", id);
+    cJSON_AddStringToObject(o, "name", name);
+    cJSON_AddStringToObject(o, "role", admin ? "admin" : "user");
+}
+
+bool credentials_reply_session(struct request *r, int status, const char *csrf)
+{
+    cJSON *o = cJSON_CreateObject();
+    identity_put(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name, r->who.admin);
+    cJSON_AddItemToObject(o, "csrf", csrf[0] ? cJSON_CreateString(csrf) : cJSON_CreateNull());
+    reply_json(r, status, o);
+    cJSON_Delete(o);
+    return true;
+}
+
+bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e)
+{
+    char token[SECRET_TOKEN_SIZE], csrf[SECRET_TOKEN_SIZE];
+    const char *agent = request_header(r, "User-Agent");
+    struct store_session s = {.user_id = user->id, .created_at = clock_wall_ms(), .address = request_remote(r),
+                              .agent = agent ? agent : ""};
+    s.expires_at = s.created_at + STORE_SESSION_MS;
+    secret_token(token);
+    secret_hash(token, s.token_hash);
+    secret_csrf(s.token_hash, csrf);
+    end_presented(r);
+    if (!store_session_add(r->store, &s, e))
+        return false;
+    r->who = (struct identity){.by = AUTH_SESSION, .user_id = user->id, .name = user->name, .admin = user->admin};
+    audit_record(r, user->id, user->name, "login", "");
+    credentials_cookie(r, token, STORE_SESSION_MS / 1000);
+    secret_wipe(token, sizeof token);
+    return credentials_reply_session(r, status, csrf);
+}

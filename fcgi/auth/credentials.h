@@ -1,0 +1,30 @@
+/* Proofs of who one is: a password, and a code where the account has a second factor. Throttled, audited, and in the same
+ * time for names that exist and names that do not. Thread: the request's. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "sql/core/secret.h"
+#include "sql/users/store_users.h"
+
+struct request;
+
+/* A login. code: NULL when none was sent. ERR_AUTH: code second_factor_needed (the password was right) or
+ * invalid_login. */
+bool credentials_login(struct request *r, const char *name, const char *password, const char *code,
+                       struct store_user *user, struct err *e);
+/* Whoever is logged in shows the password once more. field: of the body, named in errors. */
+bool credentials_confirm(struct request *r, const char *field, const char *password, struct store_user *user,
+                         struct err *e);
+/* argon2id, one at a time in each process: 64 MiB a piece. field: named in errors. */
+bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
+/* A new session for the user: cookie and reply {user, csrf}. The session that the request came with, if any, ends: what
+ * someone may have planted in the browser is worth nothing after a login. */
+bool credentials_open(struct request *r, const struct store_user *user, int status, struct err *e);
+void credentials_cookie(struct request *r, const char *token, int64_t max_age_s); /* 0 takes it away */
+/* The reply of a login: {user, csrf}; csrf "" is null. */
+bool credentials_reply_session(struct request *r, int status, const char *csrf);
+/* id, name, role */
+void identity_put(cJSON *o, int64_t id, const char *name, bool admin);

@@ -1,0 +1,269 @@
+/* limits.h */
+#include "fcgi/auth/limits.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/config/server_settings.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/shared.h"
+#include "fcgi/process/worker.h"
+#include "sql/users/store_limits.h"
+
+#define DAY_S 86400
+
+static int64_t now_us(void)
+{
+    return clock_wall_ms() * 1000;
+}
+
+bool limits_any(const struct request *r)
+{
+    const struct store_key_terms *t = &r->who.terms;
+    return t->requests_per_minute || t->tokens_per_minute || t->max_jobs;
+}
+
+/* Whose limits a request meets. */
+struct holder {
+    int64_t row; /* of shared memory: the key's id, or the user's with a minus */
+    const char *who;
+    int64_t requests, tokens, jobs;
+};
+
+static int holders(const struct request *r, struct holder out[2])
+{
+    const struct store_key_terms *k = &r->who.terms;
+    const struct store_user_limits *u = &r->who.limits;
+    int n = 0;
+    if (k->requests_per_minute || k->tokens_per_minute || k->max_jobs)
+        out[n++] = (struct holder){r->who.key_id, "this key", k->requests_per_minute, k->tokens_per_minute, k->max_jobs};
+    if (u->requests_per_minute || u->tokens_per_minute || u->max_jobs)
+        out[n++] = (struct holder){-r->who.user_id, "you", u->requests_per_minute, u->tokens_per_minute, u->max_jobs};
+    return n;
+}
+
+bool limits_of_user(struct request *r, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e)
+{
+    if (!store_limits_get(r->store, user_id, out, own, e))
+        return false;
+    if (!*own) {
+        out->tokens_per_day = setting_int(r, SETTING_USER_TOKENS_PER_DAY);
+        out->storage_bytes = setting_int(r, SETTING_USER_STORAGE_BYTES);
+    }
+    return true;
+}
+
+bool limits_load(struct request *r, struct err *e)
+{
+    bool own;
+    return limits_of_user(r, r->who.user_id, &r->who.limits, &own, e);
+}
+
+static bool refuse(struct request *r, enum limit_kind kind, int64_t wait_us, const struct holder *h, const char *what,
+                   int64_t limit, struct err *e)
+{
+    atomic_fetch_add_explicit(&r->worker->shared->limited[kind], 1, memory_order_relaxed);
+    r->hint.status = 429;
+    r->hint.code = "rate_limit_exceeded";
+    r->hint.retry_after_s = (int)((wait_us + 999999) / 1000000);
+    if (r->hint.retry_after_s < 1)
+        r->hint.retry_after_s = 1;
+    return err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", h->who, (long long)limit, what,
+                   r->hint.retry_after_s);
+}
+
+static struct shared_limit *row_of(const struct request *r, const struct holder *h)
+{
+    return shared_limit_row(r->worker->shared, h->row);
+}
+
+/* Of a user only what runs the model: the page counts tokens while one types. */
+static bool counts(const struct request *r, const struct holder *h)
+{
+    return h->requests && (h->row > 0 || r->route->pool == POOL_STREAM);
+}
+
+bool limits_request(struct request *r, struct err *e)
+{
+    struct holder h[2];
+    struct shared_minute m;
+    const int n = holders(r, h);
+    for (int i = 0; i < n; i++) {
+        if (!counts(r, &h[i]) || shared_minute_take(&row_of(r, &h[i])->requests_full_us, h[i].requests, 1, false, now_us(), &m))
+            continue;
+        const int64_t wait_us = m.wait_us;
+        for (int j = 0; j < i; j++)
+            if (counts(r, &h[j]))
+                shared_minute_take(&row_of(r, &h[j])->requests_full_us, h[j].requests, -1, true, now_us(), &m);
+        return refuse(r, LIMIT_REQUESTS, wait_us, &h[i], "requests per minute", h[i].requests, e);
+    }
+    return true;
+}
+
+/* How much of the day's tokens is used; the day ends at midnight, UTC. */
+static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
+{
+    const int64_t limit = r->who.limits.tokens_per_day, now = clock_wall_s();
+    int64_t used = 0;
+    if (!limit)
+        return true;
+    if (!store_used_tokens(r->store, r->who.user_id, now / DAY_S, &used, e))
+        return false;
+    if (used + prompt_tokens <= limit)
+        return true;
+    atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_DAY], 1, memory_order_relaxed);
+    r->hint.status = 429;
+    r->hint.code = "insufficient_quota";
+    r->hint.retry_after_s = (int)(DAY_S - now % DAY_S);
+    return err_set(e, ERR_BUSY, "%lld of today's %lld tokens are used, and this takes %lld at least; the next day begins in "
+                                "%d min (midnight UTC)", (long long)used, (long long)limit, (long long)prompt_tokens,
+                   r->hint.retry_after_s / 60 + 1);
+}
+
+static bool refuse_storage(struct request *r, int64_t used, struct err *e)
+{
+    atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_STORAGE], 1, memory_order_relaxed);
+    r->hint.status = 413;
+    r->hint.code = "storage_quota_exceeded";
+    return err_set(e, ERR_LIMIT, "%lld of your %lld bytes are used; delete chats or files to make room", (long long)used,
+                   (long long)r->who.limits.storage_bytes);
+}
+
+bool limits_storage(struct request *r, int64_t more, struct err *e)
+{
+    const int64_t limit = r->who.limits.storage_bytes;
+    int64_t used = 0;
+    if (!limit)
+        return true;
+    return store_used_bytes(r->store, r->who.user_id, &used, e) && (used + more <= limit || refuse_storage(r, used, e));
+}
+
+bool limits_storage_refused(struct request *r, struct err *e)
+{
+    int64_t used = 0;
+    if (e->code == ERR_LIMIT && !strcmp(e->field, STORE_QUOTA_FIELD) && store_used_bytes(r->store, r->who.user_id, &used, e))
+        refuse_storage(r, used, e);
+    return false;
+}
+
+/* The user's answers elsewhere: of other processes' requests, and those that no request holds. */
+static bool check_user_jobs(struct request *r, int jobs, struct err *e)
+{
+    const int64_t max = r->who.limits.max_jobs;
+    int64_t detached = 0;
+    if (!max || !r->slot)
+        return true;
+    if (!store_running_count(r->store, r->who.user_id, &detached, e))
+        return false;
+    if (shared_jobs_of_user(r->worker->shared, r->slot) + detached + jobs <= max)
+        return true;
+    return refuse(r, LIMIT_JOBS, 1000000, &(struct holder){.who = "you"}, "jobs at one time", max, e);
+}
+
+static bool take_tokens(struct request *r, int64_t tokens, struct err *e)
+{
+    struct holder h[2];
+    struct shared_minute m;
+    const int n = holders(r, h);
+    for (int i = 0; i < n; i++) {
+        if (!h[i].tokens || shared_minute_take(&row_of(r, &h[i])->tokens_full_us, h[i].tokens, tokens, false, now_us(), &m))
+            continue;
+        const int64_t wait_us = m.wait_us;
+        for (int j = 0; j < i; j++)
+            if (h[j].tokens)
+                shared_minute_take(&row_of(r, &h[j])->tokens_full_us, h[j].tokens, -tokens, true, now_us(), &m);
+        return refuse(r, LIMIT_TOKENS, wait_us, &h[i], "tokens per minute", h[i].tokens, e);
+    }
+    return true;
+}
+
+bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err *e)
+{
+    const int64_t of_key = r->who.terms.max_jobs;
+    if (!check_day(r, prompt_tokens, e))
+        return false;
+    if ((of_key || r->who.limits.max_jobs) && r->slot &&
+        !shared_jobs_enter(r->worker->shared, r->slot, r->who.key_id, r->who.user_id, jobs, of_key))
+        return refuse(r, LIMIT_JOBS, 1000000, &(struct holder){.who = "this key"}, "jobs at one time", of_key, e);
+    if (check_user_jobs(r, jobs, e) && take_tokens(r, prompt_tokens, e))
+        return true;
+    limits_leave(r);
+    return false;
+}
+
+void limits_spend(struct request *r, int64_t tokens)
+{
+    struct holder h[2];
+    struct shared_minute m;
+    const int n = tokens ? holders(r, h) : 0;
+    for (int i = 0; i < n; i++)
+        if (h[i].tokens)
+            shared_minute_take(&row_of(r, &h[i])->tokens_full_us, h[i].tokens, tokens, true, now_us(), &m);
+}
+
+void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, int64_t tokens)
+{
+    struct store_user_limits u;
+    struct shared_minute m;
+    bool own;
+    if (tokens && store_limits_get(store, user_id, &u, &own, NULL) && u.tokens_per_minute)
+        shared_minute_take(&shared_limit_row(s, -user_id)->tokens_full_us, u.tokens_per_minute, tokens, true, now_us(), &m);
+}
+
+void limits_leave(struct request *r)
+{
+    if (r->slot && r->slot->ticket)
+        shared_jobs_leave(r->slot);
+}
+
+/* OpenAI's way to write a time: "120ms", "1s", "6m0s". */
+static void put_time(char out[32], int64_t us)
+{
+    int64_t ms = (us + 999) / 1000, s = (ms + 999) / 1000;
+    if (ms < 1000)
+        snprintf(out, 32, "%lldms", (long long)ms);
+    else if (s < 60)
+        snprintf(out, 32, "%llds", (long long)s);
+    else
+        snprintf(out, 32, "%lldm%llds", (long long)(s / 60), (long long)(s % 60));
+}
+
+static void put_headers(struct request *r, const char *unit, int64_t limit, _Atomic int64_t *full_us)
+{
+    struct shared_minute m;
+    char name[48], value[32];
+    if (!limit)
+        return;
+    shared_minute_take(full_us, limit, 0, true, now_us(), &m); /* nothing: only looks */
+    snprintf(name, sizeof name, "x-ratelimit-limit-%s", unit);
+    snprintf(value, sizeof value, "%lld", (long long)limit);
+    reply_header(r, name, value);
+    snprintf(name, sizeof name, "x-ratelimit-remaining-%s", unit);
+    snprintf(value, sizeof value, "%lld", (long long)m.remaining);
+    reply_header(r, name, value);
+    snprintf(name, sizeof name, "x-ratelimit-reset-%s", unit);
+    put_time(value, m.reset_us);
+    reply_header(r, name, value);
+}
+
+void limits_headers(struct request *r)
+{
+    struct holder h[2];
+    if (!holders(r, h) || (!h[0].requests && !h[0].tokens))
+        return;
+    struct shared_limit *row = row_of(r, &h[0]);
+    put_headers(r, "requests", h[0].requests, &row->requests_full_us);
+    put_headers(r, "tokens", h[0].tokens, &row->tokens_full_us);
+}
+
+void limits_put(cJSON *o, const struct store_user_limits *l)
+{
+    cJSON_AddNumberToObject(o, "requests_per_minute", (double)l->requests_per_minute);
+    cJSON_AddNumberToObject(o, "tokens_per_minute", (double)l->tokens_per_minute);
+    cJSON_AddNumberToObject(o, "max_jobs", (double)l->max_jobs);
+    cJSON_AddNumberToObject(o, "tokens_per_day", (double)l->tokens_per_day);
+    cJSON_AddNumberToObject(o, "storage_bytes", (double)l->storage_bytes);
+}

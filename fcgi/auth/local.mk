@@ -1,0 +1,8 @@
+# who asks, and how often they may
+
+libsluice_fcgi_a_SOURCES += \
+	%D%/auth.c %D%/auth.h \
+	%D%/authorise.c \
+	%D%/credentials.c %D%/credentials.h \
+	%D%/limits.c %D%/limits.h \
+	%D%/throttle.c %D%/throttle.h

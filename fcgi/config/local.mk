@@ -1,0 +1,4 @@
+# settings of the server
+
+libsluice_fcgi_a_SOURCES += \
+	%D%/server_settings.c %D%/server_settings.h

@@ -1,0 +1,288 @@
+/* POST /api/conversations/{id}/messages: a message or the results of calls and their answer, another answer to a message,
+ * or an answer that is gone on with. Everything that can be refused is refused before the commit; after it the row tells
+ * what became of the answer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/json.h"
+#include "engine/chat/content_gate.h"
+#include "fcgi/attachments/attachment.h"
+#include "fcgi/auth/limits.h"
+#include "fcgi/conversations/conversation.h"
+#include "fcgi/conversations/title.h"
+#include "fcgi/http/path_id.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/answer.h"
+#include "fcgi/inference/model_gate.h"
+#include "fcgi/inference/settings.h"
+#include "fcgi/openai/chat_request.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/recorder/recorder.h"
+#include "sql/chats/store_conversations.h"
+#include "sql/core/secret.h"
+#include "sql/files/store_attachments.h"
+
+struct posting {
+    int64_t conversation_id;
+    struct store_conversation conversation;
+    const char *content; /* NULL: another answer, results, or one that is gone on with */
+    int64_t parent_id;
+    int64_t attachments[STORE_MESSAGE_ATTACHMENTS];
+    int n_attachments;
+    struct store_result results[STORE_RESULTS_MAX];
+    int n_results;
+    struct store_message again; /* id 0: a new answer; else this one is gone on with */
+    struct conversation_earlier earlier;
+    bool new_settings;
+    cJSON *settings, *kwargs;
+    struct buf grammar;
+    struct prompt prompt;
+};
+
+static const struct field_row fields[] = {
+    {"content", FIELD_READ}, {"parent_id", FIELD_READ}, {"regenerate", FIELD_READ}, {"continue", FIELD_READ}, {"tool_results", FIELD_READ},
+    {"settings", FIELD_READ}, {"attachments", FIELD_READ}, {0}};
+
+/* Another answer to the same question; to a user's message itself when it has none yet. */
+static bool read_regenerate(struct request *r, struct posting *p, const char *text, struct err *e)
+{
+    int64_t id;
+    struct store_message m;
+    struct err why = {0};
+    if (!path_id_parse(text, &id) ||
+        !store_message_get(r->store, r->arena, r->who.user_id, id, &m, &why) ||
+        m.conversation_id != p->conversation_id)
+        return err_field(e, ERR_INPUT, "regenerate", "is not a message of this conversation");
+    p->parent_id = m.role == ROLE_USER ? m.id : m.parent_id;
+    return true;
+}
+
+static bool read_continue(struct request *r, struct posting *p, const char *text, struct err *e)
+{
+    int64_t id;
+    struct err why = {0};
+    if (!path_id_parse(text, &id) ||
+        !store_message_get(r->store, r->arena, r->who.user_id, id, &p->again, &why) ||
+        p->again.conversation_id != p->conversation_id)
+        return err_field(e, ERR_INPUT, "continue", "is not a message of this conversation");
+    p->parent_id = p->again.parent_id;
+    return conversation_can_continue(r, &p->again, &p->earlier, e);
+}
+
+static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
+{
+    const char *text = NULL;
+    const cJSON *sent = cJSON_GetObjectItemCaseSensitive(body, "parent_id");
+    p->parent_id = sent ? 0 : p->conversation.leaf_id; /* null: a new root */
+    if (!json_get_string(body, "parent_id", &text, e))
+        return false;
+    return !text || path_id_parse(text, &p->parent_id) ||
+           err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
+}
+
+static bool read_body(struct request *r, struct posting *p, struct err *e)
+{
+    const cJSON *body = request_json(r, e), *settings = NULL;
+    const char *regenerate = NULL, *again = NULL;
+    const cJSON *results = NULL;
+    if (!body || !fields_check(r, body, fields, e) ||
+        !store_conversation_get(r->store, r->arena, r->who.user_id, p->conversation_id, &p->conversation, e) ||
+        !json_get_string(body, "content", &p->content, e) || !json_get_string(body, "regenerate", &regenerate, e) ||
+        !json_get_string(body, "continue", &again, e) || !json_get_array(body, "tool_results", &results, e) ||
+        !json_get_object(body, "settings", &settings, e) ||
+        !attachments_read(r, body, p->attachments, &p->n_attachments, e))
+        return false;
+    if (!!p->content + !!regenerate + !!again + !!results != 1)
+        return err_field(e, ERR_INPUT, "content", "send one of content, regenerate, continue and tool_results");
+    if (p->n_attachments && !p->content)
+        return err_field(e, ERR_INPUT, "attachments", "go along with content");
+    if (p->content && !p->n_attachments && strspn(p->content, " \t\r\n") == strlen(p->content))
+        return err_field(e, ERR_INPUT, "content", "is empty");
+    if (p->content && strlen(p->content) > STORE_CONTENT_BYTES)
+        return err_field(e, ERR_LIMIT, "content", "is longer than %d bytes", STORE_CONTENT_BYTES);
+    if (regenerate ? !read_regenerate(r, p, regenerate, e)
+        : again    ? !read_continue(r, p, again, e)
+                   : !read_parent(body, p, e))
+        return false;
+    if (results && !conversation_read_results(r, p->conversation_id, p->parent_id, results, p->results, &p->n_results, e))
+        return false;
+    p->new_settings = settings != NULL;
+    p->settings = conversation_settings(r, p->conversation.settings, settings, e);
+    /* The same prompt as before, though the switch was turned meanwhile. */
+    if (p->settings)
+        p->kwargs = p->earlier.kwargs ? cJSON_Duplicate(p->earlier.kwargs, true) : conversation_kwargs(r, p->settings, e);
+    return p->settings && (p->kwargs || err_set(e, ERR_NOMEM, "no memory for the settings"));
+}
+
+static bool make_prompt(struct request *r, struct posting *p, struct err *e)
+{
+    const struct conversation_ask ask = {.conversation_id = p->conversation_id, .leaf = p->parent_id, .content = p->content,
+                                         .results = p->results, .n_results = p->n_results,
+                                         .attachments = p->attachments, .n_attachments = p->n_attachments,
+                                         .settings = p->settings, .kwargs = p->kwargs};
+    if (!conversation_prompt(r, &ask, &p->prompt, e))
+        return false;
+    return p->again.id ? conversation_earlier(r, &p->again, &p->prompt, &p->earlier, e)
+                       : conversation_grammar(r, p->settings, &p->prompt, &p->grammar, e);
+}
+
+static bool keep_settings(struct request *r, const struct posting *p, struct err *e)
+{
+    struct buf text = {0};
+    bool ok = true;
+    if (p->new_settings) {
+        ok = json_write(&text, p->settings) || err_set(e, ERR_NOMEM, "no memory for the settings");
+        ok = ok && store_conversation_change(r->store, r->who.user_id, p->conversation_id,
+                                             &(struct store_conversation_change){.settings = text.data}, e);
+    }
+    buf_fini(&text);
+    return ok;
+}
+
+/* A message without words is called by its first file. */
+static bool title_of_file(struct request *r, const struct posting *p, char title[TITLE_SIZE], struct err *e)
+{
+    struct store_attachment a;
+    if (!store_attachment_get(r->store, r->arena, r->who.user_id, p->attachments[0], &a, e))
+        return false;
+    title_make(a.name, title);
+    return true;
+}
+
+static bool write_rows(struct request *r, const struct posting *p, const char *key, const char *parser,
+                       struct store_posted *out, struct err *e)
+{
+    char title[TITLE_SIZE] = "";
+    if (p->again.id) {
+        *out = (struct store_posted){.message_id = p->again.id};
+        return store_message_continue(r->store,
+                                      &(struct store_continue){.user_id = r->who.user_id,
+                                                               .conversation_id = p->conversation_id,
+                                                               .message_id = p->again.id,
+                                                               .model = r->worker->model_id,
+                                                               .job_key = key,
+                                                               .parser = parser,
+                                                               .tokens = p->earlier.ids.at,
+                                                               .n_tokens = p->earlier.ids.n},
+                                      e);
+    }
+    if (p->content)
+        title_make(p->content, title);
+    if (!title[0] && p->n_attachments && !title_of_file(r, p, title, e))
+        return false;
+    return store_message_post(r->store,
+                              &(struct store_post){.user_id = r->who.user_id,
+                                                   .conversation_id = p->conversation_id,
+                                                   .parent_id = p->parent_id,
+                                                   .content = p->content,
+                                                   .attachments = p->attachments,
+                                                   .n_attachments = p->n_attachments,
+                                                   .results = p->results,
+                                                   .n_results = p->n_results,
+                                                   .title = title[0] ? title : NULL,
+                                                   .model = r->worker->model_id,
+                                                   .job_key = key,
+                                                   .parser = parser,
+                                                   .storage_bytes = r->who.limits.storage_bytes},
+                              out, e);
+}
+
+static bool commit(struct request *r, const struct posting *p, const char *key, struct store_posted *out,
+                   struct err *e)
+{
+    struct buf parser = {0};
+    struct answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
+                                  .tools = json_member(p->settings, "tools"), .kwargs = p->kwargs,
+                                  .constrained = p->grammar.len > 0};
+    if (p->again.id) {
+        about.prefix = p->earlier.text.data ? p->earlier.text.data : "";
+        about.prefix_len = p->earlier.text.len;
+        about.earlier_tokens = (int)p->earlier.ids.n;
+        about.earlier_reasoning_ms = p->earlier.reasoning_ms;
+        about.began_at = clock_wall_ms();
+    }
+    bool ok = answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
+    ok = ok && write_rows(r, p, key, parser.data, out, e);
+    buf_fini(&parser);
+    return ok;
+}
+
+/* Which part of the answer is reasoning, where it goes on with what was written before. */
+static void tell_answer(const struct posting *p, struct engine_job_params *job)
+{
+    struct content_gate gate;
+    prompt_tell_answer(&p->prompt, job);
+    content_gate_init(&gate, job->answer_format, (enum content_begin)job->answer_begins);
+    for (size_t i = 0; p->again.id && i < p->earlier.text.len; i++)
+        content_gate_byte(&gate, p->earlier.text.data[i]);
+    job->answer_begins = content_gate_place(&gate);
+}
+
+static struct engine_job *submit(struct request *r, const struct posting *p, const char *key, struct err *e)
+{
+    struct settings s;
+    struct engine_job_params job = {.prompt = p->prompt.ids.at,
+                                    .n_prompt = (int32_t)p->prompt.ids.n,
+                                    .top_logprobs = -1,
+                                    .special_text = prompt_wants_special_text(&p->prompt),
+                                    .grammar = p->grammar.data,
+                                    .n_grammar = (uint32_t)p->grammar.len,
+                                    .detached = true,
+                                    .user = (uint64_t)r->who.user_id};
+    settings_begin(&s, r);
+    if (!settings_read(&s, p->settings, r->worker->text, r->arena, e))
+        return NULL;
+    settings_apply(&s, &job);
+    tell_answer(p, &job);
+    scope_name(job.scope, sizeof job.scope, r, "");
+    snprintf(job.key, sizeof job.key, "%s", key);
+    snprintf(job.request_id, sizeof job.request_id, "%s", r->id);
+    return model_submit(r, &job, e);
+}
+
+/* What is kept at once; the answer comes on top. */
+static int64_t new_bytes(const struct posting *p)
+{
+    int64_t n = p->content ? (int64_t)strlen(p->content) : 0;
+    for (int i = 0; i < p->n_results; i++)
+        n += (int64_t)strlen(p->results[i].content);
+    return n;
+}
+
+static bool post(struct request *r, struct posting *p, struct err *e)
+{
+    char key[SECRET_TOKEN_SIZE]; /* unguessable, and so unique */
+    struct store_posted posted;
+    struct err failed = {0};
+    if (!path_id_param(r, "id", &p->conversation_id, e) || !read_body(r, p, e) || !make_prompt(r, p, e))
+        return false;
+    secret_token(key);
+    const int64_t prompt_tokens = (int64_t)p->prompt.ids.n;
+    if (!limits_storage(r, new_bytes(p), e) || !limits_enter(r, prompt_tokens, 1, e))
+        return false;
+    bool committed = keep_settings(r, p, e) && commit(r, p, key, &posted, e);
+    limits_leave(r); /* from now on the row counts as the user's job */
+    struct engine_job *job = committed ? submit(r, p, key, &failed) : NULL;
+    if (!job)
+        limits_spend(r, -prompt_tokens); /* nothing of it is read */
+    if (!committed)
+        return limits_storage_refused(r, e);
+    if (job)
+        recorder_notify(r->worker->run_dir, posted.message_id);
+    else
+        store_message_fail(r->store, r->who.user_id, posted.message_id, failed.text, NULL);
+    return conversation_follow(r, posted.user_message_id, posted.message_id, &job, &failed);
+}
+
+bool conversation_post(struct request *r, struct err *e)
+{
+    struct posting p = {0};
+    bool ok = post(r, &p, e);
+    cJSON_Delete(p.settings);
+    cJSON_Delete(p.kwargs);
+    buf_fini(&p.grammar);
+    conversation_earlier_fini(&p.earlier);
+    prompt_fini(&p.prompt);
+    return ok;
+}

@@ -1,0 +1,346 @@
+/* An answer as a stream of events: start, progress, delta, done or error. The text comes from the engine's job, which
+ * gives it from its first token to everyone who attaches; the last event shows the row as the recorder wrote it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/conversations/conversation.h"
+#include "fcgi/http/path_id.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer.h"
+#include "fcgi/inference/model_gate.h"
+#include "fcgi/inference/watch.h"
+#include "fcgi/process/worker.h"
+#include "sql/chats/store_conversations.h"
+
+/* After the job's end the recorder has written within milliseconds, unless it is just being started again. */
+#define RECORD_MS 3000.0
+/* The connection broke before that: the recorder gives an engine that went away 3 s to come back, and then writes why. */
+#define BROKEN_MS 6000.0
+/* A row that runs but whose job can't be reached: the recorder gives it up after 15 s (recorder_answer.c). */
+#define UNREACHED_MS 20000.0
+#define ATTACH_RETRY_MS 150
+
+struct follow {
+    struct request *r;
+    struct sse sse;
+    struct generation g;
+    cJSON *tree;
+    struct buf reasoning, content; /* of the delta to be sent */
+    struct buf json;
+    int64_t user_message_id, message_id;
+    bool left; /* the client or this worker is going: end without a last event, the page comes back */
+};
+
+static void take_delta(void *context, const struct generation *g, const struct chat_delta *d)
+{
+    struct follow *f = context;
+    (void)g;
+    if (d->type == CHAT_REASONING)
+        buf_append(&f->reasoning, d->text, d->len);
+    else if (d->type == CHAT_CONTENT)
+        buf_append(&f->content, d->text, d->len);
+}
+
+static void put_member(struct buf *out, const char *name, struct buf *text)
+{
+    if (!text->len)
+        return;
+    buf_printf(out, "\"%s\":", name);
+    buf_json_string(out, text->data, text->len);
+    buf_putc(out, ',');
+    buf_clear(text);
+}
+
+/* All that came since the last event, as one. */
+static void send_delta(struct follow *f)
+{
+    if (!f->reasoning.len && !f->content.len)
+        return;
+    buf_clear(&f->json);
+    buf_putc(&f->json, '{');
+    put_member(&f->json, "reasoning", &f->reasoning);
+    put_member(&f->json, "content", &f->content);
+    buf_printf(&f->json, "\"n\":%d,\"tokens_per_second\":", f->g.earlier_tokens + f->g.n_tokens);
+    buf_json_number(&f->json, generation_rate(&f->g));
+    if (f->g.reasoning.len) {
+        buf_puts(&f->json, ",\"reasoning_ms\":");
+        buf_json_number(&f->json, f->g.earlier_reasoning_ms + f->g.reasoning_ms);
+    }
+    buf_putc(&f->json, '}');
+    sse_event(&f->sse, "delta", f->json.data, f->json.len);
+}
+
+static void send_progress(struct follow *f)
+{
+    buf_clear(&f->json);
+    buf_printf(&f->json, "{\"done\":%d,\"total\":%d,\"cached\":%d,\"queue_position\":%d}", f->g.done, f->g.total,
+               f->g.cached, f->g.state == GENERATION_QUEUED ? f->g.queue_position : 0);
+    sse_event(&f->sse, "progress", f->json.data, f->json.len);
+}
+
+static bool get_row(struct follow *f, int64_t id, struct store_message *m)
+{
+    struct err e = {0};
+    return store_message_get(f->r->store, f->r->arena, f->r->who.user_id, id, m, &e);
+}
+
+static bool send_start(struct follow *f, bool blank)
+{
+    struct store_message m;
+    buf_clear(&f->json);
+    buf_puts(&f->json, "{\"user_message\":");
+    if (f->user_message_id && get_row(f, f->user_message_id, &m))
+        answer_message_json(&f->json, &m, false);
+    else
+        buf_puts(&f->json, "null");
+    if (!get_row(f, f->message_id, &m))
+        return false;
+    buf_puts(&f->json, ",\"message\":");
+    answer_message_json(&f->json, &m, blank);
+    buf_putc(&f->json, '}');
+    sse_event(&f->sse, "start", f->json.data, f->json.len);
+    return sse_flush(&f->sse);
+}
+
+/* Sleeps until the job (or NULL) has something; false when the client or this worker is going. */
+static bool nap_for(struct follow *f, struct engine_job *job, int ms)
+{
+    int which, idle = sse_idle_ms(&f->sse);
+    if (idle == 0)
+        sse_comment(&f->sse, "waiting");
+    sse_flush(&f->sse);
+    enum watch_result w = watch_jobs(f->r, &job, 1, ms, &which);
+    f->left = w == WATCH_GONE || w == WATCH_SHUTDOWN || f->r->client_gone;
+    return !f->left;
+}
+
+static bool nap(struct follow *f, int ms)
+{
+    return nap_for(f, NULL, ms);
+}
+
+/* Has the row its end? Waits for it. A row that is gone (deleted meanwhile) counts as ended. */
+static bool wait_row(struct follow *f, double ms)
+{
+    double until = clock_ms() + ms;
+    for (int pause = 5;; pause = pause < 100 ? pause * 2 : 100) {
+        enum store_status status;
+        struct err e = {0};
+        if (!store_message_status(f->r->store, f->r->who.user_id, f->message_id, &status, &e))
+            return e.code == ERR_NOTFOUND;
+        if (status != MESSAGE_RUNNING)
+            return true;
+        if (clock_ms() > until || !nap(f, pause))
+            return false;
+    }
+}
+
+static void send_last(struct follow *f, const struct store_message *m, const struct err *why)
+{
+    struct err e = {.code = ERR_UNAVAILABLE};
+    bool failed = m->status == MESSAGE_ERROR || m->status == MESSAGE_RUNNING;
+    buf_clear(&f->json);
+    if (failed) {
+        if (why && why->code)
+            e = *why;
+        else
+            snprintf(e.text, sizeof e.text, "%s", m->error ? m->error : "the answer could not be followed to its end");
+        reply_error_object(&f->json, f->r, &e);
+        f->json.len--; /* its closing brace: the message goes into the same object */
+    } else {
+        buf_putc(&f->json, '{');
+    }
+    buf_printf(&f->json, "%s\"message\":", failed ? "," : "");
+    answer_message_json(&f->json, m, false);
+    buf_putc(&f->json, '}');
+    sse_event(&f->sse, failed ? "error" : "done", f->json.data, f->json.len);
+    sse_flush(&f->sse);
+}
+
+/* The recorder is late (it may be starting again): the same facts from what was seen here. */
+static void overlay(struct follow *f, struct store_message *m, struct answer_texts *t)
+{
+    struct store_answer row;
+    struct err e = {0};
+    if (f->g.state < GENERATION_DONE || !answer_row(&f->g, m->id, t, &row, &e))
+        return;
+    m->status = row.status;
+    m->content = row.content ? row.content : "";
+    m->reasoning = row.reasoning ? row.reasoning : "";
+    m->tool_calls = row.tool_calls;
+    m->error = row.error;
+    m->timings = row.timings;
+    m->has_usage = row.has_usage;
+    m->prompt_tokens = row.prompt_tokens;
+    m->cached_tokens = row.cached_tokens;
+    m->completion_tokens = row.completion_tokens;
+    m->finished_at = clock_wall_ms();
+}
+
+static void end_stream(struct follow *f, double wait_ms, const struct err *why)
+{
+    struct store_message m;
+    struct answer_texts texts = {0};
+    bool ended = wait_row(f, wait_ms);
+    if (f->left)
+        return;
+    if (get_row(f, f->message_id, &m)) {
+        if (!ended)
+            overlay(f, &m, &texts);
+        send_last(f, &m, why);
+    } /* else the conversation was deleted under the stream: nothing is left to say */
+    answer_texts_fini(&texts);
+}
+
+static double record_ms(const struct follow *f)
+{
+    return f->g.state >= GENERATION_DONE ? RECORD_MS : BROKEN_MS;
+}
+
+/* Events that are there. False: the job is over, or its connection is. */
+static bool read_events(struct follow *f, struct engine_job *job)
+{
+    struct engine_event ev;
+    struct err e = {0};
+    for (;;) {
+        int got = engine_next(job, &ev, 0, &e);
+        if (got == 0)
+            return true;
+        if (got < 0 || !generation_event(&f->g, &ev, &e))
+            return false;
+        if (ev.type == ENGINE_ACCEPTED || ev.type == ENGINE_PROGRESS)
+            send_progress(f);
+        if (f->g.state >= GENERATION_DONE)
+            return false;
+    }
+}
+
+static void follow_job(struct follow *f, struct engine_job *job)
+{
+    int which = 0;
+    bool more = read_events(f, job);
+    for (;;) {
+        send_delta(f);
+        if (!sse_flush(&f->sse))
+            f->left = true;
+        if (!more || f->left)
+            break;
+        switch (watch_jobs(f->r, &job, 1, sse_idle_ms(&f->sse), &which)) {
+        case WATCH_EVENT:
+            more = read_events(f, job);
+            break;
+        case WATCH_TIMEOUT:
+            if (sse_idle_ms(&f->sse) == 0)
+                send_progress(f); /* keeps the connection alive and says something */
+            break;
+        case WATCH_GONE:
+        case WATCH_SHUTDOWN:
+            f->left = true;
+            break;
+        }
+    }
+    f->r->prompt_tokens = f->g.usage.prompt_tokens;
+    f->r->completion_tokens = f->g.n_tokens;
+}
+
+/* Asks the engine for the job, and waits for as long as the engine shows that it lives. */
+static struct engine_job *ask(struct follow *f, const char *key)
+{
+    struct err e = {0};
+    int attached = -1;
+    struct engine_job *job = engine_attach_soon(f->r->worker->engine_socket, key, &e);
+    while (job && (attached = engine_attached(job, &e)) == 0)
+        if (!model_answers(f->r, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
+            break;
+    if (attached <= 0)
+        engine_close(&job);
+    return job;
+}
+
+/* The row runs, but its job is not there (yet): the worker that posted it may be about to submit it, or the engine
+ * has lost it, and the recorder will say so. An engine that hangs is not waited for. */
+static struct engine_job *attach(struct follow *f, const char *key, struct err *hung)
+{
+    double until = clock_ms() + UNREACHED_MS;
+    enum store_status status = MESSAGE_RUNNING;
+    for (;;) {
+        struct err e = {0};
+        struct engine_job *job = ask(f, key);
+        if (job || f->left || !model_answers(f->r, hung))
+            return job;
+        if (!store_message_status(f->r->store, f->r->who.user_id, f->message_id, &status, &e) ||
+            status != MESSAGE_RUNNING || clock_ms() > until || !nap(f, ATTACH_RETRY_MS))
+            return NULL;
+    }
+}
+
+static void show_row(struct follow *f)
+{
+    struct store_message m;
+    if (!get_row(f, f->message_id, &m))
+        return;
+    buf_puts(&f->content, m.content);
+    buf_puts(&f->reasoning, m.reasoning);
+    send_delta(f);
+}
+
+static bool begin(struct follow *f, const char *parser, struct err *e)
+{
+    return answer_begin(&f->g, &f->tree, parser, take_delta, f, e);
+}
+
+static void fini(struct follow *f)
+{
+    sse_end(&f->sse);
+    generation_fini(&f->g);
+    cJSON_Delete(f->tree);
+    buf_fini(&f->reasoning);
+    buf_fini(&f->content);
+    buf_fini(&f->json);
+}
+
+bool conversation_follow(struct request *r, int64_t user_message_id, int64_t message_id, struct engine_job **job,
+                         const struct err *failed)
+{
+    struct follow f = {.r = r, .user_message_id = user_message_id, .message_id = message_id};
+    struct store_message m;
+    struct err e = {0};
+    r->job = *job ? engine_job_id(*job) : 0;
+    if (sse_start(&f.sse, r) && send_start(&f, true)) {
+        if (*job && get_row(&f, message_id, &m) && begin(&f, m.parser, &e))
+            follow_job(&f, *job);
+        if (!f.left)
+            end_stream(&f, record_ms(&f), failed);
+    }
+    engine_close(job); /* detached: the answer goes on */
+    fini(&f);
+    return true;
+}
+
+bool conversation_stream(struct request *r, struct err *e)
+{
+    struct follow f = {.r = r};
+    struct store_message m;
+    struct engine_job *job = NULL;
+    struct err hung = {0};
+    if (!path_id_param(r, "id", &f.message_id, e) ||
+        !store_message_get(r->store, r->arena, r->who.user_id, f.message_id, &m, e))
+        return false;
+    bool running = m.status == MESSAGE_RUNNING;
+    if (running && !model_answers(r, e))
+        return false;
+    if (sse_start(&f.sse, r) && send_start(&f, running)) {
+        if (running && (job = attach(&f, m.job_key, &hung)) && begin(&f, m.parser, e))
+            follow_job(&f, job);
+        else if (running && !f.left)
+            show_row(&f);
+        if (!f.left)
+            end_stream(&f, hung.code ? 0 : record_ms(&f), &hung);
+    }
+    engine_close(&job);
+    fini(&f);
+    return true;
+}

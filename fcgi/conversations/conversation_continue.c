@@ -1,0 +1,161 @@
+/* conversation.h: the prompt of an answer that is gone on with. It is the old one, then the tokens that the model had
+ * written: so the prefix cache has them, and at temperature 0 the answer becomes what it would have been uncut. Where the
+ * tokens are not known (the row came from elsewhere, or its recorder died) its text is set as the model would have. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/chat/chat_parser.h"
+#include "engine/tokenizer/detokenizer.h"
+#include "fcgi/conversations/conversation.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
+#include "sql/chats/store_conversations.h"
+
+void conversation_earlier_fini(struct conversation_earlier *a)
+{
+    buf_fini(&a->text);
+    ids_fini(&a->ids);
+    cJSON_Delete(a->parser);
+}
+
+bool conversation_can_continue(struct request *r, const struct store_message *m, struct conversation_earlier *a, struct err *e)
+{
+    bool constrained = false;
+    if (m->role != ROLE_ASSISTANT)
+        return err_field(e, ERR_INPUT, "continue", "must be an answer");
+    if (m->status == MESSAGE_RUNNING || m->status == MESSAGE_DONE)
+        return err_set(e, ERR_CONFLICT, m->status == MESSAGE_DONE ? "this answer has ended by itself" : "this answer is still being written");
+    if (m->parser && !(a->parser = json_parse(m->parser, strlen(m->parser), NULL, e)))
+        return false;
+    if (!json_get_bool(a->parser, "constrained", &constrained, e) || !json_get_object(a->parser, "kwargs", &a->kwargs, e))
+        return false;
+    if (constrained)
+        return err_field(e, ERR_UNSUPPORTED, "continue", "an answer that was held to a JSON schema can't be gone on with");
+    if (m->timings) {
+        cJSON *timings = json_parse(m->timings, strlen(m->timings), NULL, NULL);
+        json_get_number(timings, "reasoning_ms", 0, 1e15, &a->reasoning_ms, NULL);
+        cJSON_Delete(timings);
+    }
+    (void)r;
+    return true;
+}
+
+/* A last character that was cut in its middle is left for the model to write again. */
+static bool take_tokens(struct request *r, const struct prompt *p, const int32_t *ids, size_t n,
+                        struct conversation_earlier *a, struct err *e)
+{
+    struct detokenizer d;
+    size_t whole = 0;
+    detokenizer_init(&d, r->worker->text->vocab, prompt_wants_special_text(p));
+    for (size_t i = 0; i < n; i++) {
+        if (!detokenizer_push(&d, ids[i], &a->text))
+            break;
+        if (d.n_pending == 0)
+            whole = i + 1;
+    }
+    for (size_t i = 0; i < whole; i++)
+        if (!ids_push(&a->ids, ids[i]))
+            return err_set(e, ERR_NOMEM, "no memory for the answer's tokens");
+    return !a->text.failed || err_set(e, ERR_NOMEM, "no memory for the answer's text");
+}
+
+/* Appends the text of `from`; its place in the whole is one that no special token is read in. */
+static void put_outside(struct buf *out, const char *from, struct text_span *spans, size_t *n)
+{
+    spans[*n].start = out->len;
+    buf_puts(out, from);
+    spans[(*n)++].end = out->len;
+}
+
+/* What the model's text must have been, but for blanks around its markup. */
+static bool set_text(const struct prompt *p, const struct store_message *m, struct buf *out, struct text_span *spans,
+                     size_t *n, struct err *e)
+{
+    const char *open = "", *close = "";
+    const bool tags = chat_format_reasoning(p->format, &open, &close);
+    if (m->tool_calls)
+        return err_field(e, ERR_UNSUPPORTED, "continue", "the tokens of this answer are not known, and it has calls: ask for another answer");
+    if (!strcmp(p->format, "harmony")) {
+        if (*m->reasoning) {
+            buf_puts(out, "<|channel|>analysis<|message|>");
+            put_outside(out, m->reasoning, spans, n);
+        }
+        if (*m->content) {
+            buf_puts(out, *m->reasoning ? "<|end|><|start|>assistant<|channel|>final<|message|>" : "<|channel|>final<|message|>");
+            put_outside(out, m->content, spans, n);
+        }
+        return true;
+    }
+    if (*m->reasoning && !tags)
+        return err_field(e, ERR_UNSUPPORTED, "continue", "the tokens of this answer are not known: ask for another answer");
+    if (*m->reasoning) {
+        if (!p->opens_reasoning)
+            buf_printf(out, "%s\n", open);
+        put_outside(out, m->reasoning, spans, n);
+    }
+    if (*m->content) {
+        if (*m->reasoning || p->opens_reasoning)
+            buf_printf(out, "\n%s\n\n", close);
+        put_outside(out, m->content, spans, n);
+    }
+    return true;
+}
+
+/* The prompt and the text are tokenized as one, as they would be had the model's words come from it. */
+static bool take_text(struct request *r, struct prompt *p, const struct store_message *m, struct conversation_earlier *a,
+                      struct err *e)
+{
+    struct text_span spans[2];
+    struct ids all = {0};
+    size_t n = 0, before = p->rendered.text.len;
+    struct rendered *whole = &p->rendered;
+    if (!set_text(p, m, &a->text, spans, &n, e))
+        return false;
+    struct text_span *untrusted = realloc(whole->untrusted, (whole->n_untrusted + n) * sizeof *untrusted + 1);
+    if (!untrusted)
+        return err_set(e, ERR_NOMEM, "no memory for the prompt");
+    whole->untrusted = untrusted;
+    for (size_t i = 0; i < n; i++)
+        untrusted[whole->n_untrusted++] = (struct text_span){spans[i].start + before, spans[i].end + before};
+    whole->cap_untrusted = whole->n_untrusted;
+    if (a->text.len && !buf_append(&whole->text, a->text.data, a->text.len))
+        return err_set(e, ERR_NOMEM, "no memory for the prompt");
+    if (!tokenizer_encode(r->worker->text->tokenizer, whole->text.data, whole->text.len, TOKENIZE_SPECIAL, untrusted,
+                          whole->n_untrusted, &all, e)) {
+        ids_fini(&all);
+        return false;
+    }
+    for (size_t i = p->ids.n; i < all.n; i++)
+        if (!ids_push(&a->ids, all.at[i])) {
+            ids_fini(&all);
+            return err_set(e, ERR_NOMEM, "no memory for the prompt");
+        }
+    ids_fini(&p->ids);
+    p->ids = all;
+    return true;
+}
+
+bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
+                          struct err *e)
+{
+    const int32_t *tokens;
+    size_t n;
+    bool opens = p->opens_reasoning;
+    if (!store_message_tokens(r->store, r->arena, r->who.user_id, m->id, &tokens, &n, e) ||
+        !json_get_bool(a->parser, "opens_reasoning", &opens, e))
+        return false;
+    if (!tokens || opens != p->opens_reasoning) {
+        if (!take_text(r, p, m, a, e))
+            return false;
+    } else {
+        if (!take_tokens(r, p, tokens, n, a, e))
+            return false;
+        for (size_t i = 0; i < a->ids.n; i++)
+            if (!ids_push(&p->ids, a->ids.at[i]))
+                return err_set(e, ERR_NOMEM, "no memory for the prompt");
+    }
+    if (a->text.len && memchr(a->text.data, 0, a->text.len))
+        return err_field(e, ERR_UNSUPPORTED, "continue", "the answer holds a NUL character: ask for another answer");
+    return conversation_fits(r, p, e);
+}

@@ -1,0 +1,126 @@
+/* conversation.h: the messages of a branch as a prompt. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "fcgi/attachments/attachment.h"
+#include "fcgi/conversations/conversation.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
+#include "sql/chats/store_conversations.h"
+
+struct branch {
+    struct request *r;
+    cJSON *messages;
+    bool running, failed;
+    int64_t last_id;
+    struct err why; /* an attachment could not be read; code ERR_NONE: all could */
+};
+
+static cJSON *add_message(cJSON *messages, const char *role, const char *content)
+{
+    cJSON *m = cJSON_CreateObject();
+    if (!m || !cJSON_AddItemToArray(messages, m) || !cJSON_AddStringToObject(m, "role", role) ||
+        !cJSON_AddStringToObject(m, "content", content))
+        return NULL;
+    return m;
+}
+
+/* The content with the message's files before it. */
+static cJSON *add_with_files(struct branch *b, const struct store_message *row)
+{
+    struct buf framed = {0};
+    cJSON *m = NULL;
+    if (attachments_prompt_of(b->r, row->id, row->content, &framed, &b->why))
+        m = add_message(b->messages, store_role_name(row->role), framed.len ? framed.data : row->content);
+    buf_fini(&framed);
+    return m;
+}
+
+/* Failed answers stay in, with what they have: roles must go on alternating. */
+static bool add_row(void *context, const struct store_message *row)
+{
+    struct branch *b = context;
+    const bool files = row->role == ROLE_USER && strcmp(row->attachments, "[]") && *row->attachments;
+    cJSON *m = files ? add_with_files(b, row) : add_message(b->messages, store_role_name(row->role), row->content);
+    b->last_id = row->id;
+    b->running |= row->status == MESSAGE_RUNNING;
+    b->failed |= !m || (*row->reasoning && !cJSON_AddStringToObject(m, "reasoning_content", row->reasoning));
+    b->failed |= row->tool_call_id && !cJSON_AddStringToObject(m, "tool_call_id", row->tool_call_id);
+    if (m && row->tool_calls) {
+        cJSON *calls = json_parse(row->tool_calls, strlen(row->tool_calls), NULL, NULL);
+        b->failed |= !calls || !cJSON_AddItemToObject(m, "tool_calls", calls);
+    }
+    return !b->failed;
+}
+
+static void add_result(struct branch *b, const char *id, const char *content)
+{
+    cJSON *m = add_message(b->messages, "tool", content);
+    b->failed |= !m || !cJSON_AddStringToObject(m, "tool_call_id", id);
+}
+
+/* What is asked now, which is in no row yet. */
+static bool add_question(struct request *r, const struct conversation_ask *ask, struct branch *b, struct err *e)
+{
+    struct buf framed = {0};
+    bool ok = attachments_prompt(r, ask->attachments, ask->n_attachments, ask->content, &framed, e);
+    if (ok)
+        b->failed |= !add_message(b->messages, "user", framed.len ? framed.data : ask->content);
+    buf_fini(&framed);
+    return ok;
+}
+
+static bool read_branch(struct request *r, const struct conversation_ask *ask, struct branch *b, struct err *e)
+{
+    if (ask->leaf && !store_message_branch(r->store, r->who.user_id, ask->conversation_id, ask->leaf, add_row, b, e))
+        return false;
+    if (b->why.code) {
+        *e = b->why;
+        return false;
+    }
+    if (ask->leaf && b->last_id != ask->leaf && !b->failed)
+        return err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
+    if (b->running)
+        return err_set(e, ERR_CONFLICT, "the answer before is still being written");
+    if (ask->content && !add_question(r, ask, b, e))
+        return false;
+    for (int i = 0; i < ask->n_results; i++)
+        add_result(b, ask->results[i].tool_call_id, ask->results[i].content);
+    return !b->failed || err_set(e, ERR_NOMEM, "no memory for the prompt's messages");
+}
+
+/* Before anything is committed: a prompt that can't be answered is the request's error, not an answer. */
+bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
+{
+    struct status_page page;
+    if (!engine_status_read(r, &page) || page.n_ctx <= 0 || p->ids.n < (size_t)page.n_ctx)
+        return true;
+    r->hint.code = "context_length_exceeded";
+    return err_set(e, ERR_LIMIT, "the conversation has %zu tokens, the model's context %d", p->ids.n,
+                   (int)page.n_ctx);
+}
+
+bool conversation_render(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e)
+{
+    const char *system = NULL;
+    bool ok = false;
+    struct branch b = {.r = r, .messages = cJSON_CreateArray()};
+    if (!b.messages) {
+        err_set(e, ERR_NOMEM, "no memory for the prompt");
+    } else if (json_get_string(ask->settings, "system", &system, e)) {
+        b.failed = system && *system && !add_message(b.messages, "system", system);
+        struct prompt_input in = {.messages = b.messages, .kwargs = ask->kwargs,
+                                  .tools = json_member(ask->settings, "tools"),
+                                  .generic_tools = prompt_generic_tools(r)};
+        ok = read_branch(r, ask, &b, e) &&
+             prompt_make(r->worker->text, &in, out, e);
+    }
+    cJSON_Delete(b.messages);
+    return ok;
+}
+
+bool conversation_prompt(struct request *r, const struct conversation_ask *ask, struct prompt *out, struct err *e)
+{
+    return conversation_render(r, ask, out, e) && conversation_fits(r, out, e);
+}

@@ -1,0 +1,111 @@
+/* conversation.h: the settings of a conversation, checked; what they mean for the template and the answer's form. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "fcgi/conversations/conversation.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/settings.h"
+#include "fcgi/openai/chat_request.h"
+#include "fcgi/process/worker.h"
+
+#define MAX_SYSTEM_BYTES 32768
+
+static const char *const setting_names[] = {
+    "system", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+    "max_tokens", "seed", "stop", "thinking", "reasoning_effort", "json_schema", "tools", "preset", "titles", NULL};
+
+static bool known(const char *name)
+{
+    for (int i = 0; setting_names[i]; i++)
+        if (!strcmp(setting_names[i], name))
+            return true;
+    return false;
+}
+
+bool conversation_grammar(struct request *r, const cJSON *settings, const struct prompt *prompt, struct buf *out, struct err *e)
+{
+    const cJSON *schema = NULL;
+    if (!json_get_object(settings, "json_schema", &schema, e))
+        return false;
+    struct constraint c = {.schema = schema, .field = "json_schema"};
+    return !schema || constraint_compile(&c, r->worker->text, prompt, json_member(settings, "tools"), false, out, e);
+}
+
+static bool check_schema(struct request *r, const cJSON *o, struct err *e)
+{
+    struct buf program = {0};
+    bool ok = conversation_grammar(r, o, NULL, &program, e);
+    buf_fini(&program);
+    return ok;
+}
+
+/* Which preset these settings came from: a name for the page, it changes no answer. */
+static bool check_names(const cJSON *o, struct err *e)
+{
+    const char *preset = NULL;
+    bool titles;
+    const cJSON *tools = json_member(o, "tools");
+    if (!json_get_string(o, "preset", &preset, e) || !json_get_bool(o, "titles", &titles, e) || (tools && !chat_check_tools(tools, e)))
+        return false;
+    return !preset || strlen(preset) <= 256 || err_field(e, ERR_INPUT, "preset", "is longer than 256 bytes");
+}
+
+static bool check_settings(struct request *r, const cJSON *o, struct err *e)
+{
+    struct settings s;
+    const char *system = NULL;
+    settings_begin(&s, r);
+    if (!json_get_string(o, "system", &system, e) || !settings_read(&s, o, r->worker->text, r->arena, e) ||
+        !check_names(o, e) || !check_schema(r, o, e))
+        return false;
+    if (system && strlen(system) > MAX_SYSTEM_BYTES)
+        return err_field(e, ERR_INPUT, "system", "is longer than %d bytes", MAX_SYSTEM_BYTES);
+    cJSON *kwargs = conversation_kwargs(r, o, e);
+    cJSON_Delete(kwargs);
+    return kwargs != NULL;
+}
+
+cJSON *conversation_settings(struct request *r, const char *stored, const cJSON *change, struct err *e)
+{
+    const cJSON *item;
+    cJSON *o = json_parse(stored, strlen(stored), NULL, e);
+    if (!o)
+        return NULL;
+    cJSON_ArrayForEach(item, change)
+    {
+        if (!known(item->string)) {
+            err_field(e, ERR_INPUT, "settings", "'%.40s' is not a setting", item->string);
+            goto fail;
+        }
+        cJSON_DeleteItemFromObjectCaseSensitive(o, item->string);
+        if (!cJSON_IsNull(item) && !cJSON_AddItemToObject(o, item->string, cJSON_Duplicate(item, true))) {
+            err_set(e, ERR_NOMEM, "no memory for the settings");
+            goto fail;
+        }
+    }
+    if (check_settings(r, o, e))
+        return o;
+fail:
+    cJSON_Delete(o);
+    return NULL;
+}
+
+cJSON *conversation_kwargs(struct request *r, const cJSON *settings, struct err *e)
+{
+    bool thinking = true;
+    const char *effort = NULL;
+    struct chat_request c = {.kwargs = cJSON_CreateObject()};
+    bool ok = c.kwargs && json_get_bool(settings, "thinking", &thinking, e) &&
+              json_get_string(settings, "reasoning_effort", &effort, e) &&
+              (!effort || chat_set_effort(&c, r, effort, "reasoning_effort", e));
+    if (ok && json_member(settings, "thinking"))
+        cJSON_DeleteItemFromObjectCaseSensitive(c.kwargs, "enable_thinking"); /* a level of effort may have set it */
+    if (ok && json_member(settings, "thinking"))
+        ok = cJSON_AddBoolToObject(c.kwargs, "enable_thinking", thinking) || err_set(e, ERR_NOMEM, "no memory for the settings");
+    if (ok)
+        return c.kwargs;
+    if (!c.kwargs)
+        err_set(e, ERR_NOMEM, "no memory for the settings");
+    cJSON_Delete(c.kwargs);
+    return NULL;
+}

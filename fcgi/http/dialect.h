@@ -1,0 +1,27 @@
+/* How a family of clients wants to be told of failures. A route names its dialect; a path without a route has that of the
+ * route that it would lie under, so that /v1/messages/nonsense is refused in Anthropic's words. */
+#pragma once
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+
+struct request;
+
+struct api_dialect {
+    /* Writes the whole error object for *e and r->hint. */
+    void (*error)(struct buf *out, const struct request *r, const struct err *e);
+    const char *request_id; /* a further header that carries the request's id; NULL: X-Request-Id alone */
+    const char *stream_abort; /* last words of a stream whose process died, framed as its events are; at most DIALECT_ABORT bytes */
+};
+
+#define DIALECT_ABORT 256
+#define DIALECT_ABORT_TEXT "the process that served this stream died; ask again"
+
+/* OpenAI's error object, which the page's routes have too; the first of api_dialects. */
+extern const struct api_dialect dialect_default;
+/* All of them, ended by NULL: fcgi/routes.c. */
+extern const struct api_dialect *const api_dialects[];
+
+const struct api_dialect *dialect_of(const struct request *r); /* never NULL */
+/* A dialect's place in api_dialects, for memory that processes share; and the words of the one at that place. */
+int dialect_index(const struct api_dialect *d);
+const char *dialect_stream_abort(int index);

@@ -1,0 +1,21 @@
+/* Who asks, as a request carries it. Filled by whoever authorises (http_hooks in route.h). */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sql/users/store_limits.h"
+#include "sql/users/store_users.h"
+
+enum auth_by { AUTH_NOBODY, AUTH_SESSION, AUTH_KEY };
+
+struct identity {
+    enum auth_by by;
+    int64_t user_id; /* 0: nobody */
+    const char *name; /* in the request's arena */
+    bool admin;
+    int64_t key_id; /* AUTH_KEY */
+    struct store_key_terms terms; /* AUTH_KEY: what the key may do, and how much */
+    struct store_user_limits limits; /* of the user: limits_load */
+    unsigned char token_hash[SECRET_HASH_BYTES]; /* AUTH_SESSION: names the session when it is ended */
+    char csrf[SECRET_TOKEN_SIZE];                /* AUTH_SESSION: what X-CSRF-Token must equal */
+};

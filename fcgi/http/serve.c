@@ -1,0 +1,33 @@
+/* serve.h: one struct request for each thread, used for one connection after the other. */
+#include "fcgi/http/serve.h"
+
+#include <stdlib.h>
+
+#include "fcgi/http/request.h"
+#include "fcgi/http/route.h"
+
+void *serve_open(struct FCGX_Request *fcgx, const struct worker *w, struct shared_child *alone)
+{
+    struct request *r = calloc(1, sizeof *r);
+    if (r && request_init(r, fcgx, w)) {
+        r->slot = alone;
+        return r;
+    }
+    free(r);
+    return NULL;
+}
+
+void serve_request(void *server, struct store *store)
+{
+    struct request *r = server;
+    struct err e = {0};
+    bool ok = request_begin(r, store, &e);
+    route_serve(r, ok ? NULL : &e);
+    request_end(r);
+}
+
+void serve_close(void *server)
+{
+    request_fini(server);
+    free(server);
+}

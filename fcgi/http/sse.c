@@ -1,0 +1,92 @@
+/* sse.h: events are gathered in `out`; a flush writes them as one FastCGI record, one nginx write, one segment. */
+#include "fcgi/http/sse.h"
+
+#include <fcgiapp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/http/dialect.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/reply_head.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/shared.h"
+
+bool sse_start(struct sse *s, struct request *r)
+{
+    *s = (struct sse){.r = r, .last_ns = clock_ns()};
+    reply_header(r, "Cache-Control", "no-cache, no-transform");
+    reply_header(r, "X-Accel-Buffering", "no");
+    if (!reply_head(r, 200, "text/event-stream; charset=utf-8") || FCGX_FFlush(r->fcgx->out) != 0)
+        r->client_gone = true;
+    r->first_byte_ns = clock_ns();
+    return !r->client_gone;
+}
+
+/* What the master finds when this process dies. */
+static void mark(struct sse *s, enum stream_state state)
+{
+    if (s->guarded && s->r->slot)
+        atomic_store(&s->r->slot->stream, (int32_t)state);
+}
+
+void sse_guard(struct sse *s)
+{
+    s->guarded = true;
+    if (s->r->slot)
+        atomic_store(&s->r->slot->dialect, (int32_t)dialect_index(dialect_of(s->r)));
+    mark(s, STREAM_OPEN);
+}
+
+void sse_event(struct sse *s, const char *event, const char *data, size_t len)
+{
+    if (event)
+        buf_printf(&s->out, "event: %s\n", event);
+    buf_puts(&s->out, "data: ");
+    buf_append(&s->out, data, len);
+    buf_append(&s->out, "\n\n", 2);
+}
+
+void sse_comment(struct sse *s, const char *fmt, ...)
+{
+    char text[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    buf_printf(&s->out, ": %s\n\n", text);
+}
+
+bool sse_flush(struct sse *s)
+{
+    struct request *r = s->r;
+    if (!r)
+        return false; /* never started */
+    if (s->out.failed)
+        r->client_gone = true; /* no memory: better an ended stream than one with a hole */
+    if (!r->client_gone && s->out.len) {
+        int n = (int)s->out.len;
+        mark(s, STREAM_WRITING);
+        if (FCGX_PutStr(s->out.data, n, r->fcgx->out) != n || FCGX_FFlush(r->fcgx->out) != 0)
+            r->client_gone = true;
+        mark(s, STREAM_OPEN);
+        r->bytes_out += s->out.len;
+        s->last_ns = clock_ns();
+    }
+    buf_clear(&s->out);
+    return !r->client_gone;
+}
+
+int sse_idle_ms(const struct sse *s)
+{
+    int64_t quiet = (int64_t)((clock_ns() - s->last_ns) / 1000000);
+    return quiet >= SSE_KEEPALIVE_MS ? 0 : (int)(SSE_KEEPALIVE_MS - quiet);
+}
+
+void sse_end(struct sse *s)
+{
+    sse_flush(s);
+    mark(s, STREAM_NONE);
+    buf_fini(&s->out);
+}

@@ -1,0 +1,34 @@
+/* Server-sent events over the request's connection: LF framing, one flush per event, never buffered by nginx.
+ * A write that fails, or a client seen gone, sets r->client_gone; later calls do nothing and return false.
+ * Thread: the request's. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/buf.h"
+
+struct request;
+
+#define SSE_KEEPALIVE_MS 8000 /* longest silence; proxies cut at 60 s, phones earlier */
+
+struct sse {
+    struct request *r;
+    struct buf out; /* events not yet flushed */
+    uint64_t last_ns;
+    bool guarded; /* see sse_guard */
+};
+
+/* Sends the headers (200, text/event-stream, no-cache, no-transform, X-Accel-Buffering: no). */
+bool sse_start(struct sse *s, struct request *r);
+/* From here on the stream is one of the API's: if this process dies, its master ends it with the last words
+ * of the route's dialect. */
+void sse_guard(struct sse *s);
+/* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued: sse_flush sends it. */
+void sse_event(struct sse *s, const char *event, const char *data, size_t len);
+void sse_comment(struct sse *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Writes what is queued. False: the client has gone. */
+bool sse_flush(struct sse *s);
+/* Milliseconds until a keepalive is due: the timeout for poll. 0: now. */
+int sse_idle_ms(const struct sse *s);
+void sse_end(struct sse *s); /* flushes, frees; the connection ends with the request */

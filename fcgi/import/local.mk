@@ -1,0 +1,19 @@
+# conversations out of files
+
+libsluice_fcgi_a_SOURCES += \
+	%D%/api_import.c \
+	%D%/draft.c %D%/draft.h \
+	%D%/draft_tree.c %D%/draft_tree.h \
+	%D%/format_chatgpt.c \
+	%D%/format_claude.c \
+	%D%/format_llamacpp.c \
+	%D%/format_openai.c \
+	%D%/format_openwebui.c \
+	%D%/format_sluice.c \
+	%D%/formats.c %D%/formats.h \
+	%D%/import.c %D%/import.h \
+	%D%/import_report.c \
+	%D%/run.h \
+	%D%/split.c %D%/split.h \
+	%D%/zip_read.c \
+	%D%/zip_survey.c %D%/zip_survey.h

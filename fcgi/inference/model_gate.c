@@ -1,0 +1,62 @@
+/* model_gate.h */
+#include "fcgi/inference/model_gate.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/clock.h"
+#include "engine/engine.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/shared.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
+
+#define RETRY_S 3
+#define RETRY_UNLOADED_S 60
+#define HEARTBEAT_S 5.0 /* the status page calls it down then */
+
+/* Two paths may name one folder. An engine that tells none (it has not begun) refuses by itself. */
+static bool same_model(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !*a || !strcmp(a, b) || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* Its process lives and gives no sign of it. Asked all the same, it would cost each caller a worker for the time of its
+ * patience; the workers are needed for what works without it. */
+static bool hangs(const struct status_page *page, struct err *e)
+{
+    if (page->state != ENGINE_DOWN || page->heartbeat <= 0 || clock_wall_ms() / 1e3 - page->heartbeat <= HEARTBEAT_S)
+        return false;
+    err_set(e, ERR_UNAVAILABLE, "the engine does not answer: %s", page->error);
+    return true;
+}
+
+bool model_answers(const struct request *r, struct err *e)
+{
+    struct status_page page;
+    engine_status_read(r, &page);
+    return !hangs(&page, e);
+}
+
+static bool gate_open(struct request *r, struct err *e)
+{
+    struct status_page page;
+    const int gate = atomic_load_explicit(&r->worker->shared->model_gate, memory_order_relaxed);
+    r->hint.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
+    if (gate == GATE_UNLOADED)
+        return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
+    engine_status_read(r, &page);
+    if (hangs(&page, e))
+        return false;
+    if (gate == GATE_SWITCHING || !same_model(page.model_path, r->worker->model_path))
+        return err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
+    r->hint.retry_after_s = 0;
+    return true;
+}
+
+struct engine_job *model_submit(struct request *r, const struct engine_job_params *p, struct err *e)
+{
+    return gate_open(r, e) ? engine_submit(r->worker->engine_socket, p, e) : NULL;
+}

@@ -1,0 +1,81 @@
+/* usage.h */
+#define LOG_MODULE "usage"
+#include "fcgi/inference/usage.h"
+
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/inference.h"
+#include "fcgi/process/shared.h"
+#include "sql/core/store.h"
+
+struct engine_usage usage_so_far(const struct inference *x)
+{
+    struct engine_usage sum = {0};
+    for (int i = 0; i < x->n; i++) {
+        const struct generation *g = &x->generations[i];
+        bool done = g->state == GENERATION_DONE;
+        int read = g->n_tokens ? x->n_prompt[i] : g->done;
+        sum.completion_tokens += done ? g->usage.completion_tokens : g->n_tokens;
+        if (i % x->per_prompt == 0) {
+            sum.prompt_tokens += done ? g->usage.prompt_tokens : read;
+            sum.cached_tokens += done ? g->usage.cached_tokens : g->cached < read ? g->cached : read;
+        }
+    }
+    return sum;
+}
+
+void usage_track(const struct inference *x)
+{
+    struct shared_child *slot = x->r->slot;
+    if (!slot)
+        return;
+    struct engine_usage u = usage_so_far(x);
+    slot->prompt_tokens = u.prompt_tokens;
+    slot->cached_tokens = u.cached_tokens;
+    slot->completion_tokens = u.completion_tokens;
+    slot->key_id = x->r->who.key_id;
+    slot->usage_pid = getpid();
+    slot->usage_born = slot->born;
+    slot->user_id = x->r->who.user_id; /* last: now it counts */
+}
+
+void usage_note(struct inference *x)
+{
+    struct request *r = x->r;
+    struct err e = {0};
+    if (!x->started || x->noted)
+        return;
+    x->noted = true;
+    struct engine_usage u = usage_so_far(x);
+    r->prompt_tokens = u.prompt_tokens;
+    r->completion_tokens = u.completion_tokens;
+    struct store_usage row = {.user_id = r->who.user_id, .key_id = r->who.key_id, .requests = 1,
+                              .prompt_tokens = u.prompt_tokens, .cached_tokens = u.cached_tokens,
+                              .completion_tokens = u.completion_tokens};
+    if (r->store && !store_usage_add(r->store, &row, &e))
+        log_warn("id=%s not counted: %s", r->id, e.text);
+    if (r->slot)
+        r->slot->user_id = 0;
+}
+
+static void sweep_slot(struct shared_child *c, struct store *store)
+{
+    struct err e = {0};
+    struct store_usage row = {.key_id = c->key_id, .requests = 1, .prompt_tokens = c->prompt_tokens,
+                              .cached_tokens = c->cached_tokens, .completion_tokens = c->completion_tokens};
+    row.user_id = atomic_exchange(&c->user_id, 0); /* of several who look, one counts */
+    if (row.user_id && !store_usage_add(store, &row, &e))
+        log_warn("user=%lld prompt=%lld completion=%lld of a dead process not counted: %s", (long long)row.user_id,
+                 (long long)row.prompt_tokens, (long long)row.completion_tokens, e.text);
+}
+
+void usage_sweep(struct shared *s, struct store *store)
+{
+    for (int i = 0; store && i < SHARED_CHILDREN; i++) {
+        struct shared_child *c = &s->pool[POOL_STREAM].child[i];
+        if (c->user_id && shared_process_gone(c->usage_pid, c->usage_born)) /* not the slot's, which may have a new one */
+            sweep_slot(c, store);
+    }
+}

@@ -1,0 +1,106 @@
+/* GET /v1/models and /v1/models/{id}: the one model that the engine holds, and its aliases. */
+#include <string.h>
+
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/model_name.h"
+#include "fcgi/openai/model_object.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
+
+struct listing {
+    const struct request *r;
+    const struct status_page *page;
+    cJSON *data;
+};
+
+static bool add_alias(void *context, const char *name)
+{
+    struct listing *l = context;
+    cJSON *o = model_object_create(l->r, l->page);
+    cJSON_ReplaceItemInObjectCaseSensitive(o, "id", cJSON_CreateString(name));
+    cJSON_AddStringToObject(cJSON_GetObjectItemCaseSensitive(o, "sluice"), "alias_of", l->r->worker->model_id);
+    return cJSON_AddItemToArray(l->data, o);
+}
+
+static void add_id(cJSON *o, const char *name, const cJSON *model)
+{
+    cJSON *id = cJSON_GetObjectItemCaseSensitive(model, "id");
+    cJSON_AddItemToObject(o, name, id ? cJSON_Duplicate(id, true) : cJSON_CreateNull());
+}
+
+/* Anthropic's paging: what lies after, or before, the named model; at most `limit`. */
+static bool cut_page(struct request *r, cJSON *data, bool *more, struct err *e)
+{
+    const char *after = request_query(r, "after_id"), *before = request_query(r, "before_id");
+    int64_t limit = cJSON_GetArraySize(data);
+    if (!request_query_int(r, "limit", 1, 1000, &limit, e))
+        return false;
+    for (cJSON *m = data->child, *next; m; m = next) {
+        const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "id"));
+        next = m->next;
+        bool is_before = before && id && !strcmp(id, before);
+        bool passed = after || is_before;
+        after = after && id && !strcmp(id, after) ? NULL : after;
+        while (is_before && next) {
+            cJSON *gone = next;
+            next = next->next;
+            cJSON_Delete(cJSON_DetachItemViaPointer(data, gone));
+        }
+        if (passed)
+            cJSON_Delete(cJSON_DetachItemViaPointer(data, m));
+    }
+    *more = cJSON_GetArraySize(data) > limit;
+    while (cJSON_GetArraySize(data) > limit)
+        cJSON_DeleteItemFromArray(data, cJSON_GetArraySize(data) - 1);
+    return true;
+}
+
+/* One list for the clients of OpenAI and of Anthropic: each finds its own members. */
+static bool list_models(struct request *r, struct err *e)
+{
+    struct status_page page;
+    bool more = false;
+    engine_status_read(r, &page);
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "object", "list");
+    struct listing l = {.r = r, .page = &page, .data = cJSON_AddArrayToObject(o, "data")};
+    cJSON_AddItemToArray(l.data, model_object_create(r, &page));
+    model_each_alias(r, add_alias, &l);
+    bool ok = cut_page(r, l.data, &more, e);
+    if (ok) {
+        cJSON_AddBoolToObject(o, "has_more", more);
+        add_id(o, "first_id", l.data->child);
+        add_id(o, "last_id", cJSON_GetArrayItem(l.data, cJSON_GetArraySize(l.data) - 1));
+        reply_json(r, 200, o);
+    }
+    cJSON_Delete(o);
+    return ok;
+}
+
+static bool show_model(struct request *r, struct err *e)
+{
+    struct status_page page;
+    const char *id = request_param(r, "id");
+    if (!model_is_served(r, id)) {
+        r->hint.code = "model_not_found";
+        return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", id,
+                         r->worker->model_id);
+    }
+    engine_status_read(r, &page);
+    cJSON *o = model_object_create(r, &page);
+    reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return true;
+}
+
+const struct route api_models_routes[] = {
+    {.method = HTTP_GET, .path = "/v1/models", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = list_models, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "List the models", .query = "ModelsQuery", .reply = "ModelList",
+             .statuses = "200"}},
+    {.method = HTTP_GET, .path = "/v1/models/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
+     .handler = show_model, .scope = SCOPE_INFERENCE,
+     .doc = {.summary = "Describe a model", .reply = "Model", .statuses = "200"}},
+    {0},
+};

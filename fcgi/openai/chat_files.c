@@ -1,0 +1,162 @@
+/* chat_files.h */
+#include "fcgi/openai/chat_files.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/base/json.h"
+#include "fcgi/attachments/attachment.h"
+#include "fcgi/attachments/file_reading.h"
+#include "fcgi/config/server_settings.h"
+#include "fcgi/http/file_name.h"
+#include "fcgi/http/request.h"
+#include "sql/core/base64.h"
+#include "sql/files/store_attachments.h"
+
+/* The decoded bytes as a file without a name; -1: *e. "data:TYPE;base64,..." or the base64 alone. */
+static int decode(struct request *r, const char *text, const char *path, struct err *e)
+{
+    const int64_t limit = setting_int(r, SETTING_ATTACHMENT_BYTES);
+    const char *comma = !strncmp(text, "data:", 5) ? strchr(text, ',') : NULL;
+    const char *base64 = comma ? comma + 1 : text;
+    const size_t room = BASE64_BYTES(strlen(base64));
+    unsigned char *bytes = malloc(room);
+    size_t n = 0;
+    int fd = -1;
+    if (!bytes)
+        err_set(e, ERR_NOMEM, "no memory for the file");
+    else if (!base64_decode(base64, strlen(base64), bytes, room, &n))
+        err_field(e, ERR_INPUT, path, "file_data is not base64");
+    else if ((int64_t)n > limit)
+        err_field(e, ERR_LIMIT, path, "has %zu bytes, at most %lld are taken", n, (long long)limit);
+    else if ((fd = memfd_create("file", MFD_CLOEXEC)) < 0 || (n && write(fd, bytes, n) != (ssize_t)n))
+        err_errno(e, "the file can't be held");
+    else
+        e->code = ERR_NONE;
+    free(bytes);
+    if (fd >= 0 && e->code) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+bool chat_file_text(struct request *r, const char *given, const char *data, const char *path, struct buf *out,
+                    struct err *e)
+{
+    char name[FILE_NAME_SIZE], own[64], words[sizeof e->text];
+    struct file_reading f = {0};
+    struct err why = {0};
+    file_name_clean(given ? given : "", given ? strlen(given) : 0, name);
+    int held = decode(r, data, path, &why);
+    if (held < 0) {
+        *e = why;
+        return false;
+    }
+    snprintf(own, sizeof own, "/proc/self/fd/%d", held);
+    int fd = open(own, O_RDONLY | O_CLOEXEC); /* whoever reads it can't change it */
+    bool ok = fd >= 0 ? file_reading_run(fd, &f, &why) : err_errno(&why, "the file can't be held");
+    if (!ok && (f.refused_type || why.code == ERR_INPUT || why.code == ERR_LIMIT)) {
+        snprintf(words, sizeof words, "%s", why.text);
+        err_field(&why, why.code, path, "%s", words);
+    }
+    if (ok && f.form == FILE_IMAGE)
+        ok = err_field(&why, ERR_UNSUPPORTED, path, "is an image: this model reads text only");
+    if (ok && !attachment_frame(out, name, f.text.data))
+        ok = err_set(&why, ERR_NOMEM, "no memory for the file's text");
+    if (fd >= 0)
+        close(fd);
+    close(held);
+    file_reading_fini(&f);
+    if (!ok)
+        *e = why;
+    return ok;
+}
+
+static bool turn_into_text(cJSON *part, const char *member, const char *text, struct err *e)
+{
+    char *copy = strdup(text ? text : ""); /* `text` may be of the member that goes */
+    if (copy) {
+        cJSON_DeleteItemFromObjectCaseSensitive(part, member);
+        cJSON_DeleteItemFromObjectCaseSensitive(part, "type");
+    }
+    bool ok = copy && cJSON_AddStringToObject(part, "type", "text") && cJSON_AddStringToObject(part, "text", copy);
+    free(copy);
+    return ok || err_set(e, ERR_NOMEM, "no memory for the message's text");
+}
+
+static bool become_text(struct request *r, cJSON *part, const char *path, struct err *e)
+{
+    struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
+    const cJSON *file = json_member(part, "file");
+    bool ok = chat_file_text(r, cJSON_GetStringValue(json_member(file, "filename")),
+                             cJSON_GetStringValue(json_member(file, "file_data")), path, &text, e) &&
+              turn_into_text(part, "file", text.data, e);
+    buf_fini(&text);
+    return ok;
+}
+
+/* Parts that a text model cannot read; the member that holds the data has the type's name. */
+static bool is_unreadable(const char *type)
+{
+    static const char *const types[] = {"image_url", "image", "input_image", "input_audio", "audio_url", "video_url", NULL};
+    int i = 0;
+    while (types[i] && (!type || strcmp(types[i], type)))
+        i++;
+    return types[i] != NULL;
+}
+
+/* What is asked cannot be answered when there is nothing but images in it. */
+static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
+{
+    const cJSON *part;
+    char path[64];
+    cJSON_ArrayForEach(part, content) if (!is_unreadable(cJSON_GetStringValue(json_member(part, "type")))) return true;
+    if (!content->child)
+        return true;
+    snprintf(path, sizeof path, "messages[%d].content[0].type", index);
+    return err_field(e, ERR_UNSUPPORTED, path, "'%.40s' is not taken: this model reads text only",
+                     cJSON_GetStringValue(json_member(content->child, "type")));
+}
+
+/* One part: a file becomes its text, an image the text that says so. */
+static bool read_part(struct request *r, cJSON *part, int message, int index, int *files, struct err *e)
+{
+    char path[64];
+    const char *type = cJSON_GetStringValue(json_member(part, "type"));
+    if (is_unreadable(type)) {
+        const char *place = !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")
+                                ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING;
+        snprintf(path, sizeof path, "messages[%d].content[%d]", message, index);
+        return ignore_field(r, path, "this model reads text only; the prompt says that it was here", e) &&
+               turn_into_text(part, type, place, e);
+    }
+    if (!type || strcmp(type, "file"))
+        return true;
+    snprintf(path, sizeof path, "messages[%d].content[%d].file", message, index);
+    if (++*files > STORE_MESSAGE_ATTACHMENTS)
+        return err_field(e, ERR_LIMIT, path, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
+    return become_text(r, part, path, e);
+}
+
+bool chat_files_read(struct request *r, cJSON *messages, struct err *e)
+{
+    cJSON *message, *part;
+    int i = 0, files = 0;
+    cJSON_ArrayForEach(message, messages)
+    {
+        cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
+        int k = 0;
+        if (cJSON_IsArray(content)) {
+            if (!message->next && !refuse_lone_image(content, i, e))
+                return false;
+            cJSON_ArrayForEach(part, content) if (!read_part(r, part, i, k++, &files, e)) return false;
+        }
+        i++;
+    }
+    return true;
+}

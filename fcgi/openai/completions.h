@@ -1,0 +1,54 @@
+/* POST /v1/completions: raw text in, raw text out. What the request says, and how the answer is shown.
+ * Thread: the request's. */
+#pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/err.h"
+#include "fcgi/http/sse.h"
+#include "fcgi/inference/constraint.h"
+#include "fcgi/inference/inference.h"
+#include "fcgi/inference/settings.h"
+#include "fcgi/openai/chat_request.h"
+
+struct request;
+
+struct completions_request {
+    struct ids prompts[INFERENCE_MAX_CHOICES];
+    struct buf echoes[INFERENCE_MAX_CHOICES]; /* the prompts' text, when `echo` */
+    int n_prompts, n;                         /* n choices for each prompt */
+    struct settings settings;
+    struct stream_options streaming;
+    bool echo, ignore_eos;
+    struct buf grammar; /* compiled, of response_format or grammar; empty: free text */
+    int logprobs; /* alternatives per token; -1: none */
+    int prompt_logprobs; /* vLLM's, of the prompt's tokens; -1: none */
+    int scores; /* engine_job_params.prompt_scores */
+    const char *salt;
+};
+bool completions_read(struct completions_request *c, struct request *r, struct err *e);
+void completions_request_fini(struct completions_request *c);
+
+/* The legacy logprobs object of one choice: four lists that grow together. */
+struct completions_logprobs {
+    struct buf tokens, logprobs, top, offsets;
+    size_t offset; /* characters so far, the echoed prompt included */
+};
+
+struct completions_view { /* a listener, for both forms */
+    struct request *r;
+    const struct completions_request *c;
+    const struct inference *x;
+    struct sse sse;
+    struct buf head, line;
+    bool begun; /* a chunk was written: the first one names what was ignored */
+    struct completions_logprobs logprobs[INFERENCE_MAX_CHOICES];
+    struct buf scores[INFERENCE_MAX_CHOICES]; /* prompt_logprobs' items */
+};
+struct inference_listener completions_listener(struct completions_view *v, struct request *r,
+                                               const struct completions_request *c, const struct inference *x);
+void completions_reply(struct completions_view *v); /* whole */
+void completions_stream_begin(struct completions_view *v);
+void completions_stream_end(struct completions_view *v, const struct err *broken);
+void completions_view_fini(struct completions_view *v);

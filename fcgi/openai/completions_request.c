@@ -1,0 +1,163 @@
+/* completions.h: the request. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "engine/tokenizer/detokenizer.h"
+#include "fcgi/http/request.h"
+#include "fcgi/openai/chat_request.h"
+#include "fcgi/openai/completions.h"
+#include "fcgi/process/worker.h"
+
+#define DEFAULT_MAX_TOKENS 16 /* OpenAI's, and vLLM's, for this endpoint */
+#define MAX_LOGPROBS 5
+
+static const struct field_row fields[] = {
+    {"prompt", FIELD_READ},
+    {"model", FIELD_READ},
+    {"stream", FIELD_READ},
+    {"stream_options", FIELD_READ},
+    FIELD_ROWS_OF_SAMPLING,
+    {"max_tokens", FIELD_READ},
+    {"max_completion_tokens", FIELD_READ},
+    {"logit_bias", FIELD_READ},
+    {"logprobs", FIELD_READ},
+    {"echo", FIELD_READ},
+    {"prompt_logprobs", FIELD_READ}, /* vLLM's */
+    {"n", FIELD_READ},
+    {"best_of", FIELD_READ},
+    {"ignore_eos", FIELD_READ},
+    {"cache_salt", FIELD_READ},
+    {"user", FIELD_INERT},
+    FIELD_ROWS_OF_FORMS,
+    {"response_format", FIELD_READ},
+    {NULL, FIELD_READ},
+};
+
+static bool room_for_prompt(const struct completions_request *c, struct err *e)
+{
+    return c->n_prompts < INFERENCE_MAX_CHOICES ||
+           err_field(e, ERR_INPUT, "prompt", "at most %d prompts are taken", INFERENCE_MAX_CHOICES);
+}
+
+static bool add_text(struct completions_request *c, const struct text_model *m, const char *text, struct err *e)
+{
+    if (!room_for_prompt(c, e))
+        return false;
+    int i = c->n_prompts++;
+    if (!tokenizer_encode(m->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, NULL, 0, &c->prompts[i], e))
+        return false;
+    if (!c->prompts[i].n)
+        return err_field(e, ERR_INPUT, "prompt", "is empty");
+    return !c->echo || buf_puts(&c->echoes[i], text) || err_set(e, ERR_NOMEM, "no memory for the echo");
+}
+
+static bool add_ids(struct completions_request *c, const struct text_model *m, const cJSON *list, struct err *e)
+{
+    const cJSON *item;
+    struct detokenizer d;
+    if (!room_for_prompt(c, e))
+        return false;
+    int i = c->n_prompts++;
+    detokenizer_init(&d, m->vocab, true);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
+            item->valueint >= vocab_size(m->vocab))
+            return err_field(e, ERR_INPUT, "prompt", "holds something that is not a token id from 0 to %d",
+                             (int)vocab_size(m->vocab) - 1);
+        if (!ids_push(&c->prompts[i], item->valueint) ||
+            (c->echo && !detokenizer_push(&d, item->valueint, &c->echoes[i])))
+            return err_set(e, ERR_NOMEM, "no memory for the prompt");
+    }
+    return !c->echo || detokenizer_flush(&d, &c->echoes[i]);
+}
+
+/* A string, a list of strings, a list of ids, or a list of lists of ids. */
+static bool read_prompts(struct completions_request *c, const struct text_model *m, const cJSON *body, struct err *e)
+{
+    const cJSON *v = json_member(body, "prompt"), *item;
+    if (cJSON_IsString(v))
+        return add_text(c, m, v->valuestring, e);
+    if (!cJSON_IsArray(v) || !v->child)
+        return err_field(e, ERR_INPUT, "prompt", "must be text, a list of texts, or token ids");
+    if (cJSON_IsNumber(v->child))
+        return add_ids(c, m, v, e);
+    cJSON_ArrayForEach(item, v)
+    {
+        if (cJSON_IsString(item) ? !add_text(c, m, item->valuestring, e)
+            : cJSON_IsArray(item) && item->child
+                ? !add_ids(c, m, item, e)
+                : !err_field(e, ERR_INPUT, "prompt", "a list holds texts, or lists of token ids"))
+            return false;
+    }
+    return true;
+}
+
+/* Scoring a prompt: echo with logprobs as OpenAI had it, prompt_logprobs as vLLM has it. */
+static bool check_scores(struct completions_request *c, struct err *e)
+{
+    const bool echoed = c->echo && c->logprobs >= 0;
+    if (c->settings.max_tokens == 0 && !c->echo && c->prompt_logprobs < 0)
+        return err_field(e, ERR_INPUT, "max_tokens", "is 0, which only goes with echo or prompt_logprobs");
+    if (c->prompt_logprobs >= 0 && c->streaming.stream)
+        return err_field(e, ERR_INPUT, "prompt_logprobs", "does not go with stream: true");
+    c->scores = c->prompt_logprobs + 1;
+    if (echoed && c->logprobs + 1 > c->scores)
+        c->scores = c->logprobs + 1;
+    /* The one token behind an echoed prompt only holds a place for clients that score the prompt: it is given even where it ends the text. */
+    c->ignore_eos |= echoed && c->settings.max_tokens == 1;
+    return true;
+}
+
+static bool read_counts(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
+{
+    int64_t n = 1, best_of = 0, logprobs = -1, prompt_logprobs = -1;
+    if (!json_get_int(body, "n", 1, INFERENCE_MAX_CHOICES, &n, e) ||
+        !json_get_int(body, "best_of", 1, INFERENCE_MAX_CHOICES, &best_of, e) ||
+        !json_get_int(body, "prompt_logprobs", 0, ENGINE_MAX_TOP_LOGPROBS, &prompt_logprobs, e) ||
+        (!cJSON_IsFalse(json_member(body, "logprobs")) && /* chat's word for none */
+         !json_get_int(body, "logprobs", 0, MAX_LOGPROBS, &logprobs, e)))
+        return false;
+    if (best_of && best_of != n && !ignore_field(r, "best_of", foreign_field_reason("best_of"), e))
+        return false;
+    if (c->n_prompts * n > INFERENCE_MAX_CHOICES)
+        return err_field(e, ERR_INPUT, "n", "prompts times n is %lld, at most %d", (long long)(c->n_prompts * n),
+                         INFERENCE_MAX_CHOICES);
+    c->n = (int)n;
+    c->logprobs = (int)logprobs;
+    c->prompt_logprobs = (int)prompt_logprobs;
+    return check_scores(c, e);
+}
+
+static bool read_constraint(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
+{
+    struct constraint wish = {0};
+    bool ok = constraint_read_format(&wish, r, body, e) &&
+              constraint_compile(&wish, r->worker->text, NULL, NULL, false, &c->grammar, e);
+    constraint_fini(&wish);
+    return ok;
+}
+
+bool completions_read(struct completions_request *c, struct request *r, struct err *e)
+{
+    const struct text_model *m = r->worker->text;
+    *c = (struct completions_request){.n = 1, .salt = ""};
+    cJSON *body = field_body(r, e);
+    if (!body || !fields_take(r, body, fields, e) || !field_model(r, body, e))
+        return false;
+    settings_begin(&c->settings, r);
+    c->settings.max_tokens = DEFAULT_MAX_TOKENS;
+    c->settings.least_tokens = 0;
+    return field_stream(r, body, &c->streaming, e) && settings_read(&c->settings, body, m, r->arena, e) &&
+           json_get_bool(body, "echo", &c->echo, e) && json_get_bool(body, "ignore_eos", &c->ignore_eos, e) &&
+           json_get_string(body, "cache_salt", &c->salt, e) && read_constraint(c, r, body, e) && read_prompts(c, m, body, e) && read_counts(c, r, body, e);
+}
+
+void completions_request_fini(struct completions_request *c)
+{
+    buf_fini(&c->grammar);
+    for (int i = 0; i < INFERENCE_MAX_CHOICES; i++) {
+        ids_fini(&c->prompts[i]);
+        buf_fini(&c->echoes[i]);
+    }
+}

@@ -1,0 +1,110 @@
+/* model_object.h: joins what the model's files, the server's settings and the engine's status page say. */
+#include "fcgi/openai/model_object.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "fcgi/http/request.h"
+#include "fcgi/inference/settings.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
+
+static void add_traits(cJSON *o, const struct text_model *m)
+{
+    if (!m->chat_template) {
+        cJSON_AddNullToObject(o, "chat_template");
+        return;
+    }
+    const struct chat_traits *t = chat_template_traits(m->chat_template);
+    cJSON *c = cJSON_AddObjectToObject(o, "chat_template");
+    cJSON_AddStringToObject(c, "format", t->format);
+    cJSON_AddBoolToObject(c, "tools", t->tools);
+    cJSON_AddBoolToObject(c, "system_role", t->system_role);
+    cJSON_AddBoolToObject(c, "thinking", t->thinking);
+    cJSON_AddBoolToObject(c, "thinking_switch", t->thinking_switch);
+    cJSON_AddBoolToObject(c, "reasoning_effort", t->effort);
+}
+
+/* A float with the digits that it has: 0.3, not 0.300000012. */
+static void add_float(cJSON *o, const char *name, float v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.7g", (double)v);
+    cJSON_AddNumberToObject(o, name, strtod(text, NULL));
+}
+
+/* What a request begins with: the model's own, or the server's where an admin set them. */
+static void add_defaults(cJSON *o, const struct request *r)
+{
+    struct settings s;
+    cJSON *d = cJSON_AddObjectToObject(o, "defaults");
+    settings_begin(&s, r);
+    add_float(d, "temperature", s.sampling.temperature);
+    add_float(d, "top_p", s.sampling.top_p);
+    cJSON_AddNumberToObject(d, "top_k", s.sampling.top_k);
+    add_float(d, "min_p", s.sampling.min_p);
+    add_float(d, "repetition_penalty", s.sampling.repetition_penalty);
+}
+
+/* What clients of Anthropic's form, vLLM and gateways look for in a model. n_ctx: tokens. */
+static void add_client_members(cJSON *o, const struct worker *w, int32_t n_ctx)
+{
+    char date[32] = "1970-01-01T00:00:00Z";
+    time_t created = (time_t)w->model_created;
+    struct tm utc;
+    if (gmtime_r(&created, &utc))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    cJSON_AddStringToObject(o, "type", "model");
+    cJSON_AddStringToObject(o, "display_name", w->model_id);
+    cJSON_AddStringToObject(o, "created_at", date);
+    cJSON_AddStringToObject(o, "lifecycle", "active");
+    static const char *const lengths[] = {"max_model_len", "context_length", "max_input_tokens", "max_tokens"};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        cJSON_AddNumberToObject(o, lengths[i], n_ctx);
+}
+
+cJSON *model_object_create(const struct request *r, const struct status_page *page)
+{
+    const struct worker *w = r->worker;
+    char fingerprint[24];
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "id", w->model_id);
+    cJSON_AddStringToObject(o, "object", "model");
+    cJSON_AddNumberToObject(o, "created", (double)w->model_created);
+    cJSON_AddStringToObject(o, "owned_by", "sluice");
+    add_client_members(o, w, page->n_ctx ? page->n_ctx : w->text->n_ctx);
+    cJSON *s = cJSON_AddObjectToObject(o, "sluice");
+    cJSON_AddStringToObject(s, "state", engine_state_name(page->state));
+    add_traits(s, w->text);
+    add_defaults(s, r);
+    cJSON_AddNumberToObject(s, "context_trained", w->text->n_ctx);
+    if (!page->n_ctx) /* the engine has not told yet */
+        return o;
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)page->model_fingerprint);
+    cJSON_AddStringToObject(s, "family", page->family);
+    cJSON_AddStringToObject(s, "fingerprint", fingerprint);
+    cJSON_AddStringToObject(s, "backend", page->backend);
+    cJSON_AddStringToObject(s, "device", page->device);
+    if (page->backend_note[0])
+        cJSON_AddStringToObject(s, "backend_note", page->backend_note);
+    cJSON_AddStringToObject(s, "strategy", page->strategy);
+    cJSON_AddNumberToObject(s, "context", page->n_ctx);
+    cJSON_AddNumberToObject(s, "layers", page->n_layer);
+    cJSON_AddNumberToObject(s, "attention_layers", page->n_attention);
+    cJSON_AddNumberToObject(s, "recurrent_layers", page->n_recurrent);
+    cJSON_AddNumberToObject(s, "vocabulary", page->n_vocab);
+    cJSON_AddNumberToObject(s, "slots", page->n_slots);
+    cJSON_AddNumberToObject(s, "parameters", (double)page->parameters);
+    cJSON_AddNumberToObject(s, "active_parameters", (double)page->active_parameters);
+    cJSON_AddNumberToObject(s, "file_bytes", (double)page->file_bytes);
+    cJSON_AddNumberToObject(s, "weight_bytes", (double)page->weight_bytes);
+    cJSON_AddNumberToObject(s, "expert_bytes", (double)page->expert_bytes);
+    cJSON_AddNumberToObject(s, "active_bytes", (double)page->active_bytes);
+    engine_status_put_parts(s, page);
+    cJSON_AddNumberToObject(s, "unused_tensors", page->n_unused_tensors);
+    cJSON_AddNumberToObject(s, "kv_bytes_per_token", (double)page->kv_bytes_per_token);
+    cJSON_AddNumberToObject(s, "state_bytes", (double)page->state_bytes_per_sequence);
+    cJSON_AddNumberToObject(s, "kv_bytes", (double)page->kv_bytes);
+    return o;
+}

@@ -1,0 +1,141 @@
+/* openai.h */
+#include "fcgi/openai/openai.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/lossy.h"
+#include "fcgi/process/worker.h"
+
+#define LOWEST_LOGPROB (-9999.0) /* what OpenAI sends for a token that could not be drawn */
+
+void openai_id(char out[OPENAI_ID_SIZE], const char *prefix, const struct request *r)
+{
+    snprintf(out, OPENAI_ID_SIZE, "%s%s", prefix, r->id + strlen("req_"));
+}
+
+void openai_head(struct buf *b, const char *id, const char *object, const struct request *r)
+{
+    const struct worker *w = r->worker;
+    buf_printf(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", id, object,
+               (long long)clock_wall_s());
+    buf_json_string(b, w->model_id, strlen(w->model_id));
+    buf_printf(b, ",\"system_fingerprint\":\"fp_%016llx\"", (unsigned long long)vocab_fingerprint(w->text->vocab));
+}
+
+void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens)
+{
+    buf_printf(b,
+               "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
+               "\"prompt_tokens_details\":{\"cached_tokens\":%d}",
+               (int)u->prompt_tokens, (int)u->completion_tokens, (int)(u->prompt_tokens + u->completion_tokens),
+               (int)u->cached_tokens);
+    if (reasoning_tokens >= 0)
+        buf_printf(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}", reasoning_tokens);
+    lossy_put(b, u);
+    buf_putc(b, '}');
+}
+
+/* Experts that are not all in one memory; a job's share of a step may be a fraction. */
+static void put_experts(struct buf *b, const double v[ENGINE_EXPERT__N])
+{
+    static const char *const names[ENGINE_EXPERT__N] = {
+        [ENGINE_EXPERT_READ_BYTES] = "read_bytes",   [ENGINE_EXPERT_ASKED] = "asked",
+        [ENGINE_EXPERT_HITS] = "hits",               [ENGINE_EXPERT_LATE] = "late",
+        [ENGINE_EXPERT_MISSES] = "misses",           [ENGINE_EXPERT_EVICTIONS] = "evictions",
+        [ENGINE_EXPERT_DEVICE_HITS] = "device_hits", [ENGINE_EXPERT_DEVICE_MISSES] = "device_misses",
+        [ENGINE_EXPERT_DEVICE_EVICTIONS] = "device_evictions", [ENGINE_EXPERT_BUS_BYTES] = "bus_bytes"};
+    const bool disk = v[ENGINE_EXPERT_ASKED] > 0, device = v[ENGINE_EXPERT_DEVICE_HITS] + v[ENGINE_EXPERT_DEVICE_MISSES] > 0;
+    if (disk)
+        buf_printf(b, ",\"expert_read_bytes\":%.0f,\"expert_hit_rate\":%.4f", v[ENGINE_EXPERT_READ_BYTES],
+                   v[ENGINE_EXPERT_HITS] / v[ENGINE_EXPERT_ASKED]);
+    if (!disk && !device)
+        return;
+    buf_puts(b, ",\"experts\":");
+    for (int i = 0; i < ENGINE_EXPERT__N; i++) {
+        buf_printf(b, "%c\"%s\":", i ? ',' : '{', names[i]);
+        buf_json_number(b, v[i]);
+    }
+    buf_putc(b, '}');
+}
+
+static void put_memory(struct buf *b, const struct engine_memory *m)
+{
+    buf_printf(b, ",\"memory\":{\"resident_bytes\":%llu,\"anonymous_bytes\":%llu,\"mapped_bytes\":%llu,\"locked_bytes\":%llu,"
+               "\"device_bytes\":%llu}", (unsigned long long)m->resident, (unsigned long long)m->anonymous,
+               (unsigned long long)m->mapped, (unsigned long long)m->locked, (unsigned long long)m->device);
+}
+
+void openai_timings(struct buf *b, const struct engine_usage *u)
+{
+    buf_printf(b,
+               "{\"queue_ms\":%.3f,\"prefill_ms\":%.3f,\"decode_ms\":%.3f,\"prefill_tokens_per_s\":%.3f,"
+               "\"decode_tokens_per_s\":%.3f",
+               u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
+    put_experts(b, u->experts);
+    put_memory(b, &u->memory);
+    lossy_put(b, u);
+    buf_putc(b, '}');
+}
+
+void openai_logprob(struct buf *b, float logprob)
+{
+    bool finite = logprob == logprob && (double)logprob > LOWEST_LOGPROB;
+    buf_printf(b, "%.9g", finite ? (double)logprob : LOWEST_LOGPROB);
+}
+
+/* "token":"...","logprob":-0.1,"bytes":[104,105] */
+static void token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob)
+{
+    size_t len = 0;
+    const char *bytes = vocab_bytes(v, id, &len);
+    buf_puts(b, "\"token\":");
+    buf_json_string(b, bytes ? bytes : "", len); /* half a character shows as U+FFFD; `bytes` has it whole */
+    buf_puts(b, ",\"logprob\":");
+    openai_logprob(b, logprob);
+    buf_puts(b, ",\"bytes\":[");
+    for (size_t i = 0; i < len; i++)
+        buf_printf(b, "%s%d", i ? "," : "", (unsigned char)bytes[i]);
+    buf_putc(b, ']');
+}
+
+void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const struct engine_token *t = &tokens[i];
+        buf_puts(items, items->len ? ",{" : "{");
+        token_members(items, v, t->id, t->logprob);
+        buf_puts(items, ",\"top_logprobs\":[");
+        for (int k = 0; k < t->n_top; k++) {
+            buf_puts(items, k ? ",{" : "{");
+            token_members(items, v, t->top[k].id, t->top[k].logprob);
+            buf_putc(items, '}');
+        }
+        buf_puts(items, "]}");
+    }
+}
+
+static void put_ranked(struct buf *b, const struct vocab *v, int32_t id, float logprob, int32_t rank)
+{
+    size_t len = 0;
+    const char *bytes = vocab_bytes(v, id, &len);
+    buf_printf(b, "\"%d\":{\"logprob\":", (int)id);
+    openai_logprob(b, logprob);
+    buf_printf(b, ",\"rank\":%d,\"decoded_token\":", (int)rank);
+    buf_json_string(b, bytes ? bytes : "", len);
+    buf_putc(b, '}');
+}
+
+void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t, int n_top)
+{
+    buf_puts(b, ",{");
+    put_ranked(b, v, t->id, t->logprob, t->rank);
+    for (int k = 0; k < t->n_top && k < n_top; k++)
+        if (t->top[k].id != t->id) {
+            buf_putc(b, ',');
+            put_ranked(b, v, t->top[k].id, t->top[k].logprob, k + 1);
+        }
+    buf_putc(b, '}');
+}

@@ -1,0 +1,26 @@
+/* Parts of OpenAI's JSON that its endpoints share. Written straight into a buffer: a chunk per token is the worker's
+ * hot path. No state. */
+#pragma once
+#include "engine/base/buf.h"
+#include "engine/engine.h"
+#include "engine/tokenizer/vocab.h"
+
+struct request;
+
+#define OPENAI_ID_SIZE 48
+
+/* "chatcmpl-..." from the request's id, so that log, header and answer name each other. */
+void openai_id(char out[OPENAI_ID_SIZE], const char *prefix, const struct request *r);
+/* {"id":...,"object":...,"created":...,"model":...,"system_fingerprint":...  (no closing brace) */
+void openai_head(struct buf *b, const char *id, const char *object, const struct request *r);
+/* {"prompt_tokens":...}; reasoning_tokens < 0: not said */
+void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tokens);
+/* {"queue_ms":...}: this server's own, truthful about where the time went. */
+void openai_timings(struct buf *b, const struct engine_usage *u);
+/* A log probability as a JSON number: finite, nine digits. */
+void openai_logprob(struct buf *b, float logprob);
+/* Appends ,{"ID":{"logprob","rank","decoded_token"},...} for a token of a prompt, as vLLM has it: the token itself, then its
+ * n_top likeliest alternatives. */
+void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct engine_token *t, int n_top);
+/* Appends the items of choices[].logprobs.content for these tokens, comma-separated. */
+void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n);

@@ -1,0 +1,215 @@
+/* responses.h: the answer as OpenAI's events, numbered: created, in_progress; each item as added, its part as added, its
+ * deltas, and the same three done; then completed, incomplete or failed, with the whole response. No [DONE]: this API has
+ * none. */
+#include <string.h>
+
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "fcgi/openai/responses.h"
+
+/* {"type":...,"sequence_number":... */
+static void begin_event(struct responses_view *v, const char *type)
+{
+    buf_clear(&v->line);
+    buf_printf(&v->line, "{\"type\":\"%s\",\"sequence_number\":%d", type, v->sequence++);
+}
+
+static void send_event(struct responses_view *v, const char *type)
+{
+    buf_putc(&v->line, '}');
+    if (v->line.failed || v->parts.failed)
+        v->sse.out.failed = true;
+    else
+        sse_event(&v->sse, type, v->line.data, v->line.len);
+}
+
+/* ...,"item_id":...,"output_index":... */
+static void name_item(struct responses_view *v, const struct part *part, int index)
+{
+    static const char *const prefixes[] = {"rs", "msg", "fc"};
+    char id[RESPONSES_ID_SIZE];
+    responses_item_id(id, prefixes[part->kind], v->r, index);
+    buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d", id, index);
+    if (part->kind != PART_CALL)
+        buf_puts(&v->line, ",\"content_index\":0");
+}
+
+static void send_item(struct responses_view *v, const char *type, int index, const char *status)
+{
+    begin_event(v, type);
+    buf_printf(&v->line, ",\"output_index\":%d,\"item\":", index);
+    responses_put_item(&v->line, v, index, status);
+    send_event(v, type);
+}
+
+static void send_part(struct responses_view *v, const char *type, const struct part *part, int index, bool done)
+{
+    size_t len = 0;
+    const char *text = done ? part_text(part, &len) : "";
+    begin_event(v, type);
+    name_item(v, part, index);
+    buf_printf(&v->line, ",\"part\":{\"type\":\"%s\",\"text\":", part->kind == PART_TEXT ? "output_text" : "reasoning_text");
+    buf_json_string(&v->line, text, len);
+    if (part->kind == PART_TEXT)
+        buf_printf(&v->line, ",\"annotations\":[],\"logprobs\":[%s]", done && part->logprobs.len ? part->logprobs.data : "");
+    buf_putc(&v->line, '}');
+    send_event(v, type);
+}
+
+/* An event of the reasoning's summary, which is the reasoning itself; member: "part", "delta" or "text". */
+static void send_summary(struct responses_view *v, const char *type, int index, const char *member, const char *text, size_t len)
+{
+    char id[RESPONSES_ID_SIZE];
+    const bool part = !strcmp(member, "part");
+    responses_item_id(id, "rs", v->r, index);
+    begin_event(v, type);
+    buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index, member,
+               part ? "{\"type\":\"summary_text\",\"text\":" : "");
+    buf_json_string(&v->line, text, len);
+    if (part)
+        buf_putc(&v->line, '}');
+    send_event(v, type);
+}
+
+static bool is_summarised(const struct responses_view *v, const struct part *part)
+{
+    return v->q->summary && part->kind == PART_REASONING;
+}
+
+static void open_item(void *context, const struct part *part, int index)
+{
+    struct responses_view *v = context;
+    send_item(v, "response.output_item.added", index, "in_progress");
+    if (part->kind != PART_CALL)
+        send_part(v, "response.content_part.added", part, index, false);
+    if (is_summarised(v, part))
+        send_summary(v, "response.reasoning_summary_part.added", index, "part", "", 0);
+}
+
+static void grow_item(void *context, const struct part *part, int index, const char *piece, size_t len)
+{
+    static const char *const types[] = {"response.reasoning_text.delta", "response.output_text.delta",
+                                        "response.function_call_arguments.delta"};
+    struct responses_view *v = context;
+    begin_event(v, types[part->kind]);
+    name_item(v, part, index);
+    buf_puts(&v->line, ",\"delta\":");
+    buf_json_string(&v->line, piece, len);
+    if (part->kind == PART_TEXT)
+        buf_printf(&v->line, ",\"logprobs\":[%s]", v->pending.len ? v->pending.data : "");
+    send_event(v, types[part->kind]);
+    if (is_summarised(v, part))
+        send_summary(v, "response.reasoning_summary_text.delta", index, "delta", piece, len);
+}
+
+static void close_item(void *context, const struct part *part, int index)
+{
+    static const char *const types[] = {"response.reasoning_text.done", "response.output_text.done",
+                                        "response.function_call_arguments.done"};
+    struct responses_view *v = context;
+    size_t len;
+    const char *text = part_text(part, &len);
+    begin_event(v, types[part->kind]);
+    name_item(v, part, index);
+    buf_printf(&v->line, ",\"%s\":", part->kind == PART_CALL ? "arguments" : "text");
+    buf_json_string(&v->line, text, len);
+    if (part->kind == PART_TEXT) {
+        buf_printf(&v->line, ",\"logprobs\":[%s]", part->logprobs.len ? part->logprobs.data : "");
+    } else if (part->kind == PART_CALL) {
+        const struct buf *name = &part->call->name;
+        buf_puts(&v->line, ",\"name\":");
+        buf_json_string(&v->line, name->data ? name->data : "", name->len);
+    }
+    send_event(v, types[part->kind]);
+    if (part->kind != PART_CALL)
+        send_part(v, "response.content_part.done", part, index, true);
+    if (is_summarised(v, part)) {
+        send_summary(v, "response.reasoning_summary_text.done", index, "text", text, len);
+        send_summary(v, "response.reasoning_summary_part.done", index, "part", text, len);
+    }
+    bool cut = v->x->generations[0].finish == ENGINE_LENGTH || v->x->generations[0].state == GENERATION_FAILED;
+    send_item(v, "response.output_item.done", index, cut ? "incomplete" : "completed");
+}
+
+static void send_response(struct responses_view *v, const char *type, const char *status, const struct err *error)
+{
+    begin_event(v, type);
+    buf_puts(&v->line, ",\"response\":");
+    responses_put(&v->line, v, status, error);
+    send_event(v, type);
+}
+
+static void begin(void *context)
+{
+    struct responses_view *v = context;
+    sse_start(&v->sse, v->r);
+    sse_guard(&v->sse);
+    send_response(v, "response.created", "in_progress", NULL);
+    send_response(v, "response.in_progress", "in_progress", NULL);
+    sse_flush(&v->sse);
+}
+
+/* The stored text is the one that is sent. */
+static void send_finish(struct responses_view *v)
+{
+    bool whole = !strcmp(responses_status(v), "completed");
+    const char *type = whole ? "response.completed" : "response.incomplete";
+    struct buf response = {0};
+    responses_finish(v);
+    buf_append(&response, v->line.data, v->line.len);
+    response.failed |= v->line.failed;
+    begin_event(v, type);
+    buf_puts(&v->line, ",\"response\":");
+    buf_append(&v->line, response.data, response.len);
+    v->line.failed |= response.failed;
+    send_event(v, type);
+    buf_fini(&response);
+}
+
+static void end(void *context, const struct err *broken)
+{
+    struct responses_view *v = context;
+    if (broken) {
+        v->q->store = false;
+        send_response(v, "response.failed", "failed", broken);
+    } else {
+        send_finish(v);
+    }
+    sse_flush(&v->sse);
+}
+
+static void pause_stream(void *context)
+{
+    sse_flush(&((struct responses_view *)context)->sse);
+}
+
+static int idle_ms(void *context)
+{
+    return sse_idle_ms(&((struct responses_view *)context)->sse);
+}
+
+static void keep_alive(void *context)
+{
+    struct responses_view *v = context;
+    const struct generation *g = &v->x->generations[0];
+    if (g->state == GENERATION_PREFILL)
+        sse_comment(&v->sse, "prefill %d/%d", g->done, g->total);
+    else
+        sse_comment(&v->sse, "keepalive");
+}
+
+void responses_stream(struct responses_view *v, struct chat_view *view)
+{
+    v->parts.listener = (struct parts_listener){.context = v, .opened = open_item, .grown = grow_item, .closed = close_item};
+    view->listener.pause = pause_stream;
+    view->listener.idle_ms = idle_ms;
+    view->listener.idle = keep_alive;
+    view->begin = begin;
+    view->end = end;
+}
+
+const struct api_dialect responses_dialect = {
+    .error = reply_error_object,
+    .stream_abort = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
+                    "\"param\":null}\n\n",
+};

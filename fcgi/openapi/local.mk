@@ -1,0 +1,31 @@
+# the description of the API
+
+libsluice_fcgi_a_SOURCES += \
+	%D%/api_openapi.c \
+	%D%/openapi.c %D%/openapi.h
+
+nodist_libsluice_fcgi_a_SOURCES = %D%/openapi_schemas.gen.c
+OPENAPI_SCHEMAS = \
+	%D%/account.json \
+	%D%/admin.json \
+	%D%/attachments.json \
+	%D%/chat.json \
+	%D%/completions.json \
+	%D%/conversations.json \
+	%D%/error.json \
+	%D%/export.json \
+	%D%/import.json \
+	%D%/library.json \
+	%D%/messages.json \
+	%D%/models.json \
+	%D%/people.json \
+	%D%/responses.json \
+	%D%/shares.json \
+	%D%/state.json \
+	%D%/text.json
+
+# $^ is the prerequisites where VPATH found them.
+%D%/openapi_schemas.gen.c: $(OPENAPI_SCHEMAS) %D%/embed.awk
+	$(AM_V_GEN)$(MKDIR_P) %D% && $(AWK) -f $(srcdir)/%D%/embed.awk $(filter %.json,$^) > $@.tmp && mv $@.tmp $@
+CLEANFILES += %D%/openapi_schemas.gen.c
+EXTRA_DIST += $(OPENAPI_SCHEMAS) %D%/embed.awk

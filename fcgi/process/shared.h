@@ -1,0 +1,133 @@
+/* Memory that all worker processes of all pools map: counters for /metrics, the pools' scoreboards, login throttling,
+ * keys' limits.
+ * One file in the state folder, made anew when its layout differs. Every field that changes is a C11 atomic,
+ * so a reader never sees a torn one. Counters are added to in relaxed order: one may be seen a moment before another.
+ * What processes agree by (states, owners, tickets, limits) is read and written in sequentially consistent order, as a
+ * plain access does. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/base/err.h"
+#include "engine/base/mapped_file.h"
+
+#define SHARED_ROUTES 192 /* rows for routes; the last one counts requests without a route */
+#define SHARED_STATUSES 25
+#define SHARED_BUCKETS 20
+#define SHARED_CHILDREN 512 /* processes of one pool */
+#define SHARED_THROTTLES 1024
+#define SHARED_LIMITS 1024
+
+struct shared_histogram { /* count[i]: values <= shared_bounds[i] (in seconds), not cumulative; the last one: above */
+    _Atomic uint64_t count[SHARED_BUCKETS];
+    _Atomic uint64_t sum_ns;
+};
+
+/* A pool is a socket and its processes: a stream may hold its process for minutes. */
+enum worker_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
+const char *worker_pool_name(enum worker_pool p);
+
+enum child_state { CHILD_NONE, CHILD_STARTING, CHILD_IDLE, CHILD_BUSY, CHILD_LEAVING };
+
+enum stream_state {
+    STREAM_NONE,
+    STREAM_OPEN,    /* a stream is open on the connection, at the end of an event */
+    STREAM_WRITING, /* and an event may be half written */
+};
+
+struct shared_child {
+    _Atomic int32_t pid;
+    _Atomic int64_t born;   /* when the process that writes here began, as shared_process_gone has it */
+    _Atomic int32_t orphan; /* a process of a killed master that still writes here: the row is not given to another; 0: none */
+    _Atomic int32_t state;      /* enum child_state; a threaded child stays IDLE */
+    _Atomic int64_t since_ms;   /* Unix time of the last change */
+    _Atomic uint64_t requests;
+    _Atomic int32_t stream; /* enum stream_state: see guard.h */
+    _Atomic int32_t dialect; /* of the stream, for its last words: an index of http/dialect.h. Set before `stream` */
+    /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is counted by another. */
+    _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
+    _Atomic int32_t usage_pid;       /* who wrote this, */
+    _Atomic int64_t usage_born;      /* and when that process began */
+    _Atomic int32_t prompt_tokens, cached_tokens, completion_tokens;
+    _Atomic int32_t jobs;     /* of the key and of its user */
+    _Atomic int64_t jobs_user; /* the user */
+    _Atomic uint64_t ticket; /* 0: none, 1: being drawn, else the order in which inferences came */
+};
+
+struct shared_pool {
+    _Atomic int32_t master_pid;
+    _Atomic uint64_t started, crashed, killed; /* children */
+    struct shared_child child[SHARED_CHILDREN];
+};
+
+struct shared_throttle {
+    _Atomic uint64_t key; /* hash of a name or an address; 0: free */
+    _Atomic uint32_t failures;
+    _Atomic int64_t last_ms;
+};
+
+struct shared_limit {
+    _Atomic int64_t key_id; /* a key, or with a minus a user; 0: free */
+    _Atomic int64_t requests_full_us, tokens_full_us; /* Unix time at which the key's minute is whole again */
+};
+
+struct shared {
+    struct mapped_head head;
+    _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
+    struct shared_histogram overhead, duration_short, duration_stream, first_byte;
+    _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;
+    _Atomic uint64_t limited[5]; /* refused: enum limit_kind */
+    _Atomic uint64_t next_ticket;
+    _Atomic int32_t model_gate; /* enum model_gate: whether jobs may be submitted */
+    _Atomic uint64_t settings_generation; /* of the server's settings: counts their changes */
+    struct shared_pool pool[POOL__N];
+    struct shared_throttle throttle[SHARED_THROTTLES];
+    struct shared_limit limit[SHARED_LIMITS];
+};
+
+/* Maps the file read-write, making it when it is missing or of another layout. */
+struct shared *shared_open(const char *path, struct err *e);
+void shared_close(struct shared **s);
+
+extern const double shared_bounds[SHARED_BUCKETS - 1];
+void shared_observe(struct shared_histogram *h, uint64_t ns);
+/* route: index of route_find, -1: none. */
+void shared_count_request(struct shared *s, int route, int status);
+int shared_status_at(int column); /* HTTP status of a column of `requests` */
+
+/* Failed logins: how many milliseconds this key (name or address) must wait; 0: may try. */
+int64_t shared_throttle_wait(struct shared *s, uint64_t key, int free_failures);
+void shared_throttle_fail(struct shared *s, uint64_t key);
+void shared_throttle_undo(struct shared *s, uint64_t key); /* one failure less */
+void shared_throttle_clear(struct shared *s, uint64_t key);
+
+/* A key's minute, as a bucket of per_minute units that fills evenly. It is one number, the time at which the bucket is
+ * full again, changed by compare and swap: exact between processes, and nothing is held by one that is killed. */
+struct shared_limit *shared_limit_row(struct shared *s, int64_t key_id);
+struct shared_minute {
+    int64_t remaining, reset_us; /* units left now; time until all are there again */
+    int64_t wait_us;             /* refused: until it may be tried again */
+};
+/* Takes n units (n < 0: gives back). force: also what is not there, as a debt of at most an hour. Else false when they
+ * are not there; more than a whole minute's is let through when the bucket is full, and leaves a debt. */
+bool shared_minute_take(_Atomic int64_t *full_us, int64_t per_minute, int64_t n, bool force, int64_t now_us,
+                        struct shared_minute *out);
+/* Registers n jobs of a key (0: the page) and its user in this process's slot unless the key's others and these are more
+ * than key_max (0: no limit). */
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int64_t user_id, int n, int64_t key_max);
+/* Jobs of the same user in other processes that came before those of `mine`. */
+int64_t shared_jobs_of_user(struct shared *s, const struct shared_child *mine);
+void shared_jobs_leave(struct shared_child *mine);
+
+/* Rows of a pool whose master was killed: its children end the streams that they have, and go on writing into their rows. A new
+ * master calls inherit once, then settle now and then; only a row that is vacant may have a new process. */
+void shared_rows_inherit(struct shared_pool *board);
+void shared_rows_settle(struct shared_pool *board);
+bool shared_row_vacant(const struct shared_child *c);
+/* A new child before it writes anything else: is the row its own? Not when its master died before it began. */
+bool shared_row_claim(struct shared_child *c, pid_t mine);
+/* born: clock ticks from the machine's start to the process's. The number alone may be another process's by now: after a
+ * restart of the machine, and in a container as a rule, the same numbers are given out again. */
+bool shared_process_gone(pid_t pid, int64_t born);

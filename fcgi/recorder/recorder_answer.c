@@ -1,0 +1,192 @@
+/* recorder_answer.h */
+#define LOG_MODULE "recorder"
+#include "fcgi/recorder/recorder_answer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/wire/status.h"
+#include "fcgi/inference/answer.h"
+
+/* A worker commits the row before it submits the job, and may take that long for it. */
+#define SUBMIT_MS 15000
+/* An engine that went away takes its jobs with it: it is asked again for this long only, lest a full backlog end
+ * an answer that still runs. */
+#define LOST_MS 3000.0
+#define ATTACH_RETRY_MS 100.0
+#define ANSWER_MS 10000.0 /* an engine that takes longer to say whether it knows a job hangs */
+#define STARTED_SLACK_MS 1000.0 /* a row is made that long before its job at most, while the engine just starts */
+#define WRITE_MS 250.0
+#define WRITE_TOKENS 32
+#define LONG_BYTES ((size_t)64 << 10)
+
+bool recorded_open(struct recorded *r, const struct store_running *row)
+{
+    *r = (struct recorded){.id = row->id,
+                           .user_id = row->user_id,
+                           .created_at = row->created_at,
+                           .written = row->written};
+    snprintf(r->key, sizeof r->key, "%s", row->job_key);
+    if (row->parser && !(r->parser = strdup(row->parser)))
+        return false;
+    return true;
+}
+
+static void drop_generation(struct recorded *r)
+{
+    generation_fini(&r->g);
+    cJSON_Delete(r->tree);
+    r->tree = NULL;
+    memset(&r->g, 0, sizeof r->g);
+    buf_clear(&r->tokens);
+}
+
+void recorded_close(struct recorded *r)
+{
+    engine_close(&r->job);
+    drop_generation(r);
+    buf_fini(&r->tokens);
+    free(r->parser);
+    r->parser = NULL;
+}
+
+bool recorded_final(const struct recorded *r)
+{
+    return r->g.state == GENERATION_DONE || r->g.state == GENERATION_FAILED;
+}
+
+static void fail(struct recorded *r, const char *text)
+{
+    struct err why = {0};
+    err_set(&why, ERR_UNAVAILABLE, "%s", text);
+    engine_close(&r->job);
+    generation_break(&r->g, &why);
+    r->dirty = true;
+    log_warn("message=%lld tokens=%d: %s", (long long)r->id, r->g.n_tokens, text);
+}
+
+/* Was the engine started after the row was made? Then the job, if ever there was one, went with the engine before. */
+static bool engine_is_younger(const struct recorded *r, const char *status_path)
+{
+    static struct status_page page; /* the recorder's only thread */
+    return status_read(status_path, &page, NULL) && page.started * 1000 > (double)r->created_at + STARTED_SLACK_MS;
+}
+
+static void not_attached(struct recorded *r, const struct err *why, const char *status_path, double now)
+{
+    const bool late = clock_wall_ms() - r->created_at > SUBMIT_MS;
+    if (r->lost_since == 0)
+        r->lost_since = now;
+    r->next_attach = now + ATTACH_RETRY_MS;
+    if (why->code == ERR_NOTFOUND) {
+        if (r->attached_once || engine_is_younger(r, status_path))
+            fail(r, "the engine was started anew in the middle of the answer");
+        else if (late)
+            fail(r, "the answer was never begun, or the engine has forgotten it");
+    } else if (now - r->lost_since > LOST_MS && (r->attached_once || late)) {
+        fail(r, r->attached_once ? "the engine stopped in the middle of the answer" : why->text);
+    }
+}
+
+void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now)
+{
+    struct err e = {0};
+    if (recorded_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
+        return;
+    if (!r->job) {
+        r->job = engine_attach_soon(engine_socket, r->key, &e);
+        r->asked = r->job != NULL;
+        r->asked_at = now;
+    }
+    int attached = r->job ? engine_attached(r->job, &e) : -1;
+    if (attached == 0 && now - r->asked_at < ANSWER_MS)
+        return;
+    if (attached == 0)
+        err_set(&e, ERR_UNAVAILABLE, "the engine does not answer");
+    r->asked = false;
+    if (attached <= 0) {
+        engine_close(&r->job);
+        not_attached(r, &e, status_path, now);
+        return;
+    }
+    /* What was read over an earlier connection comes again from the first event. */
+    drop_generation(r);
+    r->attached_once = true;
+    r->lost_since = 0;
+    if (!answer_begin(&r->g, &r->tree, r->parser, NULL, NULL, &e)) {
+        engine_close(&r->job);
+        engine_cancel_key(engine_socket, r->key, NULL);
+        fail(r, e.text);
+    }
+}
+
+/* Without memory the answer can be gone on with by its text alone: no reason to fail it. */
+static void note_tokens(struct recorded *r, const struct engine_event *ev)
+{
+    for (int32_t i = 0; ev->type == ENGINE_TOKENS && i < ev->n_tokens; i++)
+        buf_append(&r->tokens, &ev->tokens[i].id, sizeof ev->tokens[i].id);
+}
+
+bool recorded_read(struct recorded *r, int max)
+{
+    struct engine_event ev;
+    struct err e = {0};
+    for (int i = 0; i < max; i++) {
+        if (!r->job || r->asked || recorded_final(r))
+            return false;
+        int got = engine_next(r->job, &ev, 0, &e);
+        if (got == 0)
+            return false;
+        if (got < 0) { /* the text is kept as it is until the next attachment, or the end */
+            engine_close(&r->job);
+            return false;
+        }
+        note_tokens(r, &ev);
+        if (!generation_event(&r->g, &ev, &e))
+            fail(r, e.text);
+        else if (ev.type != ENGINE_ACCEPTED && ev.type != ENGINE_PROGRESS)
+            r->dirty = true;
+    }
+    return true;
+}
+
+static size_t text_bytes(const struct recorded *r)
+{
+    return r->g.content.len + r->g.reasoning.len;
+}
+
+double recorded_due(const struct recorded *r)
+{
+    if (!r->dirty || (!recorded_final(r) && text_bytes(r) < r->written))
+        return INFINITY;
+    bool many = r->g.n_tokens - r->tokens_written >= WRITE_TOKENS;
+    return recorded_final(r) || many ? 0 : r->next_write;
+}
+
+bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struct err *e)
+{
+    struct answer_texts texts = {0};
+    struct store_answer row;
+    bool ok = answer_row(&r->g, r->id, &texts, &row, e);
+    if (ok) {
+        row.keep_text = text_bytes(r) < r->written;
+        row.count_for = r->user_id;
+        row.tokens = r->tokens.failed ? NULL : (const int32_t *)(const void *)r->tokens.data;
+        row.n_tokens = r->tokens.len / sizeof *row.tokens;
+        ok = store_record_write(s, &row, gone, e);
+    }
+    answer_texts_fini(&texts);
+    return ok;
+}
+
+void recorded_written(struct recorded *r, double now)
+{
+    r->dirty = false;
+    r->written = text_bytes(r);
+    r->tokens_written = r->g.n_tokens;
+    r->next_write = now + WRITE_MS * (1 + (double)(r->written / LONG_BYTES));
+}

@@ -1,0 +1,45 @@
+/* One running answer in the recorder: its connection to the engine, and what has been read from it. */
+#pragma once
+#include <stdbool.h>
+
+#include "engine/engine.h"
+#include "fcgi/inference/generation.h"
+#include "sql/chats/store_record.h"
+
+struct store;
+
+struct recorded {
+    int64_t id, user_id;
+    char key[ENGINE_KEY_SIZE];
+    struct engine_job *job; /* NULL: not attached now */
+    bool asked;             /* the engine has not said yet whether it knows the job */
+    double asked_at;        /* clock_ms */
+    struct generation g;    /* from the job's first event on, at each attachment anew */
+    cJSON *tree;
+    char *parser;
+    struct buf tokens;      /* int32 ids of this job, since its first event */
+    int64_t created_at;     /* Unix ms */
+    size_t written;         /* bytes of text in the row */
+    int tokens_written;
+    bool attached_once, cancelled, dirty;
+    bool seen;              /* in the table's list at the last look */
+    double lost_since;      /* clock_ms of the first failed attempt to attach; 0: none */
+    double next_attach;     /* clock_ms */
+    double next_write;      /* clock_ms: long answers are rewritten whole, so less often */
+};
+
+bool recorded_open(struct recorded *r, const struct store_running *row);
+void recorded_close(struct recorded *r);
+/* Tries to attach when it is time, and never waits: other answers are to be written meanwhile. A job that is gone for good ends the generation as failed. status_path: the
+ * engine's status page, which tells when it was started. */
+void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now);
+/* Takes up to `max` events that are there; true: there may be more. */
+bool recorded_read(struct recorded *r, int max);
+/* Has the answer its last state, so that only the row is missing? */
+bool recorded_final(const struct recorded *r);
+/* When it is to be written, on clock_ms; INFINITY: nothing to write, or a replay is still behind what the row has. */
+double recorded_due(const struct recorded *r);
+/* Inside the recorder's transaction. *gone: the row is no longer running. */
+bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struct err *e);
+/* After the commit. */
+void recorded_written(struct recorded *r, double now);

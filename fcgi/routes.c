@@ -1,0 +1,54 @@
+/* The map of the API: the tables of all rooms, and the dialects that their clients speak. */
+#include "fcgi/anthropic/anthropic.h"
+#include "fcgi/http/dialect.h"
+#include "fcgi/http/route.h"
+#include "fcgi/openai/responses.h"
+
+/* One row for each api_<noun>.c. */
+#define TABLES(X) \
+    X(chat) \
+    X(completions) \
+    X(messages) \
+    X(responses) \
+    X(embeddings) \
+    X(models) \
+    X(text) \
+    X(tokenizer) \
+    X(health) \
+    X(metrics) \
+    X(auth) \
+    X(keys) \
+    X(users) \
+    X(sign_up) \
+    X(sessions) \
+    X(factor) \
+    X(account) \
+    X(audit) \
+    X(openapi) \
+    X(usage) \
+    X(admin) \
+    X(admin_jobs) \
+    X(admin_models) \
+    X(log) \
+    X(history) \
+    X(admin_checks) \
+    X(settings) \
+    X(library) \
+    X(changes) \
+    X(import) \
+    X(conversations) \
+    X(attachments) \
+    X(shares) \
+    X(export)
+
+#define DECLARE(noun) extern const struct route api_##noun##_routes[];
+TABLES(DECLARE)
+#undef DECLARE
+
+const struct route *const route_tables[] = {
+#define ROW(noun) api_##noun##_routes,
+    TABLES(ROW)
+#undef ROW
+    NULL};
+
+const struct api_dialect *const api_dialects[] = {&dialect_default, &responses_dialect, &anthropic_dialect, NULL};
