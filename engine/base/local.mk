@@ -19,6 +19,7 @@ libsluice_base_a_SOURCES = \
 	%D%/option.c %D%/option.h \
 	%D%/size_text.c %D%/size_text.h \
 	%D%/text_span.h \
+	%D%/thread_pool.c %D%/thread_pool.h \
 	%D%/unicode_table.c \
 	%D%/utf8.c %D%/utf8.h
 BASE_LIBS = libsluice-base.a $(CJSON_LIBS) $(XXHASH_LIBS)

@@ -103,7 +103,7 @@ static void cpu_close(struct backend **bb)
     *bb = NULL;
     if (!b)
         return;
-    pool_destroy(&b->pool);
+    thread_pool_destroy(&b->pool);
     unmap_memory(b->kv, b->kv_bytes);
     unmap_memory(b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states);
     unmap_memory(b->work, b->work_bytes);
@@ -130,9 +130,9 @@ struct backend *cpu_open_with(const struct model_plan *plan, const struct backen
     b->plan = plan;
     b->params = *p;
     b->kernels = kernels;
-    b->pool = pool_create(p->n_threads, e);
+    b->pool = thread_pool_create(p->n_threads, e);
     if (b->pool)
-        b->n_workers = pool_threads(b->pool);
+        b->n_workers = thread_pool_threads(b->pool);
     if (!b->pool || !allocate(b, e))
         cpu_close(&b);
     else
@@ -217,7 +217,7 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
     if (!check_params(plan, p, e))
         return false;
     struct layout l = {.plan = plan, .params = p, .kernels = kernels_best(),
-                       .n_workers = pool_size(p->n_threads)};
+                       .n_workers = thread_pool_size(p->n_threads)};
     size_t results = head_decode_bytes(plan, p->max_sequences);
     *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
                                  .kv = layout_kv_bytes(&l),

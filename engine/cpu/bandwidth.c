@@ -31,9 +31,9 @@ static void read_share(void *context, int32_t member)
         p->sums[member] += sum[j];
 }
 
-double bandwidth_measure(struct pool *pool)
+double bandwidth_measure(struct thread_pool *pool)
 {
-    struct probe p = {.n_threads = pool_threads(pool)};
+    struct probe p = {.n_threads = thread_pool_threads(pool)};
     void *memory = malloc(PROBE_BYTES);
     double best = 0;
     if (!memory)
@@ -42,7 +42,7 @@ double bandwidth_measure(struct pool *pool)
     p.data = memory;
     for (int i = 0; i < PROBE_PASSES; i++) {
         uint64_t began = clock_ns();
-        pool_run(pool, false, read_share, &p);
+        thread_pool_run(pool, false, read_share, &p);
         uint64_t ns = clock_ns() - began;
         double rate = (double)PROBE_BYTES * 1e9 / (double)(ns ? ns : 1);
         best = rate > best ? rate : best;

@@ -79,7 +79,7 @@ static size_t place(const struct model_plan *plan, const struct expert_rows_para
 
 static uint64_t bytes(const struct model_plan *plan, const struct expert_rows_params *p)
 {
-    return place(plan, p, pool_size(p->n_threads), NULL, NULL);
+    return place(plan, p, thread_pool_size(p->n_threads), NULL, NULL);
 }
 
 static void rows_close(struct expert_rows **rr)
@@ -88,7 +88,7 @@ static void rows_close(struct expert_rows **rr)
     *rr = NULL;
     if (!r)
         return;
-    pool_destroy(&r->shared.pool);
+    thread_pool_destroy(&r->shared.pool);
     free(r->shared.workers);
     free(r->layers);
     free(r->fetch);
@@ -102,7 +102,7 @@ static bool allocate(struct expert_rows *r, const struct model_plan *plan, const
     b->plan = plan;
     b->params = (struct backend_params){.max_rows = p->max_rows, .exact = p->exact};
     b->kernels = kernels_best();
-    b->n_workers = pool_threads(b->pool);
+    b->n_workers = thread_pool_threads(b->pool);
     b->workers = calloc((size_t)b->n_workers, sizeof *b->workers);
     r->layers = calloc((size_t)plan->n_layer, sizeof *r->layers);
     r->fetch = calloc((size_t)plan->n_layer, sizeof *r->fetch);
@@ -126,7 +126,7 @@ static struct expert_rows *rows_open(const struct model_plan *plan, const struct
         err_set(e, ERR_NOMEM, "no memory for experts on the processor");
         return NULL;
     }
-    if (!(r->shared.pool = pool_create(p->n_threads, e))) {
+    if (!(r->shared.pool = thread_pool_create(p->n_threads, e))) {
         rows_close(&r);
         return NULL;
     }
@@ -180,7 +180,7 @@ static int32_t run(struct expert_rows *r, const struct expert_rows_work *w)
     r->work = w;
     r->shared.rows.n = w->n_rows;
     r->shared.y = w->out;
-    pool_run(r->shared.pool, false, run_member, r);
+    thread_pool_run(r->shared.pool, false, run_member, r);
     return r->n_ids;
 }
 

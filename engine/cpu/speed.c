@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/thread_pool.h"
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/pool.h"
 
 #define PROBE_BYTES ((size_t)128 << 20)
 #define PROBE_NS 15000000 /* of one format; best of PROBE_PASSES */
@@ -78,7 +78,7 @@ struct probe {
     bool alone;                /* one thread: what a busy machine makes of it, see tempo.h */
     int32_t n_threads, matrix; /* matrix: where the next pass begins */
     int32_t n_passed;          /* matrices of one run */
-    float sums[POOL_MOST_THREADS];   /* so that the work can't be dropped */
+    float sums[THREAD_POOL_MOST];   /* so that the work can't be dropped */
 };
 
 /* Each member takes its share of every matrix's tiles. */
@@ -87,7 +87,7 @@ static void walk(void *context, int32_t member)
     struct probe *p = context;
     float acc[KERNEL_MAX_TILE_ROWS * KERNEL_MAX_LANES] __attribute__((aligned(64)));
     int32_t lanes = p->kernels->lanes, tiles = (p->weight.rows + lanes - 1) / lanes, from, to;
-    pool_equal_share(tiles, member, p->n_threads, &from, &to);
+    thread_pool_equal_share(tiles, member, p->n_threads, &from, &to);
     for (int32_t i = 0; i < p->n_passed; i++)
         for (int32_t t = from; t < to; t++) {
             p->kernels->tile(&(struct tile){.weight = &p->weight, .matrix = (p->matrix + i) % p->weight.n_matrix,
@@ -118,7 +118,7 @@ static void place(struct weight *w, char *memory, size_t bytes)
 }
 
 /* Bytes per second of one format. */
-static double time_format(struct probe *p, struct pool *pool, const struct weight *like, char *memory, size_t bytes)
+static double time_format(struct probe *p, struct thread_pool *pool, const struct weight *like, char *memory, size_t bytes)
 {
     p->weight = *like;
     if (like->table) /* which planes there are */
@@ -139,7 +139,7 @@ static double time_format(struct probe *p, struct pool *pool, const struct weigh
         for (int pass = 0; pass < PROBE_PASSES; pass++) {
             uint64_t began = clock_ns(), ns = 0, runs = 0;
             do {
-                pool_run(pool, p->alone, walk, p);
+                thread_pool_run(pool, p->alone, walk, p);
                 p->matrix = (p->matrix + p->n_passed) % p->weight.n_matrix;
                 runs++;
             } while ((ns = clock_ns() - began) < PROBE_NS);
@@ -152,7 +152,7 @@ static double time_format(struct probe *p, struct pool *pool, const struct weigh
     return best;
 }
 
-static double time_formats(struct probe *p, struct pool *pool, const struct formats *f, char *memory, size_t bytes)
+static double time_formats(struct probe *p, struct thread_pool *pool, const struct formats *f, char *memory, size_t bytes)
 {
     double sum = 0, seconds = 0;
     for (int i = 0; i < f->n; i++) {
@@ -164,22 +164,22 @@ static double time_formats(struct probe *p, struct pool *pool, const struct form
 }
 
 struct meeting {
-    struct pool *pool;
+    struct thread_pool *pool;
 };
 
 static void meet(void *context, int32_t member)
 {
     struct meeting *m = context;
     for (int i = 0; i < N_BARRIERS; i++)
-        pool_barrier(m->pool);
+        thread_pool_barrier(m->pool);
 }
 
-static double time_layer(struct pool *pool)
+static double time_layer(struct thread_pool *pool)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < 3; i++) {
         uint64_t began = clock_ns();
-        pool_run(pool, false, meet, &(struct meeting){pool});
+        thread_pool_run(pool, false, meet, &(struct meeting){pool});
         uint64_t ns = clock_ns() - began;
         best = ns < best ? ns : best;
     }
@@ -213,11 +213,11 @@ struct found {
     double token_s; /* a token's time by it */
 };
 
-static struct found time_all(struct probe *p, struct pool *pool, const struct formats *dense, const struct formats *experts,
+static struct found time_all(struct probe *p, struct thread_pool *pool, const struct formats *dense, const struct formats *experts,
                              char *memory, size_t room, int32_t n_layer)
 {
     struct found f = {0};
-    p->n_threads = p->alone ? 1 : pool_threads(pool);
+    p->n_threads = p->alone ? 1 : thread_pool_threads(pool);
     f.speed.dense = time_formats(p, pool, dense, memory, room);
     f.speed.experts = time_formats(p, pool, experts, memory, room);
     f.speed.layer_s = p->alone ? 0 : time_layer(pool);
@@ -235,7 +235,7 @@ bool speed_measure(const struct model_plan *plan, const struct backend_params *p
     size_t room = probe_room(&dense, &experts);
     char *memory = aligned_alloc(64, room);
     struct probe *p = calloc(1, sizeof *p);
-    struct pool *pool = memory && p ? pool_create(params->n_threads, e) : NULL;
+    struct thread_pool *pool = memory && p ? thread_pool_create(params->n_threads, e) : NULL;
     bool ok = pool != NULL;
     if (!memory || !p)
         err_set(e, ERR_NOMEM, "no memory for a probe of %zu bytes", room);
@@ -244,11 +244,11 @@ bool speed_measure(const struct model_plan *plan, const struct backend_params *p
         p->kernels = kernels_best();
         struct found best = time_all(p, pool, &dense, &experts, memory, room, plan->n_layer);
         p->alone = true;
-        struct found one = pool_threads(pool) > 1 ? time_all(p, pool, &dense, &experts, memory, room, plan->n_layer) : best;
+        struct found one = thread_pool_threads(pool) > 1 ? time_all(p, pool, &dense, &experts, memory, room, plan->n_layer) : best;
         *s = one.token_s < best.token_s ? one.speed : best.speed;
         s->memory = s->dense > s->experts ? s->dense : s->experts; /* KV is read at the kernels' pace as well */
     }
-    pool_destroy(&pool);
+    thread_pool_destroy(&pool);
     free(memory);
     free(p);
     return ok;

@@ -141,7 +141,7 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;
         b->workers[i].count = alone ? 1 : b->n_workers;
     }
-    pool_run(b->pool, alone, forward, b);
+    thread_pool_run(b->pool, alone, forward, b);
     if (!b->stream.failed)
         head_publish(b, rows);
     b->step = NULL;

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #include "engine/backend/backend.h"
+#include "engine/base/thread_pool.h"
 #include "engine/cpu/expert_lists.h"
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/pool.h"
 #include "engine/cpu/tempo.h"
 
 /* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */
@@ -83,7 +83,7 @@ struct backend {
     const struct model_plan *plan;
     struct backend_params params;
     const struct kernels *kernels;
-    struct pool *pool;
+    struct thread_pool *pool;
     struct worker *workers; /* [threads] */
     int32_t n_workers;
     char device[96];
@@ -137,32 +137,32 @@ static inline int32_t worker_experts(const struct backend *b, int32_t row, const
 /* This thread's share of n things. */
 static inline void worker_share(const struct worker *w, int32_t n, int32_t *from, int32_t *to)
 {
-    pool_equal_share(n, w->index, w->count, from, to);
+    thread_pool_equal_share(n, w->index, w->count, from, to);
 }
 
 /* Of a list's work, per thread, below which its shares are fixed: some 10 microseconds. */
 #define FIXED_BYTES (128 << 10)
 
 /* Opens a list of n units, which go through `bytes` of weights, keys or state, counted for each row; then each thread works on
- * what worker_take() gives it. See pool_share(): a barrier lies between two lists. */
+ * what worker_take() gives it. See thread_pool_share(): a barrier lies between two lists. */
 static inline void worker_list(struct worker *w, int32_t n, uint64_t bytes)
 {
-    pool_share(w->backend->pool, w->index, n, bytes < (uint64_t)w->count * FIXED_BYTES);
+    thread_pool_share(w->backend->pool, w->index, n, bytes < (uint64_t)w->count * FIXED_BYTES);
 }
 
 static inline bool worker_take(struct worker *w, int32_t *from, int32_t *to)
 {
-    return pool_take(w->backend->pool, w->index, from, to);
+    return thread_pool_take(w->backend->pool, w->index, from, to);
 }
 
 static inline void worker_barrier(struct worker *w)
 {
-    pool_barrier(w->backend->pool);
+    thread_pool_barrier(w->backend->pool);
 }
 
 static inline void worker_barrier_then(struct worker *w, void (*last)(void *context), void *context)
 {
-    pool_barrier_then(w->backend->pool, last, context);
+    thread_pool_barrier_then(w->backend->pool, last, context);
 }
 
 /* Test hook: thread 0 shows `data` to params.dump, the others wait. Called by every thread. */

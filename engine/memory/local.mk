@@ -5,4 +5,4 @@ libsluice_memory_a_SOURCES = \
 	%D%/memory_load.c %D%/memory_load.h %D%/memory_model.c %D%/memory_options.h %D%/memory_plan.c %D%/memory_plan.h \
 	%D%/memory_rates.c %D%/memory_rates.h %D%/memory_text.c %D%/memory_text.h %D%/pressure.c %D%/pressure.h %D%/sizing.c %D%/sizing.h \
 	%D%/weight_lock.c %D%/weight_lock.h
-MEMORY_LIBS = libsluice-memory.a $(EXPERTS_LIBS)
+MEMORY_LIBS = libsluice-memory.a $(EXPERTS_LIBS) $(MODEL_LIBS)

@@ -8,4 +8,4 @@ libsluice_sched_a_SOURCES = \
 	%D%/sampler.c %D%/sampler.h %D%/scheduler.c %D%/scheduler.h %D%/scheduler_state.h \
 	%D%/server.c %D%/server.h %D%/stop.c %D%/stop.h \
 	%D%/tally.c %D%/tally.h %D%/token_rules.c %D%/token_rules.h %D%/typical.c %D%/typical.h
-SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(WIRE_LIBS) $(MODEL_LIBS)
+SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(WIRE_LIBS)

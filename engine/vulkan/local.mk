@@ -11,7 +11,6 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/device/pipeline.c \
 	%D%/device/profile.c %D%/device/profile.h \
 	%D%/device/shader.c %D%/device/shader.h \
-	%D%/device/workers.c %D%/device/workers.h \
 	%D%/experts/device_slots.c %D%/experts/device_slots.h \
 	%D%/experts/expert_pool.c %D%/experts/expert_pool.h \
 	%D%/experts/expert_views.c %D%/experts/expert_views.h \
@@ -47,7 +46,7 @@ libsluice_vulkan_a_SOURCES = %D%/stubs.c
 VULKAN_BACKEND_LIBS = libsluice-vulkan.a
 endif
 
-VULKAN_SHADERS = $(wildcard $(top_srcdir)/%D%/shaders/*.comp $(top_srcdir)/%D%/shaders/*.glsl) \
+VULKAN_SHADERS = $(wildcard $(top_srcdir)/%D%/shaders/*.comp $(top_srcdir)/%D%/shaders/*.glsl $(top_srcdir)/%D%/shaders/*.h) \
 	$(top_srcdir)/%D%/shaders/variants.list $(top_srcdir)/%D%/shaders/build.sh
 EXTRA_DIST += $(VULKAN_SHADERS)
 

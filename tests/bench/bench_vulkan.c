@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/vulkan/ops/backend_state.h"
+#include "engine/vulkan/shaders/interface.h"
 
 enum { D = 2048, D_FF = 768, N_EXPERT = 128, N_USED = 8, N_HEAD = 32, N_KV = 4, D_HEAD = 128, VOCAB = 151936 };
 
@@ -213,7 +214,7 @@ static void chain(struct gpu *g)
     must(gpu_buffer_create(g, GPU_LOCAL, 8 << 20, "bench", &a, &e), &e);
     for (int k = 0; k < 5; k++) {
         for (int kind = 0; kind < 2 && !(kind && (sizes[k] > 264 || g->caps.software)); kind++) {
-            const uint32_t spec[GPU_MAX_SPEC] = {256};
+            const uint32_t spec[GPU_MAX_SPEC] = {[SPEC_THREADS] = 256};
             VkPipeline p = gpu_pipeline(g, kind ? "bench_grid" : "bench_chain", spec, &e);
             must(p != NULL, &e);
             struct {

@@ -1,4 +1,4 @@
-# tests of the templates and answer parsers in engine/text
+# tests of engine/jinja and engine/chat
 CHAT_TESTS = %D%/test_jinja %D%/test_chat_template %D%/test_chat_parser %D%/test_content_gate
 check_PROGRAMS += $(CHAT_TESTS)
 TESTS += $(CHAT_TESTS)

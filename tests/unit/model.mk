@@ -1,4 +1,4 @@
-# tests of engine/model
+# tests of engine/model and engine/format
 MODEL_TESTS = %D%/test_weight %D%/test_safetensors %D%/test_model %D%/test_gguf
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/cpu/pool.h"
+#include "engine/base/thread_pool.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/router.h"
 #include "engine/cpu/tempo.h"
@@ -103,7 +103,7 @@ static void test_rotation_turns_pairs_and_leaves_the_rest(void **state)
 enum { PHASES = 2000 };
 
 struct relay {
-    struct pool *pool;
+    struct thread_pool *pool;
     int32_t n;
     int32_t cells[16]; /* plain: the barrier orders them */
     int32_t phases;    /* counted by the last to come */
@@ -127,31 +127,31 @@ static void run_relay(void *context, int32_t member)
         for (int32_t i = 0; i < r->n; i++)
             if (r->cells[i] != phase)
                 atomic_fetch_add(&r->wrong, 1);
-        pool_barrier(r->pool);
+        thread_pool_barrier(r->pool);
         r->cells[member] = phase + 1;
-        pool_barrier_then(r->pool, count_phase, r);
+        thread_pool_barrier_then(r->pool, count_phase, r);
     }
 }
 
 static void test_barriers_order_all_members(void **state)
 {
     for (int32_t n = 1; n <= 5; n += 2) {
-        struct relay r = {.pool = pool_create(n, NULL), .n = n};
+        struct relay r = {.pool = thread_pool_create(n, NULL), .n = n};
         assert_non_null(r.pool);
-        assert_int_equal(pool_threads(r.pool), n);
-        pool_run(r.pool, false, run_relay, &r);
+        assert_int_equal(thread_pool_threads(r.pool), n);
+        thread_pool_run(r.pool, false, run_relay, &r);
         assert_int_equal(atomic_load(&r.wrong), 0);
         assert_int_equal(r.phases, PHASES);
-        pool_destroy(&r.pool);
+        thread_pool_destroy(&r.pool);
         assert_null(r.pool);
-        pool_destroy(&r.pool);
+        thread_pool_destroy(&r.pool);
     }
 }
 
 enum { UNITS = 700, LISTS = 60 };
 
 struct bee {
-    struct pool *pool;
+    struct thread_pool *pool;
     int32_t n;
     _Atomic int32_t taken[LISTS][UNITS], by[LISTS][4];
     int32_t slow; /* of two members, the one that comes when the other has found nothing left; -1: none */
@@ -177,17 +177,17 @@ static void run_bee(void *context, int32_t member)
         int32_t from, to;
         if (slow && list % 2)
             wait_for_the_other(b, list);
-        pool_share(b->pool, member, units_of(list), b->slow < 0 && list % 3 == 0);
+        thread_pool_share(b->pool, member, units_of(list), b->slow < 0 && list % 3 == 0);
         if (slow)
             wait_for_the_other(b, list);
-        while (pool_take(b->pool, member, &from, &to))
+        while (thread_pool_take(b->pool, member, &from, &to))
             for (int32_t i = from; i < to; i++) {
                 atomic_fetch_add(&b->taken[list][i], 1);
                 atomic_fetch_add(&b->by[list][member], 1);
             }
         if (!slow)
             atomic_fetch_add(&b->done, 1);
-        pool_barrier(b->pool);
+        thread_pool_barrier(b->pool);
     }
 }
 
@@ -205,14 +205,14 @@ static void test_each_unit_of_a_list_is_taken_once(void **state)
 {
     for (int32_t n = 1; n <= 4; n++) {
         struct bee *b = calloc(1, sizeof *b);
-        b->pool = pool_create(n, NULL);
+        b->pool = thread_pool_create(n, NULL);
         b->n = n;
         b->slow = -1;
-        pool_run(b->pool, false, run_bee, b);
-        pool_run(b->pool, true, run_bee, b); /* lists of a run alone are the caller's */
-        pool_run(b->pool, false, run_bee, b);
+        thread_pool_run(b->pool, false, run_bee, b);
+        thread_pool_run(b->pool, true, run_bee, b); /* lists of a run alone are the caller's */
+        thread_pool_run(b->pool, false, run_bee, b);
         check_bee(b, 3);
-        pool_destroy(&b->pool);
+        thread_pool_destroy(&b->pool);
         free(b);
     }
 }
@@ -221,12 +221,12 @@ static void test_nobody_waits_for_a_member_that_is_held_up(void **state)
 {
     for (int32_t slow = 0; slow < 2; slow++) {
         struct bee *b = calloc(1, sizeof *b);
-        b->pool = pool_create(2, NULL);
+        b->pool = thread_pool_create(2, NULL);
         b->n = 2;
         b->slow = slow;
-        pool_run(b->pool, false, run_bee, b);
+        thread_pool_run(b->pool, false, run_bee, b);
         check_bee(b, 1);
-        pool_destroy(&b->pool);
+        thread_pool_destroy(&b->pool);
         free(b);
     }
 }
@@ -238,26 +238,64 @@ static void count_member(void *context, int32_t member)
 
 static void test_every_run_reaches_every_member_once(void **state)
 {
-    struct pool *p = pool_create(3, NULL);
+    struct thread_pool *p = thread_pool_create(3, NULL);
     for (int i = 0; i < 500; i++) {
         _Atomic int32_t count = 0;
-        pool_run(p, false, count_member, &count);
+        thread_pool_run(p, false, count_member, &count);
         assert_int_equal(atomic_load(&count), 0x010101);
         if (i % 100 == 0)
             usleep(2000); /* long enough for them to sleep */
     }
-    pool_destroy(&p);
+    thread_pool_destroy(&p);
+}
+
+static void count_call(void *context, int32_t i)
+{
+    atomic_fetch_add(&((_Atomic int32_t *)context)[i], 1);
+}
+
+static void test_each_is_called_once(void **state)
+{
+    static _Atomic int32_t calls[1000];
+    struct thread_pool *p = thread_pool_create_copiers(NULL);
+    for (int32_t n = 0; n <= 1000; n += n < 10 ? 1 : 99) {
+        memset(calls, 0, sizeof calls);
+        thread_pool_each(p, n, count_call, calls);
+        for (int32_t i = 0; i < 1000; i++)
+            assert_int_equal(atomic_load(&calls[i]), i < n);
+        if (n % 3 == 0)
+            usleep(1000); /* long enough for them to sleep */
+    }
+    thread_pool_destroy(&p);
+}
+
+/* Online CPUs that the process may not use are not counted. */
+static void test_copiers_keep_to_the_affinity(void **state)
+{
+    cpu_set_t all, one;
+    int cpu = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    struct thread_pool *p = thread_pool_create_copiers(NULL);
+    const int32_t n = thread_pool_threads(p);
+    thread_pool_destroy(&p);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(n, 1);
 }
 
 static void test_a_run_alone_leaves_the_others_asleep(void **state)
 {
-    struct pool *p = pool_create(3, NULL);
+    struct thread_pool *p = thread_pool_create(3, NULL);
     for (int i = 0; i < 50; i++) {
         _Atomic int32_t count = 0;
-        pool_run(p, i % 2, count_member, &count);
+        thread_pool_run(p, i % 2, count_member, &count);
         assert_int_equal(atomic_load(&count), i % 2 ? 1 : 0x010101);
     }
-    pool_destroy(&p);
+    thread_pool_destroy(&p);
 }
 
 /* Steps of one row cost `together` with all threads and `single` with one; who is used after a while? */
@@ -287,10 +325,10 @@ static void test_tempo_finds_the_faster_way_and_follows_a_change(void **state)
 
 static void test_an_idle_pool_uses_no_cpu(void **state)
 {
-    struct pool *p = pool_create(4, NULL);
+    struct thread_pool *p = thread_pool_create(4, NULL);
     _Atomic int32_t count = 0;
     struct timespec before, after;
-    pool_run(p, false, count_member, &count);
+    thread_pool_run(p, false, count_member, &count);
     usleep(20000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     usleep(200000);
@@ -298,7 +336,7 @@ static void test_an_idle_pool_uses_no_cpu(void **state)
     double ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
     if (ms > 5)
         fail_msg("200 ms of idling took %.1f ms of CPU", ms);
-    pool_destroy(&p);
+    thread_pool_destroy(&p);
 }
 
 int main(void)
@@ -315,6 +353,8 @@ int main(void)
         cmocka_unit_test(test_every_run_reaches_every_member_once),
         cmocka_unit_test(test_a_run_alone_leaves_the_others_asleep),
         cmocka_unit_test(test_tempo_finds_the_faster_way_and_follows_a_change),
+        cmocka_unit_test(test_each_is_called_once),
+        cmocka_unit_test(test_copiers_keep_to_the_affinity),
         cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

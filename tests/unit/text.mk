@@ -1,4 +1,4 @@
-# tests of engine/text
+# tests of engine/tokenizer and engine/text
 TEXT_TESTS = %D%/test_vocab %D%/test_tokenizer %D%/test_detokenizer %D%/test_pretokenize %D%/test_text_model
 check_PROGRAMS += $(TEXT_TESTS)
 TESTS += $(TEXT_TESTS)

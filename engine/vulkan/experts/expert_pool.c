@@ -119,7 +119,7 @@ static bool read_missing(struct expert_pool *p, struct device_slots *s, struct d
             u.to[i] = record_memory(p, record);
             device_slots_point(s, &u.layer->apart, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
         }
-        workers_run(p->workers, unpack, &u, n * SLICES);
+        thread_pool_each(p->workers, n * SLICES, unpack, &u);
         expert_store_give(p->store, u.experts, n);
     }
     return n == 0;
@@ -240,7 +240,7 @@ bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots 
 {
     const size_t experts = (size_t)p->n_layer * (size_t)p->n_expert;
     p->store = store;
-    if (!(p->workers = workers_open(e))) {
+    if (!(p->workers = thread_pool_create_copiers(e))) {
         return false;
     }
     p->chunks = calloc((size_t)(p->n_planned / p->per_chunk + 1), sizeof *p->chunks);
@@ -270,7 +270,7 @@ bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots 
 
 void expert_pool_close(struct expert_pool *p, struct gpu *g)
 {
-    workers_close(&p->workers);
+    thread_pool_destroy(&p->workers);
     for (int32_t i = 0; i < p->n_chunks; i++) {
         gpu_buffer_destroy(g, &p->chunks[i]);
     }

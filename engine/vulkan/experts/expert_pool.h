@@ -6,9 +6,9 @@
  * running layer. Memory that the store takes away is given back in whole chunks, between steps.
  * Owner: the backend; same thread. */
 #pragma once
+#include "engine/base/thread_pool.h"
 #include "engine/experts/cache/expert_store.h"
 #include "engine/vulkan/device/gpu.h"
-#include "engine/vulkan/device/workers.h"
 #include "engine/vulkan/weights/device_model.h"
 
 struct device_slots;
@@ -26,7 +26,7 @@ struct expert_pool {
     int32_t n_layer, n_expert;
     struct expert_want *missing, *held; /* [n_expert] of the running layer */
     struct expert_store *store;
-    struct workers *workers; /* unpack */
+    struct thread_pool *workers; /* unpack */
     struct expert_held counted;
 };
 

@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/median.h"
-#include "engine/vulkan/device/workers.h"
+#include "engine/base/thread_pool.h"
 #include "engine/vulkan/weights/device_layout.h"
 
 #define SLICES 8 /* of a matrix, by several threads */
@@ -35,7 +35,7 @@ static void unpack(void *context, int share)
 }
 
 /* Each matrix from its own memory to its own. Median seconds. */
-static double time_matrices(struct workers *workers, struct unpacking *u, uint8_t *from, size_t from_bytes, uint8_t *to, size_t to_bytes, size_t n)
+static double time_matrices(struct thread_pool *workers, struct unpacking *u, uint8_t *from, size_t from_bytes, uint8_t *to, size_t to_bytes, size_t n)
 {
     double runs[MOST_RUNS];
     memset(from, 0, from_bytes * n); /* pages that are there */
@@ -44,14 +44,14 @@ static double time_matrices(struct workers *workers, struct unpacking *u, uint8_
         uint64_t began = clock_ns();
         u->w.data = from + from_bytes * i;
         u->to = to + to_bytes * i;
-        workers_run(workers, unpack, u, SLICES);
+        thread_pool_each(workers, SLICES, unpack, u);
         runs[i] = (double)(clock_ns() - began) * 1e-9;
     }
     return median_of(runs, n);
 }
 
 /* Scales and biases that lie apart are few bytes: they stay where they are. Seconds for a matrix; 0: *e. */
-static double time_matrix(struct gpu *g, struct workers *workers, const struct weight *w, struct err *e)
+static double time_matrix(struct gpu *g, struct thread_pool *workers, const struct weight *w, struct err *e)
 {
     struct unpacking u = {.w = *w};
     struct gpu_buffer host = {0};
@@ -79,11 +79,11 @@ static double time_matrix(struct gpu *g, struct workers *workers, const struct w
 
 double unpack_speed(struct gpu *g, const struct moe_plan *m, struct err *e)
 {
-    struct workers *workers = workers_open(e);
+    struct thread_pool *workers = thread_pool_create_copiers(e);
     if (!workers) {
         return 0;
     }
     double gate = time_matrix(g, workers, &m->gate, e), down = gate > 0 ? time_matrix(g, workers, &m->down, e) : 0;
-    workers_close(&workers);
+    thread_pool_destroy(&workers);
     return down > 0 ? (double)(2 * weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->down)) / (2 * gate + down) : 0; /* up is like gate */
 }

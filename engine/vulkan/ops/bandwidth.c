@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/vulkan/ops/backend_state.h"
+#include "engine/vulkan/shaders/interface.h"
 
 #define PASSES 4
 #define MEASURE_NS 300000000ull /* after a long load the memory's clock is low and wants this long to rise */
@@ -12,7 +13,7 @@ double bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t
     const uint64_t bytes = from->size / 16 * 16;
     double best = 0;
     struct gpu *g = &b->gpu;
-    const uint32_t spec[GPU_MAX_SPEC] = {256};
+    const uint32_t spec[GPU_MAX_SPEC] = {[SPEC_THREADS] = 256};
     struct {
         uint64_t a, sum;
         uint32_t n, pad;

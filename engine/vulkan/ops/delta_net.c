@@ -24,13 +24,13 @@ uint64_t delta_net_state_bytes(const struct delta_net_plan *p)
 static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t threads, const struct delta_net_plan *p)
 {
     uint32_t subgroup = r->b->gpu.caps.subgroup;
-    spec[0] = divide_up(threads, subgroup) * subgroup;
-    spec[1] = (uint32_t)p->d_k;
-    spec[2] = (uint32_t)p->d_v;
-    spec[3] = (uint32_t)p->n_conv;
-    spec[4] = p->tiled_heads;
-    spec[5] = (uint32_t)p->n_k_head;
-    spec[6] = (uint32_t)p->n_v_head;
+    spec[SPEC_THREADS] = divide_up(threads, subgroup) * subgroup;
+    spec[SPEC_DK] = (uint32_t)p->d_k;
+    spec[SPEC_DV] = (uint32_t)p->d_v;
+    spec[SPEC_CONV] = (uint32_t)p->n_conv;
+    spec[SPEC_TILED] = p->tiled_heads;
+    spec[SPEC_N_K] = (uint32_t)p->n_k_head;
+    spec[SPEC_N_V] = (uint32_t)p->n_v_head;
 }
 
 static uint32_t z_at(const struct delta_net_plan *p)

@@ -1,6 +1,9 @@
 /* Between the files that record ops: one dispatch, and what all of them fill in alike. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
+#include "engine/vulkan/shaders/interface.h"
+
+_Static_assert(SPEC_END <= GPU_MAX_SPEC, "a pipeline has no place for all constants");
 
 struct dispatch {
     const char *shader; /* with the format's suffix, where it has one */
@@ -15,7 +18,7 @@ struct push_planes {
     uint64_t plane[DEVICE_PLANES];
 };
 
-/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (constants 29, 30). */
+/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (SPEC_APART, SPEC_LEAVES). */
 static inline struct push_planes expert_planes_of(const struct recorder *r, const struct device_layer *l, const struct device_matrix *m)
 {
     const VkDeviceAddress table = r->leaves ? l->apart.table_slots : l->apart.table;

@@ -42,10 +42,10 @@ bool record_locate(struct recorder *r, VkDeviceAddress a, VkBuffer *buffer, uint
 
 void spec_format(uint32_t *spec, const struct device_matrix *m)
 {
-    spec[16] = m->layout.bits;
-    spec[17] = m->layout.group_chunks;
-    spec[18] = m->layout.scale_type;
-    spec[19] = m->layout.block;
+    spec[SPEC_BITS] = m->layout.bits;
+    spec[SPEC_GROUP_CHUNKS] = m->layout.group_chunks;
+    spec[SPEC_SCALE_TYPE] = m->layout.scale_type;
+    spec[SPEC_BLOCK] = m->layout.block;
 }
 
 struct push_planes planes_of(const struct device_matrix *m)
@@ -61,7 +61,7 @@ void record_embed(struct recorder *r)
         uint64_t rows, x;
         uint32_t n_chunk, pad;
     } push = {planes_of(m), r->b->step.at_rows, r->b->work.x, m->layout.n_chunk, 0};
-    struct dispatch d = {.shader = "embed", .format = m->layout.kernel, .spec = {64}, .push = &push, .push_bytes = sizeof push,
+    struct dispatch d = {.shader = "embed", .format = m->layout.kernel, .spec = {[SPEC_THREADS] = 64}, .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(m->layout.n_chunk, 64), .y = r->n_rows, .z = 1};
     spec_format(d.spec, m);
     dispatch_op(r, &d);
@@ -93,12 +93,12 @@ static struct walk walk_of(const struct recorder *r, uint32_t rows, uint32_t n_c
 
 static void spec_walk(const struct recorder *r, uint32_t *spec, const struct walk *w, bool norm)
 {
-    spec[0] = w->threads;
-    spec[1] = w->rows;
-    spec[2] = w->cols;
-    spec[3] = w->steps;
-    spec[4] = norm;
-    spec[15] = r->b->gpu.caps.subgroup;
+    spec[SPEC_THREADS] = w->threads;
+    spec[SPEC_ROWS] = w->rows;
+    spec[SPEC_COLS] = w->cols;
+    spec[SPEC_STEPS] = w->steps;
+    spec[SPEC_NORM] = norm;
+    spec[SPEC_LANES] = r->b->gpu.caps.subgroup;
 }
 
 void record_linear(struct recorder *r, const struct linear_op *op)
@@ -118,9 +118,9 @@ void record_linear(struct recorder *r, const struct linear_op *op)
     struct dispatch d = {.shader = "linear", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
                          .x = w.groups, .y = divide_up(op->n_x, w.cols), .z = 1};
     spec_walk(r, d.spec, &w, op->norm != 0);
-    d.spec[5] = op->add;
-    d.spec[6] = op->bias != 0;
-    d.spec[7] = op->gather != 0;
+    d.spec[SPEC_ADD] = op->add;
+    d.spec[SPEC_BIAS] = op->bias != 0;
+    d.spec[SPEC_GATHER] = op->gather != 0;
     spec_format(d.spec, m);
     dispatch_op(r, &d);
     r->last = op->label;
@@ -128,13 +128,13 @@ void record_linear(struct recorder *r, const struct linear_op *op)
 
 static void spec_route(uint32_t *spec, const struct moe_plan *p)
 {
-    spec[20] = p ? (uint32_t)p->n_expert : 1;
-    spec[21] = p ? (uint32_t)p->n_used : 1;
-    spec[22] = p ? (uint32_t)p->score : 0;
-    spec[23] = p && p->normalize;
-    spec[24] = p && p->n_group > 1 ? (uint32_t)p->n_group : 1;
-    spec[25] = p && p->n_group > 1 ? (uint32_t)p->n_group_used : 1;
-    spec[27] = p && p->select_bias.at;
+    spec[SPEC_N_EXPERT] = p ? (uint32_t)p->n_expert : 1;
+    spec[SPEC_N_USED] = p ? (uint32_t)p->n_used : 1;
+    spec[SPEC_SCORE] = p ? (uint32_t)p->score : 0;
+    spec[SPEC_NORMALIZE] = p && p->normalize;
+    spec[SPEC_N_GROUP] = p && p->n_group > 1 ? (uint32_t)p->n_group : 1;
+    spec[SPEC_N_GROUP_USED] = p && p->n_group > 1 ? (uint32_t)p->n_group_used : 1;
+    spec[SPEC_SELECT_BIAS] = p && p->select_bias.at;
 }
 
 static uint64_t used_of(const struct recorder *r, int layer)
@@ -161,13 +161,13 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
                          .x = walk.groups, .y = r->n_rows * n_used, .z = 1};
     spec_walk(r, d.spec, &walk, true);
     spec_route(d.spec, op->moe);
-    d.spec[5] = op->clamp;
-    d.spec[6] = op->m->b_gate_up != 0;
-    d.spec[7] = op->moe != NULL;
-    d.spec[8] = op->route;
-    d.spec[29] = op->moe && l->apart.table;
-    d.spec[30] = op->moe && r->leaves;
-    d.spec[26] = (uint32_t)r->b->plan->d_model;
+    d.spec[SPEC_UP_CLAMP] = op->clamp;
+    d.spec[SPEC_BIAS] = op->m->b_gate_up != 0;
+    d.spec[SPEC_ROUTED] = op->moe != NULL;
+    d.spec[SPEC_ROUTE] = op->route;
+    d.spec[SPEC_APART] = op->moe && l->apart.table;
+    d.spec[SPEC_LEAVES] = op->moe && r->leaves;
+    d.spec[SPEC_D_MODEL] = (uint32_t)r->b->plan->d_model;
     spec_format(d.spec, m);
     dispatch_op(r, &d);
 }
@@ -187,11 +187,11 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     struct dispatch d = {.shader = "moe_down", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
                          .x = walk.groups, .y = r->n_rows, .z = 1};
     spec_walk(r, d.spec, &walk, false);
-    d.spec[5] = n_used;
-    d.spec[6] = op->m->b_down != 0;
-    d.spec[7] = op->moe ? 0 : op->gate ? 2 : 1;
-    d.spec[29] = op->moe && op->layer->apart.table;
-    d.spec[30] = op->moe && r->leaves;
+    d.spec[SPEC_K] = n_used;
+    d.spec[SPEC_BIAS] = op->m->b_down != 0;
+    d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
+    d.spec[SPEC_APART] = op->moe && op->layer->apart.table;
+    d.spec[SPEC_LEAVES] = op->moe && r->leaves;
     spec_format(d.spec, m);
     dispatch_op(r, &d);
 }
@@ -206,9 +206,9 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
         float scale;
     } push = {w->router, l->select_bias, r->b->step.at_rows, w->ids, w->weights, used_of(r, layer),
               trace->address + (uint64_t)layer * step_trace_bytes(r->b), r->b->sizes.expert, p->scale};
-    struct dispatch d = {.shader = "moe_route", .spec = {128}, .push = &push, .push_bytes = sizeof push, .x = r->n_rows, .y = 1, .z = 1};
+    struct dispatch d = {.shader = "moe_route", .spec = {[SPEC_THREADS] = 128}, .push = &push, .push_bytes = sizeof push, .x = r->n_rows, .y = 1, .z = 1};
     spec_route(d.spec, p);
-    d.spec[28] = trace->address != 0;
+    d.spec[SPEC_TRACE] = trace->address != 0;
     dispatch_op(r, &d);
 }
 
@@ -219,18 +219,18 @@ void record_add_rows(struct recorder *r, VkDeviceAddress x)
         uint64_t x, y;
         uint32_t cols, y_stride;
     } push = {x, r->b->work.x, cols, r->b->sizes.d};
-    struct dispatch d = {.shader = "add_rows", .spec = {THREADS}, .push = &push, .push_bytes = sizeof push,
+    struct dispatch d = {.shader = "add_rows", .spec = {[SPEC_THREADS] = THREADS}, .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(cols, THREADS), .y = r->n_rows, .z = 1};
     dispatch_op(r, &d);
 }
 
 static void spec_rope(const struct recorder *r, uint32_t *spec, const struct attention_plan *a)
 {
-    spec[8] = (uint32_t)a->d_head;
-    spec[9] = (uint32_t)a->rope.n_dims;
-    spec[10] = a->rope.interleaved;
-    spec[11] = a->q_norm.at != NULL;
-    spec[12] = r->b->params.exact;
+    spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
+    spec[SPEC_N_ROPE] = (uint32_t)a->rope.n_dims;
+    spec[SPEC_INTERLEAVED] = a->rope.interleaved;
+    spec[SPEC_HEAD_NORM] = a->q_norm.at != NULL;
+    spec[SPEC_KV_F32] = r->b->params.exact;
 }
 
 void record_rope_kv(struct recorder *r, const struct attention_plan *a, const struct device_layer *l)
@@ -242,7 +242,7 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a, const st
     } push = {r->b->work.qkv, l->q_norm, l->k_norm, l->inv_freq, r->b->step.at_rows, r->b->step.at_tables, l->kv,
               r->b->sizes.qkv, (uint32_t)a->n_head, (uint32_t)a->n_kv_head, (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
               r->b->plan->norm_eps, a->rope.scale};
-    struct dispatch d = {.shader = "rope_kv", .spec = {r->b->gpu.caps.subgroup}, .push = &push, .push_bytes = sizeof push,
+    struct dispatch d = {.shader = "rope_kv", .spec = {[SPEC_THREADS] = r->b->gpu.caps.subgroup}, .push = &push, .push_bytes = sizeof push,
                          .x = (uint32_t)(a->n_head + 2 * a->n_kv_head), .y = r->n_rows, .z = 1};
     spec_rope(r, d.spec, a);
     dispatch_op(r, &d);
@@ -269,11 +269,13 @@ void record_attention(struct recorder *r, const struct attention_plan *a, const 
         parts *= 2;
     }
     struct dispatch d = {.shader = "attn",
-                         .spec = {THREADS, group, prep, a->output_gate, a->sinks.at != NULL, THREADS, 4, splits},
+                         .spec = {[SPEC_THREADS] = THREADS, [SPEC_GROUP] = group, [SPEC_PREP] = prep, [SPEC_GATE] = a->output_gate,
+                                  [SPEC_SINKS] = a->sinks.at != NULL, [SPEC_ATTN_THREADS] = THREADS, [SPEC_MIN_BLOCKS] = 4,
+                                  [SPEC_MAX_SPLITS] = splits},
                          .push = &push, .push_bytes = sizeof push,
                          .x = splits, .y = (uint32_t)a->n_kv_head, .z = r->n_rows};
-    d.spec[13] = tokens;
-    d.spec[14] = parts;
+    d.spec[SPEC_TOKENS] = tokens;
+    d.spec[SPEC_PARTS] = parts;
     spec_rope(r, d.spec, a);
     dispatch_op(r, &d);
 }
@@ -287,7 +289,9 @@ void record_top(struct recorder *r, uint32_t first, uint32_t n)
         uint64_t values, ids, stats, out_values, out_ids, lse, n_top;
         uint32_t n, n_slices;
     } push = {w->logits, 0, w->stats, w->candidates, w->candidate_ids, 0, r->b->step.at_n_top, vocab, slices};
-    struct dispatch d = {.shader = "top", .spec = {THREADS, false, THREADS, 2048}, .push = &push, .push_bytes = sizeof push,
+    struct dispatch d = {.shader = "top",
+                         .spec = {[SPEC_THREADS] = THREADS, [SPEC_MERGE] = false, [SPEC_TOP_THREADS] = THREADS, [SPEC_SLICE] = 2048},
+                         .push = &push, .push_bytes = sizeof push,
                          .x = slices, .y = n, .z = 1};
     dispatch_op(r, &d);
     record_barrier(r);
@@ -296,7 +300,7 @@ void record_top(struct recorder *r, uint32_t first, uint32_t n)
     push.out_values = r->b->result.at_logits + first * row_bytes;
     push.out_ids = r->b->result.at_ids + first * row_bytes;
     push.lse = r->b->result.at_lse + first * 4;
-    d.spec[1] = true;
+    d.spec[SPEC_MERGE] = true;
     d.x = 1;
     dispatch_op(r, &d);
 }

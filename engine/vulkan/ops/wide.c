@@ -22,7 +22,8 @@ void record_halves(struct recorder *r, const struct halves_op *op)
         float eps, inverse_cols;
     } push = {op->x, op->norm, w->xh, w->xl, op->gather, op->n_chunk * 16, op->x_stride / 2, op->eps,
               1.0f / (float)r->b->plan->d_model};
-    struct dispatch d = {.shader = "halves", .spec = {256, op->norm != 0, op->split}, .push = &push, .push_bytes = sizeof push,
+    struct dispatch d = {.shader = "halves", .spec = {[SPEC_THREADS] = 256, [SPEC_HALVES_NORM] = op->norm != 0, [SPEC_HALVES_SPLIT] = op->split},
+                         .push = &push, .push_bytes = sizeof push,
                          .x = op->n_x, .y = 1, .z = 1};
     dispatch_op(r, &d);
 }
@@ -78,12 +79,14 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
     } push = {m->experts ? expert_planes_of(r, m->experts, m->w) : planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
               m->y_stride, m->n_x, m->up_at, 0};
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain", .format = m->w->layout.kernel,
-                         .spec = {2 * tile.m * tile.split, tile.m, tile.n, m->mode, m->max_tiles != 0, m->add, m->bias != 0, m->clamp,
-                                  m->split, m->per_row, tile.split, tile.buffers},
+                         .spec = {[SPEC_THREADS] = 2 * tile.m * tile.split, [SPEC_TILE_M] = tile.m, [SPEC_TILE_N] = tile.n,
+                                  [SPEC_MODE] = m->mode, [SPEC_TILES] = m->max_tiles != 0, [SPEC_ADD] = m->add,
+                                  [SPEC_BIAS] = m->bias != 0, [SPEC_MATMUL_CLAMP] = m->clamp, [SPEC_MATMUL_SPLIT] = m->split,
+                                  [SPEC_PER_ROW] = m->per_row, [SPEC_KSPLIT] = tile.split, [SPEC_BUFFERS] = tile.buffers},
                          .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(m->w->rows, tile_rows), .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n), .z = 1};
-    d.spec[12] = m->w->layout.n_chunk % 2;
-    d.spec[29] = m->experts && m->experts->apart.table;
+    d.spec[SPEC_ODD] = m->w->layout.n_chunk % 2;
+    d.spec[SPEC_APART] = m->experts && m->experts->apart.table;
     spec_format(d.spec, m->w);
     dispatch_op(r, &d);
     r->last = m->label;
@@ -113,8 +116,9 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t t
         uint32_t n, pad;
     } push = {w->ids, w->sorted, w->tiles, w->n_tiles, pairs, 0};
     const uint32_t most = r->b->gpu.caps.max_threads;
-    struct dispatch d = {.shader = "moe_sort", .spec = {most < 1024 ? most : 1024, tile_n}, .push = &push, .push_bytes = sizeof push, .x = 1, .y = 1, .z = 1};
-    d.spec[20] = (uint32_t)p->n_expert;
+    struct dispatch d = {.shader = "moe_sort", .spec = {[SPEC_THREADS] = most < 1024 ? most : 1024, [SPEC_TILE_ROWS] = tile_n},
+                         .push = &push, .push_bytes = sizeof push, .x = 1, .y = 1, .z = 1};
+    d.spec[SPEC_N_EXPERT] = (uint32_t)p->n_expert;
     dispatch_op(r, &d);
 }
 
@@ -126,11 +130,11 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
         uint64_t parts, y, bias, weights, ids, rows_at;
         uint32_t rows, y_stride;
     } push = {w->parts_down, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows, r->b->sizes.d};
-    struct dispatch d = {.shader = "moe_sum", .spec = {256}, .push = &push, .push_bytes = sizeof push,
+    struct dispatch d = {.shader = "moe_sum", .spec = {[SPEC_THREADS] = 256}, .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(m->rows, 256), .y = r->n_rows, .z = 1};
-    d.spec[5] = n_used;
-    d.spec[6] = op->m->b_down != 0;
-    d.spec[7] = op->moe ? 0 : op->gate ? 2 : 1;
+    d.spec[SPEC_K] = n_used;
+    d.spec[SPEC_BIAS] = op->m->b_down != 0;
+    d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
     dispatch_op(r, &d);
 }
 
@@ -182,8 +186,10 @@ void record_wide_attention(struct recorder *r, const struct attention_plan *a, c
         float scale;
     } push = {r->b->work.qkv, l->sinks, r->b->work.attn, s->at_rows, s->at_tiles, s->at_tables, l->kv, r->b->sizes.qkv,
               (uint32_t)a->n_head, (uint32_t)a->n_kv_head, (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)), (uint32_t)a->window, a->scale};
-    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_wide" : "attn_plain", .spec = {128, (uint32_t)(a->n_head / a->n_kv_head), 0, a->output_gate, a->sinks.at != NULL},
+    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_wide" : "attn_plain",
+                         .spec = {[SPEC_THREADS] = 128, [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
+                                  [SPEC_GATE] = a->output_gate, [SPEC_SINKS] = a->sinks.at != NULL},
                          .push = &push, .push_bytes = sizeof push, .x = (uint32_t)a->n_kv_head, .y = n_tiles, .z = 1};
-    d.spec[8] = (uint32_t)a->d_head;
+    d.spec[SPEC_D_HEAD] = (uint32_t)a->d_head;
     dispatch_op(r, &d);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define TOP_SLICE 2048 /* the same as constant 3 of top.comp */
+#define TOP_SLICE 2048 /* rows of logits that a workgroup of top.comp sorts, SPEC_SLICE */
 
 static uint32_t pad32(int64_t n)
 {

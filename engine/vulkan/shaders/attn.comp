@@ -10,15 +10,15 @@
 #include "common.glsl"
 #include "rope.glsl"
 #include "kv.glsl"
-layout(constant_id = 1) const uint G = 4; /* query heads of a KV head */
-layout(constant_id = 2) const bool PREP = false;
-layout(constant_id = 3) const bool GATE = false;
-layout(constant_id = 4) const bool SINKS = false;
-layout(constant_id = 5) const uint THREADS = 256; /* the same as constant 0 */
-layout(constant_id = 6) const uint MIN_BLOCKS = 4; /* blocks of a split at least */
-layout(constant_id = 7) const uint MAX_SPLITS = 32;
-layout(constant_id = 13) const uint TOKENS = 32;   /* of a tile; divides BLOCK_TOKENS */
-layout(constant_id = 14) const uint PARTS = 1;     /* threads that share one output, each with its tokens of a tile */
+layout(constant_id = SPEC_GROUP) const uint G = 4; /* query heads of a KV head */
+layout(constant_id = SPEC_PREP) const bool PREP = false;
+layout(constant_id = SPEC_GATE) const bool GATE = false;
+layout(constant_id = SPEC_SINKS) const bool SINKS = false;
+layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 256; /* the same as constant 0 */
+layout(constant_id = SPEC_MIN_BLOCKS) const uint MIN_BLOCKS = 4; /* blocks of a split at least */
+layout(constant_id = SPEC_MAX_SPLITS) const uint MAX_SPLITS = 32;
+layout(constant_id = SPEC_TOKENS) const uint TOKENS = 32;   /* of a tile; divides BLOCK_TOKENS */
+layout(constant_id = SPEC_PARTS) const uint PARTS = 1;     /* threads that share one output, each with its tokens of a tile */
 
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Shared32 { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counter { uint at[]; };

@@ -8,10 +8,10 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "common.glsl"
 #include "coop.glsl"
-layout(constant_id = 1) const uint G = 4;
-layout(constant_id = 3) const bool GATE = false;
-layout(constant_id = 4) const bool SINKS = false;
-layout(constant_id = 8) const uint D = 64;
+layout(constant_id = SPEC_GROUP) const uint G = 4;
+layout(constant_id = SPEC_GATE) const bool GATE = false;
+layout(constant_id = SPEC_SINKS) const bool SINKS = false;
+layout(constant_id = SPEC_D_HEAD) const uint D = 64;
 
 layout(push_constant, std430) uniform Push {
     F32 qkv, sinks, outs;

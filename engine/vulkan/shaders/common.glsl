@@ -8,6 +8,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_ballot : require
+#include "interface.h"
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer F32x2 { vec2 at[]; };
@@ -28,7 +29,7 @@ uint row_experts(ivec4 row, uint k)
     return n == 0 ? k : min(n, k);
 }
 
-layout(local_size_x_id = 0) in; /* constant 0: threads of a workgroup, a multiple of the subgroup's size */
+layout(local_size_x_id = SPEC_THREADS) in;
 
 const uint CHUNK = 32; /* columns that one thread decodes at a time */
 

@@ -4,12 +4,12 @@
  * step's writes meet no reads of the same step; then the recurrence, [n_v_head, DV, DK] (a value's column lies in a row).
  * Four threads next to each other share a column: thread `lane` holds its 4-vectors lane, lane + 4, ... In that order
  * everything is summed, so a token gives the same bits in a prefill and alone. */
-layout(constant_id = 1) const uint DK = 128; /* a multiple of 32 */
-layout(constant_id = 2) const uint DV = 128; /* a multiple of 32 */
-layout(constant_id = 3) const uint CONV = 4; /* width of the convolution */
-layout(constant_id = 4) const bool TILED = false; /* value head j uses key head j % n_k_head, else j / (n_v / n_k) */
-layout(constant_id = 5) const uint N_K = 16;
-layout(constant_id = 6) const uint N_V = 32;
+layout(constant_id = SPEC_DK) const uint DK = 128; /* a multiple of 32 */
+layout(constant_id = SPEC_DV) const uint DV = 128; /* a multiple of 32 */
+layout(constant_id = SPEC_CONV) const uint CONV = 4; /* width of the convolution */
+layout(constant_id = SPEC_TILED) const bool TILED = false; /* value head j uses key head j % n_k_head, else j / (n_v / n_k) */
+layout(constant_id = SPEC_N_K) const uint N_K = 16;
+layout(constant_id = SPEC_N_V) const uint N_V = 32;
 
 const uint K4 = DK / 16; /* 4-vectors of a column that one thread holds */
 const uint CHANNELS = 2 * N_K * DK + N_V * DV;

@@ -6,8 +6,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "reduce.glsl"
-layout(constant_id = 1) const bool NORM = true;
-layout(constant_id = 2) const bool SPLIT = false;
+layout(constant_id = SPEC_HALVES_NORM) const bool NORM = true;
+layout(constant_id = SPEC_HALVES_SPLIT) const bool SPLIT = false;
 
 layout(push_constant, std430) uniform Push {
     F32x2 x, norm;

@@ -1,5 +1,5 @@
 /* Paged KV of one attention layer. Block b holds K then V, each [n_kv_head][32 tokens][D], as f16 pairs or f32. */
-layout(constant_id = 12) const bool KV_F32 = false;
+layout(constant_id = SPEC_KV_F32) const bool KV_F32 = false;
 const uint BLOCK_TOKENS = 32;
 
 /* Words of 4 bytes from the start of the layer's KV to a row of D values. */

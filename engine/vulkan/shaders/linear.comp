@@ -7,10 +7,10 @@
 #include "common.glsl"
 #include "quant.glsl"
 #include "tile.glsl"
-layout(constant_id = 1) const uint ROWS = 2; /* rows of W of a subgroup */
-layout(constant_id = 5) const bool ADD = false;
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const bool GATHER = false;
+layout(constant_id = SPEC_ROWS) const uint ROWS = 2; /* rows of W of a subgroup */
+layout(constant_id = SPEC_ADD) const bool ADD = false;
+layout(constant_id = SPEC_BIAS) const bool BIAS = false;
+layout(constant_id = SPEC_GATHER) const bool GATHER = false;
 
 layout(push_constant, std430) uniform Push {
     Planes w;

@@ -18,18 +18,18 @@
 #include "common.glsl"
 #include "quant.glsl"
 #include "packed_halves.glsl"
-layout(constant_id = 1) const uint TM = 64;
-layout(constant_id = 2) const uint TN = 32;
-layout(constant_id = 3) const uint MODE = 0;
-layout(constant_id = 4) const bool TILES = false;
-layout(constant_id = 5) const bool ADD = false;
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const bool CLAMP = false;
-layout(constant_id = 8) const bool SPLIT = false;
-layout(constant_id = 9) const uint PER_ROW = 1; /* pairs that share a row of X */
-layout(constant_id = 10) const uint KSPLIT = 1;
-layout(constant_id = 11) const uint BUFFERS = 1; /* tiles in shared memory: two: one is filled while the other is used */
-layout(constant_id = 12) const bool ODD = false;  /* rows of W end in half a step */
+layout(constant_id = SPEC_TILE_M) const uint TM = 64;
+layout(constant_id = SPEC_TILE_N) const uint TN = 32;
+layout(constant_id = SPEC_MODE) const uint MODE = 0;
+layout(constant_id = SPEC_TILES) const bool TILES = false;
+layout(constant_id = SPEC_ADD) const bool ADD = false;
+layout(constant_id = SPEC_BIAS) const bool BIAS = false;
+layout(constant_id = SPEC_MATMUL_CLAMP) const bool CLAMP = false;
+layout(constant_id = SPEC_MATMUL_SPLIT) const bool SPLIT = false;
+layout(constant_id = SPEC_PER_ROW) const uint PER_ROW = 1; /* pairs that share a row of X */
+layout(constant_id = SPEC_KSPLIT) const uint KSPLIT = 1;
+layout(constant_id = SPEC_BUFFERS) const uint BUFFERS = 1; /* tiles in shared memory: two: one is filled while the other is used */
+layout(constant_id = SPEC_ODD) const bool ODD = false;  /* rows of W end in half a step */
 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
 

@@ -9,10 +9,10 @@
 #include "common.glsl"
 #include "quant.glsl"
 #include "tile.glsl"
-layout(constant_id = 1) const uint ROWS = 2;
-layout(constant_id = 5) const uint K = 4; /* experts of a row */
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const uint WEIGHTS = 0; /* 0: routed; 1: all ones; 2: the sigmoid of one logit per row */
+layout(constant_id = SPEC_ROWS) const uint ROWS = 2;
+layout(constant_id = SPEC_K) const uint K = 4; /* experts of a row */
+layout(constant_id = SPEC_BIAS) const bool BIAS = false;
+layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* 0: routed; 1: all ones; 2: the sigmoid of one logit per row */
 
 layout(push_constant, std430) uniform Push {
     Planes down;

@@ -6,8 +6,8 @@
  * Grid (1); one workgroup counts, sums and scatters. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-layout(constant_id = 1) const uint TILE_ROWS = 32;
-layout(constant_id = 20) const uint N_EXPERT = 24;
+layout(constant_id = SPEC_TILE_ROWS) const uint TILE_ROWS = 32;
+layout(constant_id = SPEC_N_EXPERT) const uint N_EXPERT = 24;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
 

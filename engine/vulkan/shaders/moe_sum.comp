@@ -5,9 +5,9 @@
  * Grid (d / threads, T). */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-layout(constant_id = 5) const uint K = 4;
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const uint WEIGHTS = 0; /* as in moe_down */
+layout(constant_id = SPEC_K) const uint K = 4;
+layout(constant_id = SPEC_BIAS) const bool BIAS = false;
+layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* as in moe_down */
 
 layout(push_constant, std430) uniform Push {
     F32 parts, y, bias, weights;

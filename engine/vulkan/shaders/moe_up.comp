@@ -10,13 +10,13 @@
 #include "quant.glsl"
 #include "tile.glsl"
 #include "route.glsl"
-layout(constant_id = 1) const uint ROWS = 2;
-layout(constant_id = 5) const bool CLAMP = false; /* gpt-oss's activation */
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const bool ROUTED = true;
-layout(constant_id = 8) const bool ROUTE = false;
+layout(constant_id = SPEC_ROWS) const uint ROWS = 2;
+layout(constant_id = SPEC_UP_CLAMP) const bool CLAMP = false; /* gpt-oss's activation */
+layout(constant_id = SPEC_BIAS) const bool BIAS = false;
+layout(constant_id = SPEC_ROUTED) const bool ROUTED = true;
+layout(constant_id = SPEC_ROUTE) const bool ROUTE = false;
 
-layout(constant_id = 26) const uint D_MODEL = 512;
+layout(constant_id = SPEC_D_MODEL) const uint D_MODEL = 512;
 const uint ROW_VALUES = 2 * ROWS; /* gate, up, gate, up ... */
 
 layout(push_constant, std430) uniform Push {

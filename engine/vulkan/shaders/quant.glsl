@@ -9,9 +9,9 @@ struct Planes {
 };
 /* Routed experts that lie apart, some on the device and some in host memory: `data` is then the address of the layer's table,
  * for each expert the planes of its record (gate's rows, then up's) and of its down matrix. */
-layout(constant_id = 29) const bool APART = false;
+layout(constant_id = SPEC_APART) const bool APART = false;
 /* The table's `data` of an expert without a slot is 0: the processor computes it (add_rows). */
-layout(constant_id = 30) const bool LEAVES = false;
+layout(constant_id = SPEC_LEAVES) const bool LEAVES = false;
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer ExpertTable { Planes at[]; };
 Planes expert_planes(Planes w, uint expert, uint which) /* which: 0 gate and up, 1 down */
 {
@@ -22,9 +22,9 @@ uint expert_row(uint expert, uint rows)
 {
     return APART ? 0 : expert * rows;
 }
-layout(constant_id = 16) const uint BITS = 4;        /* affine: bits of a code */
-layout(constant_id = 17) const uint GROUP_CHUNKS = 1; /* affine: chunks that share a scale */
-layout(constant_id = 18) const uint SCALE_TYPE = 0;  /* affine: 0 bf16, 1 f16, 2 f32 */
+layout(constant_id = SPEC_BITS) const uint BITS = 4;        /* affine: bits of a code */
+layout(constant_id = SPEC_GROUP_CHUNKS) const uint GROUP_CHUNKS = 1; /* affine: chunks that share a scale */
+layout(constant_id = SPEC_SCALE_TYPE) const uint SCALE_TYPE = 0;  /* affine: 0 bf16, 1 f16, 2 f32 */
 
 #if defined(W_F32)
 #include "quant_f32.glsl"

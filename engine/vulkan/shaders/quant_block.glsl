@@ -1,7 +1,7 @@
 /* GGUF block formats, re-laid at upload (device_block.c): every format is an unsigned code of LOW + HIGH bits, its low
  * bits in one plane, its high bits in another, and a record of halves per block in a third (w.data, w.biases, w.scales).
  * A plane's words hold groups of 4 neighbouring columns, one in each byte, so that masks and shifts work on four codes. */
-layout(constant_id = 19) const uint BLOCK = 0; /* as enum device_block */
+layout(constant_id = SPEC_BLOCK) const uint BLOCK = 0; /* as enum device_block */
 const uint Q8_0 = 0, Q4_0 = 1, Q4_1 = 2, Q5_0 = 3, Q5_1 = 4, IQ4_NL = 5, Q2_K = 6, Q3_K = 7, Q4_K = 8, Q5_K = 9, Q6_K = 10, IQ4_XS = 11;
 const uint LOW = BLOCK == Q8_0 ? 8 : BLOCK == Q2_K || BLOCK == Q3_K ? 2 : 4;
 const uint HIGH = BLOCK == Q6_K ? 2 : BLOCK == Q5_0 || BLOCK == Q5_1 || BLOCK == Q3_K || BLOCK == Q5_K ? 1 : 0;

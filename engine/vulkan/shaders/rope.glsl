@@ -1,8 +1,8 @@
 /* Per-head RMS norm and rotary embedding in shared memory: heads[h * D + d]. */
-layout(constant_id = 8) const uint D = 64;         /* d_head */
-layout(constant_id = 9) const uint N_ROPE = 64;    /* dimensions that rotate */
-layout(constant_id = 10) const bool INTERLEAVED = false;
-layout(constant_id = 11) const bool HEAD_NORM = false;
+layout(constant_id = SPEC_D_HEAD) const uint D = 64;         /* d_head */
+layout(constant_id = SPEC_N_ROPE) const uint N_ROPE = 64;    /* dimensions that rotate */
+layout(constant_id = SPEC_INTERLEAVED) const bool INTERLEAVED = false;
+layout(constant_id = SPEC_HEAD_NORM) const bool HEAD_NORM = false;
 
 const uint N_PAIRS = N_ROPE / 2;
 shared vec2 turn[N_PAIRS]; /* cos and sin of each pair at this row's position */

@@ -1,13 +1,13 @@
 /* Choice of experts by rank: each thread holds experts e, e + threads, ... and counts how many come before its own
  * (greater score, or equal score and lower id), so that no step depends on another and ties always fall alike. */
-layout(constant_id = 20) const uint N_EXPERT = 24;
-layout(constant_id = 21) const uint N_USED = 4;
-layout(constant_id = 22) const uint SCORE = 0; /* enum router_score: softmax, top-k then softmax, sigmoid */
-layout(constant_id = 23) const bool NORMALIZE = true;
-layout(constant_id = 24) const uint N_GROUP = 1;
-layout(constant_id = 25) const uint N_GROUP_USED = 1;
-layout(constant_id = 27) const bool SELECT_BIAS = false;
-layout(constant_id = 28) const bool TRACE = false; /* measurements: the experts of a trace take the chosen ones' places */
+layout(constant_id = SPEC_N_EXPERT) const uint N_EXPERT = 24;
+layout(constant_id = SPEC_N_USED) const uint N_USED = 4;
+layout(constant_id = SPEC_SCORE) const uint SCORE = 0; /* enum router_score: softmax, top-k then softmax, sigmoid */
+layout(constant_id = SPEC_NORMALIZE) const bool NORMALIZE = true;
+layout(constant_id = SPEC_N_GROUP) const uint N_GROUP = 1;
+layout(constant_id = SPEC_N_GROUP_USED) const uint N_GROUP_USED = 1;
+layout(constant_id = SPEC_SELECT_BIAS) const bool SELECT_BIAS = false;
+layout(constant_id = SPEC_TRACE) const bool TRACE = false; /* measurements: the experts of a trace take the chosen ones' places */
 
 const uint EXPERTS4 = (N_EXPERT + 3) / 4;
 shared vec4 route_score4[EXPERTS4]; /* what the choice goes by; past the end: least */

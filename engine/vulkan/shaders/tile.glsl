@@ -3,10 +3,10 @@
  * x lies in shared memory, COLS rows of it, STEPS chunks for each thread of a subgroup at a time; float4 number j of chunk
  * c at [j][c], so that neighbouring threads read different banks.
  * The order of a row's additions depends on the subgroup's size alone, never on the batch. */
-layout(constant_id = 2) const uint COLS = 1;  /* rows of x that a workgroup keeps */
-layout(constant_id = 3) const uint STEPS = 2; /* chunks of a tile for each thread of a subgroup */
-layout(constant_id = 4) const bool NORM = false; /* x is RMS-normalised: its weight in the tile, its factor at the end */
-layout(constant_id = 15) const uint LANES = 32; /* threads of a subgroup */
+layout(constant_id = SPEC_COLS) const uint COLS = 1;  /* rows of x that a workgroup keeps */
+layout(constant_id = SPEC_STEPS) const uint STEPS = 2; /* chunks of a tile for each thread of a subgroup */
+layout(constant_id = SPEC_NORM) const bool NORM = false; /* x is RMS-normalised: its weight in the tile, its factor at the end */
+layout(constant_id = SPEC_LANES) const uint LANES = 32; /* threads of a subgroup */
 
 const uint TILE_CHUNKS = STEPS * LANES;
 const uint TILE_STRIDE = TILE_CHUNKS + 1;

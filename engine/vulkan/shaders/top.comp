@@ -7,9 +7,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "reduce.glsl"
-layout(constant_id = 1) const bool MERGE = false;
-layout(constant_id = 2) const uint THREADS = 256;
-layout(constant_id = 3) const uint SLICE = 2048;
+layout(constant_id = SPEC_MERGE) const bool MERGE = false;
+layout(constant_id = SPEC_TOP_THREADS) const uint THREADS = 256;
+layout(constant_id = SPEC_SLICE) const uint SLICE = 2048;
 const uint MAX_TOP = 128;
 
 layout(push_constant, std430) uniform Push {

@@ -23,7 +23,7 @@
 
 #include "engine/format/weight.h"
 
-/* The formats' numbers in the shaders (constant 19). */
+/* The formats' numbers in the shaders (SPEC_BLOCK). */
 enum device_block { BLOCK_Q8_0, BLOCK_Q4_0, BLOCK_Q4_1, BLOCK_Q5_0, BLOCK_Q5_1, BLOCK_IQ4_NL, BLOCK_Q2_K, BLOCK_Q3_K,
                     BLOCK_Q4_K, BLOCK_Q5_K, BLOCK_Q6_K, BLOCK_IQ4_XS, BLOCK__N };
 

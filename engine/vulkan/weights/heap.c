@@ -1,9 +1,10 @@
 /* Planning, allocation and upload of long-lived device memory. */
-#include "engine/vulkan/device/workers.h"
 #include "engine/vulkan/weights/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/thread_pool.h"
 
 #define ALIGN 256u
 #define BUFFER_BYTES (2048ull << 20) /* aim; larger parts get a buffer of their own */
@@ -116,14 +117,14 @@ static void fill_share(void *context, int share)
 }
 
 /* What bounds a load is this: unpacking and page faults, one core's worth of them. */
-static void fill(struct workers *w, const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
+static void fill(struct thread_pool *w, const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
 {
     const int64_t wanted = n * p->row_bytes / FILL_BYTES;
     struct filling f = {p, source, (int)(wanted < 1 ? 1 : wanted > MOST_SHARES ? MOST_SHARES : wanted), first, n, out};
-    workers_run(w, fill_share, &f, f.n_shares);
+    thread_pool_each(w, f.n_shares, fill_share, &f);
 }
 
-static bool upload_part(struct heap *h, struct gpu *g, struct workers *w, struct stage *s, const struct heap_part *p, struct err *e)
+static bool upload_part(struct heap *h, struct gpu *g, struct thread_pool *w, struct stage *s, const struct heap_part *p, struct err *e)
 {
     VkBuffer to = h->buffers[p->buffer].buffer;
     uint64_t at = p->offset;
@@ -153,7 +154,7 @@ static bool upload_part(struct heap *h, struct gpu *g, struct workers *w, struct
 }
 
 /* Memory that the host sees is written where it lies. */
-static void write_parts(struct heap *h, struct workers *w)
+static void write_parts(struct heap *h, struct thread_pool *w)
 {
     for (int i = 0; i < h->n_parts; i++) {
         const struct heap_part *p = &h->parts[i];
@@ -168,7 +169,7 @@ static void write_parts(struct heap *h, struct workers *w)
     }
 }
 
-static bool upload(struct heap *h, struct gpu *g, struct workers *w, struct err *e)
+static bool upload(struct heap *h, struct gpu *g, struct thread_pool *w, struct err *e)
 {
     struct stage s = {0};
     bool ok = gpu_buffer_create(g, GPU_UPLOAD, STAGE_BYTES, "staging 0", &s.half[0], e) &&
@@ -200,7 +201,7 @@ bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const cha
     uint64_t limit = g->caps.max_allocation < BUFFER_BYTES ? g->caps.max_allocation / ALIGN * ALIGN : BUFFER_BYTES;
     uint64_t *sizes = calloc((size_t)h->n_parts + 1, sizeof *sizes);
     h->buffers = calloc((size_t)h->n_parts + 1, sizeof *h->buffers);
-    struct workers *w = workers_open(e);
+    struct thread_pool *w = thread_pool_create_copiers(e);
     if (!w || !sizes || !h->buffers) {
         err_set(e, ERR_NOMEM, "no memory for the list of buffers");
         goto out;
@@ -222,7 +223,7 @@ bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const cha
         ok = true;
     }
 out:
-    workers_close(&w);
+    thread_pool_destroy(&w);
     free(sizes);
     return ok;
 }

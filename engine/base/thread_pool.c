@@ -1,5 +1,5 @@
-/* See pool.h. */
-#include "engine/cpu/pool.h"
+/* See thread_pool.h. */
+#include "engine/base/thread_pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,21 +36,22 @@ struct share {
     bool fixed;
 };
 
-struct pool {
+struct thread_pool {
     int32_t n;
     int32_t n_started; /* threads beside member 0 */
+    bool copiers; /* don't spin, and are as many as can be had */
     struct gate start, barrier;
     _Alignas(64) _Atomic int32_t arrived; /* members at the barrier */
     void (*fn)(void *context, int32_t member);
     void *context;
     bool alone; /* written before start's turn moves; the others read it only in a run of all */
     bool stop; /* written before start's turn moves */
-    pthread_t threads[POOL_MOST_THREADS];
-    struct share shares[POOL_MOST_THREADS];
+    pthread_t threads[THREAD_POOL_MOST];
+    struct share shares[THREAD_POOL_MOST];
 };
 
 struct member { /* what a new thread is told; freed by it */
-    struct pool *pool;
+    struct thread_pool *pool;
     int32_t index;
 };
 
@@ -121,12 +122,12 @@ static void do_nothing(void *context)
     (void)context;
 }
 
-void pool_barrier(struct pool *p)
+void thread_pool_barrier(struct thread_pool *p)
 {
-    pool_barrier_then(p, do_nothing, NULL);
+    thread_pool_barrier_then(p, do_nothing, NULL);
 }
 
-void pool_barrier_then(struct pool *p, void (*last)(void *context), void *context)
+void thread_pool_barrier_then(struct thread_pool *p, void (*last)(void *context), void *context)
 {
     if (p->alone) {
         last(context);
@@ -138,7 +139,7 @@ void pool_barrier_then(struct pool *p, void (*last)(void *context), void *contex
         atomic_store(&p->arrived, 0);
         gate_move(&p->barrier);
     } else {
-        gate_wait(&p->barrier, seen, SPIN_BARRIER_NS);
+        gate_wait(&p->barrier, seen, p->copiers ? 0 : SPIN_BARRIER_NS);
     }
 }
 
@@ -153,27 +154,27 @@ static uint64_t pack(uint32_t list, struct span s)
     return (uint64_t)list << 2 * UNIT_BITS | (uint64_t)s.from << UNIT_BITS | (uint64_t)s.to;
 }
 
-static int32_t members(const struct pool *p)
+static int32_t members(const struct thread_pool *p)
 {
     return p->alone ? 1 : p->n;
 }
 
-static struct span equal_share(const struct pool *p, int32_t member, int32_t n)
+static struct span equal_share(const struct thread_pool *p, int32_t member, int32_t n)
 {
     struct span s;
-    pool_equal_share(n, member, members(p), &s.from, &s.to);
+    thread_pool_equal_share(n, member, members(p), &s.from, &s.to);
     return s;
 }
 
 /* What the member has left of the list that is numbered so, of n units. */
-static struct span unpack(const struct pool *p, int32_t member, uint64_t word, uint32_t list, int32_t n)
+static struct span unpack(const struct thread_pool *p, int32_t member, uint64_t word, uint32_t list, int32_t n)
 {
     if (word >> 2 * UNIT_BITS == list)
         return (struct span){(int32_t)(word >> UNIT_BITS & UNITS_MOST), (int32_t)(word & UNITS_MOST)};
     return equal_share(p, member, n);
 }
 
-void pool_share(struct pool *p, int32_t member, int32_t n, bool fixed)
+void thread_pool_share(struct thread_pool *p, int32_t member, int32_t n, bool fixed)
 {
     struct share *own = &p->shares[member];
     own->list++;
@@ -181,7 +182,7 @@ void pool_share(struct pool *p, int32_t member, int32_t n, bool fixed)
     own->fixed = fixed || members(p) == 1;
 }
 
-static bool take_fixed(const struct pool *p, int32_t member, struct share *own, struct span *taken)
+static bool take_fixed(const struct thread_pool *p, int32_t member, struct share *own, struct span *taken)
 {
     *taken = equal_share(p, member, own->n);
     own->n = 0;
@@ -189,7 +190,7 @@ static bool take_fixed(const struct pool *p, int32_t member, struct share *own, 
 }
 
 /* Takes the first quarter, and the last units one by one, so that those which come late to help find some. */
-static bool take_own(struct pool *p, int32_t member, struct span *taken)
+static bool take_own(struct thread_pool *p, int32_t member, struct span *taken)
 {
     struct share *own = &p->shares[member];
     uint64_t word = atomic_load(&own->left);
@@ -205,7 +206,7 @@ static bool take_own(struct pool *p, int32_t member, struct span *taken)
 }
 
 /* The second half of what `other` has becomes the member's own. */
-static bool take_over(struct pool *p, int32_t member, int32_t other)
+static bool take_over(struct thread_pool *p, int32_t member, int32_t other)
 {
     struct share *own = &p->shares[member], *from = &p->shares[other];
     uint64_t word = atomic_load(&from->left);
@@ -221,7 +222,7 @@ static bool take_over(struct pool *p, int32_t member, int32_t other)
     }
 }
 
-bool pool_take(struct pool *p, int32_t member, int32_t *from, int32_t *to)
+bool thread_pool_take(struct thread_pool *p, int32_t member, int32_t *from, int32_t *to)
 {
     struct share *own = &p->shares[member];
     const int32_t count = members(p), looks = own->fixed ? 0 : count - 1 < LOOKS ? count - 1 : LOOKS;
@@ -238,7 +239,7 @@ bool pool_take(struct pool *p, int32_t member, int32_t *from, int32_t *to)
 }
 
 /* Before a run: numbers begin anew. */
-static void forget_lists(struct pool *p)
+static void forget_lists(struct thread_pool *p)
 {
     for (int32_t i = 0; i < members(p); i++) {
         atomic_store_explicit(&p->shares[i].left, 0, memory_order_relaxed);
@@ -251,15 +252,15 @@ static void *thread_main(void *argument)
     struct member m = *(struct member *)argument;
     free(argument);
     for (uint32_t seen = 0;; seen++) {
-        gate_wait(&m.pool->start, seen, SPIN_RUN_NS);
+        gate_wait(&m.pool->start, seen, m.pool->copiers ? 0 : SPIN_RUN_NS);
         if (m.pool->stop)
             return NULL;
         m.pool->fn(m.pool->context, m.index);
-        pool_barrier(m.pool);
+        thread_pool_barrier(m.pool);
     }
 }
 
-void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context)
+void thread_pool_run(struct thread_pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context)
 {
     p->fn = fn;
     p->context = context;
@@ -268,10 +269,32 @@ void pool_run(struct pool *p, bool alone, void (*fn)(void *context, int32_t memb
     if (!p->alone)
         gate_move(&p->start);
     fn(context, 0);
-    pool_barrier(p);
+    thread_pool_barrier(p);
 }
 
-static bool start_threads(struct pool *p, struct err *e)
+struct each {
+    struct thread_pool *pool;
+    int32_t n;
+    void (*fn)(void *context, int32_t i);
+    void *context;
+};
+
+static void run_each(void *context, int32_t member)
+{
+    const struct each *all = context;
+    int32_t from, to;
+    thread_pool_share(all->pool, member, all->n, false);
+    while (thread_pool_take(all->pool, member, &from, &to))
+        for (int32_t i = from; i < to; i++)
+            all->fn(all->context, i);
+}
+
+void thread_pool_each(struct thread_pool *p, int32_t n, void (*fn)(void *context, int32_t i), void *context)
+{
+    thread_pool_run(p, n <= 1, run_each, &(struct each){p, n, fn, context});
+}
+
+static bool start_threads(struct thread_pool *p, struct err *e)
 {
     for (int32_t i = 1; i < p->n; i++) {
         struct member *m = malloc(sizeof *m);
@@ -281,6 +304,10 @@ static bool start_threads(struct pool *p, struct err *e)
         int failure = pthread_create(&p->threads[i], NULL, thread_main, m);
         if (failure) {
             free(m);
+            if (p->copiers) {
+                p->n = i;
+                return true;
+            }
             return err_set(e, ERR_NOMEM, "thread %d of %d: %s", i, p->n, strerror(failure));
         }
         p->n_started++;
@@ -288,15 +315,16 @@ static bool start_threads(struct pool *p, struct err *e)
     return true;
 }
 
-struct pool *pool_create(int32_t n_threads, struct err *e)
+static struct thread_pool *create(int32_t n_threads, bool copiers, struct err *e)
 {
-    struct pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
+    struct thread_pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
     if (!p) {
         err_set(e, ERR_NOMEM, "no memory for the thread pool");
         return NULL;
     }
     memset(p, 0, sizeof *p);
-    p->n = pool_size(n_threads);
+    p->n = n_threads;
+    p->copiers = copiers;
     if (!gate_init(&p->start)) {
         err_set(e, ERR_NOMEM, "no memory for the thread pool");
         free(p);
@@ -309,13 +337,24 @@ struct pool *pool_create(int32_t n_threads, struct err *e)
         return NULL;
     }
     if (!start_threads(p, e))
-        pool_destroy(&p);
+        thread_pool_destroy(&p);
     return p;
 }
 
-void pool_destroy(struct pool **pp)
+struct thread_pool *thread_pool_create(int32_t n_threads, struct err *e)
 {
-    struct pool *p = *pp;
+    return create(thread_pool_size(n_threads), false, e);
+}
+
+struct thread_pool *thread_pool_create_copiers(struct err *e)
+{
+    const int32_t most = thread_pool_default_threads();
+    return create(most < THREAD_POOL_COPIERS ? most : THREAD_POOL_COPIERS, true, e);
+}
+
+void thread_pool_destroy(struct thread_pool **pp)
+{
+    struct thread_pool *p = *pp;
     *pp = NULL;
     if (!p)
         return;
@@ -328,7 +367,7 @@ void pool_destroy(struct pool **pp)
     free(p);
 }
 
-int32_t pool_threads(const struct pool *p)
+int32_t thread_pool_threads(const struct thread_pool *p)
 {
     return p->n;
 }
@@ -360,7 +399,7 @@ static bool is_second_thread(int cpu, const cpu_set_t *allowed)
     return n == 1 && first >= 0 && first < cpu && CPU_ISSET(first, allowed);
 }
 
-int32_t pool_default_threads(void)
+int32_t thread_pool_default_threads(void)
 {
     cpu_set_t allowed;
     int32_t n = 0, quota = cgroup_cpus();
@@ -373,8 +412,8 @@ int32_t pool_default_threads(void)
     return n < 1 ? 1 : n;
 }
 
-int32_t pool_size(int32_t n_threads)
+int32_t thread_pool_size(int32_t n_threads)
 {
-    const int32_t n = n_threads > 0 ? n_threads : pool_default_threads();
-    return n < POOL_MOST_THREADS ? n : POOL_MOST_THREADS;
+    const int32_t n = n_threads > 0 ? n_threads : thread_pool_default_threads();
+    return n < THREAD_POOL_MOST ? n : THREAD_POOL_MOST;
 }

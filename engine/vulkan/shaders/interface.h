@@ -1,0 +1,98 @@
+/* The contract between the shaders and the host that fills them in: numbers of the specialisation constants. Included by
+ * C and by GLSL (common.glsl), so #define and comments alone. Groups that no shader shares may use the same numbers. */
+#ifdef __STDC__
+#pragma once
+#endif
+
+/* every shader */
+#define SPEC_THREADS 0 /* of a workgroup, a multiple of the subgroup's size */
+
+/* products over packed rows: linear, moe_up, moe_down (tile.glsl) */
+#define SPEC_ROWS 1 /* rows of W of a subgroup */
+#define SPEC_COLS 2 /* rows of x that a workgroup keeps */
+#define SPEC_STEPS 3 /* chunks of a tile for each thread of a subgroup */
+#define SPEC_NORM 4 /* x is RMS-normalised */
+#define SPEC_LANES 15 /* threads of a subgroup */
+
+/* of several products */
+#define SPEC_ADD 5 /* linear, matmul: y is added to */
+#define SPEC_BIAS 6 /* linear, matmul, moe_up, moe_down, moe_sum */
+#define SPEC_GATHER 7 /* linear: rows of x through a list */
+#define SPEC_K 5 /* moe_down, moe_sum: experts of a row */
+#define SPEC_WEIGHTS 7 /* moe_down, moe_sum: 0 routed, 1 all ones, 2 the sigmoid of one logit per row */
+
+/* moe_up */
+#define SPEC_UP_CLAMP 5 /* gpt-oss's activation */
+#define SPEC_ROUTED 7
+#define SPEC_ROUTE 8 /* makes the choice of experts itself */
+#define SPEC_D_MODEL 26
+
+/* matmul, matmul_plain */
+#define SPEC_TILE_M 1
+#define SPEC_TILE_N 2
+#define SPEC_MODE 3
+#define SPEC_TILES 4
+#define SPEC_MATMUL_CLAMP 7
+#define SPEC_MATMUL_SPLIT 8
+#define SPEC_PER_ROW 9 /* pairs that share a row of X */
+#define SPEC_KSPLIT 10
+#define SPEC_BUFFERS 11 /* tiles in shared memory */
+#define SPEC_ODD 12 /* rows of W end in half a step */
+
+/* halves */
+#define SPEC_HALVES_NORM 1
+#define SPEC_HALVES_SPLIT 2
+
+/* moe_sort */
+#define SPEC_TILE_ROWS 1
+
+/* the weights' format (quant.glsl) */
+#define SPEC_BITS 16
+#define SPEC_GROUP_CHUNKS 17
+#define SPEC_SCALE_TYPE 18
+#define SPEC_BLOCK 19 /* enum device_block */
+#define SPEC_APART 29 /* routed experts lie apart, found through a table */
+#define SPEC_LEAVES 30 /* experts without a slot are left to the processor */
+
+/* the choice of experts (route.glsl), moe_sort */
+#define SPEC_N_EXPERT 20
+#define SPEC_N_USED 21
+#define SPEC_SCORE 22 /* enum router_score */
+#define SPEC_NORMALIZE 23
+#define SPEC_N_GROUP 24
+#define SPEC_N_GROUP_USED 25
+#define SPEC_SELECT_BIAS 27
+#define SPEC_TRACE 28
+
+/* attn, attn_wide, attn_plain */
+#define SPEC_GROUP 1 /* query heads of a KV head */
+#define SPEC_PREP 2
+#define SPEC_GATE 3
+#define SPEC_SINKS 4
+#define SPEC_ATTN_THREADS 5
+#define SPEC_MIN_BLOCKS 6
+#define SPEC_MAX_SPLITS 7
+#define SPEC_TOKENS 13
+#define SPEC_PARTS 14
+
+/* heads and rotary embedding (rope.glsl, kv.glsl) */
+#define SPEC_D_HEAD 8
+#define SPEC_N_ROPE 9 /* dimensions that rotate */
+#define SPEC_INTERLEAVED 10
+#define SPEC_HEAD_NORM 11
+#define SPEC_KV_F32 12
+
+/* DeltaNet (delta.glsl) */
+#define SPEC_DK 1
+#define SPEC_DV 2
+#define SPEC_CONV 3 /* width of the convolution */
+#define SPEC_TILED 4
+#define SPEC_N_K 5
+#define SPEC_N_V 6
+
+/* top */
+#define SPEC_MERGE 1
+#define SPEC_TOP_THREADS 2
+#define SPEC_SLICE 3
+
+#define SPEC_END 31 /* one past the last */
