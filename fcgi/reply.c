@@ -188,7 +188,9 @@ bool reply_error(struct request *r, const struct err *e)
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
     if (r->hint.code && !strcmp(r->hint.code, "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
-    if (anthropic_speaks(r))
+    if (r->write_error)
+        r->write_error(&b, r, e);
+    else if (anthropic_speaks(r))
         anthropic_error(&b, r, e);
     else
         reply_error_object(&b, r, e);

@@ -47,6 +47,8 @@ struct request {
     cJSON *json;        /* parsed by request_json; freed by request_end */
     struct identity who; /* who.user_id 0: nobody */
 
+    route_error_writer write_error; /* of the path's API; NULL: reply.c's own forms */
+
     /* What the error reply says beyond the table of reply.c; set before returning false. */
     struct {
         int status;       /* 0: by err_code */

@@ -168,6 +168,7 @@ struct route_match route_find(struct request *r, enum http_method method, const 
         m = (struct route_match){.index = -1};
     if (!m.route)
         r->n_params = 0;
+    m.path = m.allowed ? found : NULL;
     return m;
 }
 
@@ -228,6 +229,7 @@ static bool dispatch(struct request *r, struct err *e)
 {
     struct route_match m = route_find(r, r->method, r->path);
     cors_headers(r);
+    r->write_error = m.path ? m.path->doc.write_error : NULL;
     if (!m.allowed)
         return err_set(e, ERR_NOTFOUND, "there is nothing at this path");
     if (!m.route)

@@ -8,6 +8,7 @@
 
 #include "engine/base/err.h"
 
+struct buf;
 struct request;
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER };
@@ -24,6 +25,9 @@ enum route_pool { POOL_SHORT, POOL_STREAM, POOL_RECORD, POOL__N };
 /* True: a reply was sent (or a stream was begun and ended). False: *e says why; the dispatcher sends it as the error
  * object, unless a reply was begun already. */
 typedef bool (*route_handler)(struct request *r, struct err *e);
+
+/* An error's body in the form of a route's API; the status is reply.h's. */
+typedef void (*route_error_writer)(struct buf *out, const struct request *r, const struct err *e);
 
 /* What an API key must be allowed to do; a session may do all that its user may. Bits, those of sql's store_scope. */
 enum key_scope {
@@ -43,6 +47,7 @@ struct route_doc {
     const char *reply;    /* schema of the good reply; NULL: no JSON */
     const char *media;    /* its type where it is neither JSON nor nothing: "text/plain" */
     const char *error;    /* schema of the errors; NULL: "Error", OpenAI's */
+    route_error_writer write_error; /* makes their text; NULL: reply.c's own forms */
     const char *statuses; /* "201 409": the good one first (501: there is none), then what is particular to this route; 400, 401, 403, 404, 411,
                              413, 415, 429, 503 and 507 come by themselves where the row's other members bring them */
     bool streams;         /* text/event-stream when the body says "stream": true, or always when reply is NULL */
@@ -64,6 +69,7 @@ struct route {
 
 struct route_match {
     const struct route *route; /* NULL: no such path, or not with this method */
+    const struct route *path;  /* any row of the path, whatever its method; NULL: no such path */
     int index;                 /* of the route over all tables, for counters; -1: none */
     unsigned allowed;          /* bit per enum http_method that the path has; 0: no such path */
 };
