@@ -212,7 +212,7 @@ const struct route api_conversations_routes[] = {
      {.summary = "Messages of a conversation, in pieces", .query = "TextsQuery", .reply = "MessagePage", .statuses = "200"}},
     {HTTP_POST, "/api/conversations/bulk", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, conversation_bulk, SCOPE_HISTORY,
      {.summary = "Change or delete many conversations at once", .body = "BulkRequest", .reply = "BulkReply", .statuses = "200"}},
-    {HTTP_GET, "/api/tags", ROUTE_USER, POOL_SHORT, 0, conversation_tags, SCOPE_HISTORY,
+    {HTTP_GET, "/api/conversation-tags", ROUTE_USER, POOL_SHORT, 0, conversation_tags, SCOPE_HISTORY,
      {.summary = "List the own tags", .reply = "TagList", .statuses = "200"}},
     {HTTP_DELETE, "/api/trash", ROUTE_USER, POOL_SHORT, 0, conversation_empty_trash, SCOPE_HISTORY,
      {.summary = "Delete what is in the trash, for good", .reply = "TrashReply", .statuses = "200"}},
