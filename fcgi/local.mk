@@ -31,6 +31,7 @@ libsluice_fcgi_a_SOURCES += %D%/server_settings.c %D%/server_settings.h %D%/serv
 libsluice_fcgi_a_SOURCES += %D%/api_shares.c %D%/api_conversations_sorting.c %D%/api_conversations_long.c
 libsluice_fcgi_a_SOURCES += %D%/checks.c %D%/checks.h %D%/api_admin_checks.c %D%/api_admin_jobs.c
 libsluice_fcgi_a_SOURCES += %D%/api_log.c
+libsluice_fcgi_a_SOURCES += %D%/hub_pull.c %D%/hub_pull.h
 libsluice_fcgi_a_SOURCES += %D%/model_gate.c %D%/model_gate.h %D%/local_models.c %D%/local_models.h %D%/api_admin_models.c
 libsluice_fcgi_a_SOURCES += %D%/history.c %D%/history.h %D%/history_sample.c %D%/history_sample.h %D%/api_history.c
 libsluice_fcgi_a_SOURCES += %D%/throttle.c %D%/throttle.h %D%/credentials.c %D%/credentials.h %D%/qr.c %D%/qr.h \
