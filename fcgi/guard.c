@@ -19,6 +19,7 @@ static const char *const last_words[STREAM_FORM__N] = {
                          "\"param\":null}\n\n",
     [STREAM_MESSAGES] = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
                         "\"message\":\"" WORDS "\"}}\n\n",
+    [STREAM_OLLAMA] = "{\"error\":\"" WORDS "\"}\n",
 };
 #define MAX_WORDS 256
 
@@ -121,7 +122,8 @@ void guard_end(struct guard *g, int slot, enum stream_state state, enum stream_f
         const unsigned char end[8] = {0};
         /* Ends an event that was half written. It may also have been written whole, and then a mere blank line would be
          * an empty event, over which some readers stumble: a comment is none. */
-        size_t n = state == STREAM_WRITING ? put_record(out, FCGI_STDOUT, s->request, ":\n\n", 3) : 0;
+        const bool lines = form == STREAM_OLLAMA; /* whose readers stumble over an empty line as over half of one */
+        size_t n = state == STREAM_WRITING && !lines ? put_record(out, FCGI_STDOUT, s->request, ":\n\n", 3) : 0;
         n += put_record(out + n, FCGI_STDOUT, s->request, words, strnlen(words, MAX_WORDS));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);

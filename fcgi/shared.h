@@ -35,7 +35,7 @@ enum stream_state {
 };
 
 /* Whose events the stream carries: what the last words must look like. */
-enum stream_form { STREAM_CHAT, STREAM_RESPONSES, STREAM_MESSAGES, STREAM_FORM__N };
+enum stream_form { STREAM_CHAT, STREAM_RESPONSES, STREAM_MESSAGES, STREAM_OLLAMA, STREAM_FORM__N };
 
 struct shared_child {
     _Atomic int32_t pid;

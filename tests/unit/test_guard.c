@@ -71,7 +71,7 @@ static void test_an_open_stream_gets_its_last_words(void **state)
 static void test_each_form_has_its_own_words(void **state)
 {
     static const char *const begin[STREAM_FORM__N] = {"data: {\"error\":{", "event: error\ndata: {\"type\":\"error\",\"code\":",
-                                                      "event: error\ndata: {\"type\":\"error\",\"error\":{"};
+                                                      "event: error\ndata: {\"type\":\"error\",\"error\":{", "{\"error\":\""};
     for (int form = 0; form < STREAM_FORM__N; form++) {
         char text[1024];
         accept_and_die(3, 9);
@@ -79,7 +79,7 @@ static void test_each_form_has_its_own_words(void **state)
         guard_end(&guard, 3, STREAM_OPEN, (enum stream_form)form);
         assert_int_equal(read_record(9, text, sizeof text), 6);
         assert_memory_equal(text, begin[form], strlen(begin[form]));
-        assert_string_equal(text + strlen(text) - 2, "\n\n");
+        assert_string_equal(text + strlen(text) - 2, form == STREAM_OLLAMA ? "}\n" : "\n\n");
         assert_int_equal(strstr(text, "[DONE]") != NULL, form == STREAM_CHAT);
         if (form + 1 < STREAM_FORM__N)
             close(nginx_end);
@@ -96,6 +96,17 @@ static void test_a_half_written_event_is_ended_first(void **state)
     assert_string_equal(text, ":\n\n"); /* a comment, where the event turns out to be whole */
     assert_int_equal(read_record(1, text, sizeof text), 6);
     assert_memory_equal(text, "data: ", 6);
+}
+
+/* Readers of lines know no comments, and stumble over an empty line. */
+static void test_lines_are_ended_without_a_comment(void **state)
+{
+    char text[1024];
+    accept_and_die(0, 1);
+    guard_collect(&guard);
+    guard_end(&guard, 0, STREAM_WRITING, STREAM_OLLAMA);
+    assert_int_equal(read_record(1, text, sizeof text), 6);
+    assert_memory_equal(text, "{\"error\":", 9);
 }
 
 static void test_without_a_stream_the_connection_just_closes(void **state)
@@ -140,6 +151,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_open_stream_gets_its_last_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_form_has_its_own_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_half_written_event_is_ended_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lines_are_ended_without_a_comment, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_a_stream_the_connection_just_closes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_next_connection_replaces_the_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nonsense_is_thrown_away, set_up, tear_down),
