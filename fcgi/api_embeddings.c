@@ -1,5 +1,6 @@
-/* POST /v1/embeddings: not done, and said so. The families that run here are trained to continue text: a hidden state of
+/* POST /v1/embeddings, and Ollama's /api/embed and /api/embeddings: not done, and said so. The families that run here are trained to continue text: a hidden state of
  * theirs is no embedding that anything was trained to compare, and one that is served as such would mislead. */
+#include "fcgi/ollama.h"
 #include "fcgi/reply.h"
 #include "fcgi/request.h"
 
@@ -15,5 +16,11 @@ const struct route api_embeddings_routes[] = {
     {HTTP_POST, "/v1/embeddings", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
      {.summary = "Refused with 501: the model makes no embeddings", .body = "EmbeddingsRequest",
       .statuses = "501"}},
+    {HTTP_POST, "/api/embed", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
+     {.summary = "Refused with 501: the model makes no embeddings", .body = "OllamaRefused", .error = "OllamaError",
+      .write_error = ollama_error, .statuses = "501"}},
+    {HTTP_POST, "/api/embeddings", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
+     {.summary = "Refused with 501: the model makes no embeddings", .body = "OllamaRefused", .error = "OllamaError",
+      .write_error = ollama_error, .statuses = "501"}},
     {0},
 };

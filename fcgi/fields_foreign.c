@@ -20,7 +20,7 @@
 
 static const struct foreign_field foreign[] = {
     /* samplers */
-    {"typical", SAMPLER}, {"top_a", SAMPLER}, {"tfs_z", SAMPLER}, {"tfs", SAMPLER}, {"mirostat", SAMPLER},
+    {"typical", SAMPLER}, {"typical_p", SAMPLER}, {"top_a", SAMPLER}, {"tfs_z", SAMPLER}, {"tfs", SAMPLER}, {"mirostat", SAMPLER},
     {"mirostat_mode", SAMPLER}, {"mirostat_tau", SAMPLER}, {"mirostat_eta", SAMPLER}, {"samplers", SAMPLER},
     {"sampler_seq", SAMPLER}, {"dynatemp_range", SAMPLER}, {"dynatemp_exponent", SAMPLER}, {"dynamic_temperature", SAMPLER},
     {"xtc_probability", SAMPLER}, {"xtc_threshold", SAMPLER}, {"dry_multiplier", SAMPLER}, {"dry_base", SAMPLER},
@@ -30,7 +30,8 @@ static const struct foreign_field foreign[] = {
     {"penalty_alpha", SAMPLER}, {"do_sample", "temperature 0 is greedy"}, {"backend_sampling", SAMPLER},
     {"logits_processors", SAMPLER}, {"custom_logit_processor", SAMPLER}, {"custom_params", SAMPLER},
     {"repeat_last_n", "penalties count the whole text"}, {"repetition_penalty_range", "penalties count the whole text"},
-    {"penalize_nl", "penalties count every token alike"}, {"encoder_repetition_penalty", SAMPLER},
+    {"penalize_nl", "penalties count every token alike"}, {"penalize_newline", "penalties count every token alike"},
+    {"encoder_repetition_penalty", SAMPLER},
     {"no_repeat_ngram_size", SAMPLER}, {"presence_context_size", SAMPLER}, {"frequency_context_size", SAMPLER},
     {"repetition_context_size", SAMPLER},
     {"use_beam_search", "beams are not searched"}, {"length_penalty", "beams are not searched"},
@@ -65,6 +66,7 @@ static const struct foreign_field foreign[] = {
     {"raw", "/v1/completions takes a prompt without a template"}, {"safe_prompt", "no prompt is added"},
     {"truncate_prompt_tokens", "a prompt that is too long is refused"}, {"truncation_length", "a prompt that is too long is refused"},
     {"truncation", "a prompt that is too long is refused"}, {"context_management", "the conversation is used as it was sent"},
+    {"truncate", "a prompt that is too long is refused"}, {"shift", "context is not shifted"},
     {"transforms", "the conversation is used as it was sent"}, {"mm_processor_kwargs", TEXT_ONLY}, {"images", TEXT_ONLY},
     {"modalities", TEXT_ONLY}, {"audio", TEXT_ONLY}, {"image", TEXT_ONLY}, {"image_config", TEXT_ONLY},
     {"media_io_kwargs", TEXT_ONLY}, {"messages", OTHER_FORM}, {"prompt", "prompts are not kept on the server"},
@@ -80,7 +82,7 @@ static const struct foreign_field foreign[] = {
     {"t_max_prompt_ms", SCHEDULING}, {"timeout", SCHEDULING}, {"timeout_ms", SCHEDULING}, {"n_indent", DETAIL},
     {"num_ctx", LOADING}, {"num_batch", LOADING}, {"num_gpu", LOADING}, {"main_gpu", LOADING}, {"num_thread", LOADING},
     {"use_mmap", LOADING}, {"use_mlock", LOADING}, {"low_vram", LOADING}, {"numa", LOADING}, {"f16_kv", LOADING},
-    {"vocab_only", LOADING}, {"logits_all", LOADING}, {"keep_alive", LOADING}, {"ttl", LOADING}, {"options", LOADING},
+    {"vocab_only", LOADING}, {"logits_all", LOADING}, {"embedding_only", LOADING}, {"keep_alive", LOADING}, {"ttl", LOADING}, {"options", LOADING},
     {"lora", LOADING}, {"lora_request", LOADING}, {"lora_path", LOADING}, {"adapters", LOADING}, {"draft_model", LOADING},
     {"num_draft_tokens", LOADING}, {"kv_transfer_params", LOADING}, {"bootstrap_host", LOADING}, {"bootstrap_port", LOADING},
     {"bootstrap_room", LOADING}, {"data_parallel_rank", LOADING}, {"speculative.n_max", LOADING},

@@ -31,7 +31,8 @@ libsluice_fcgi_a_SOURCES += %D%/server_settings.c %D%/server_settings.h %D%/serv
 libsluice_fcgi_a_SOURCES += %D%/api_shares.c %D%/api_conversations_sorting.c %D%/api_conversations_long.c
 libsluice_fcgi_a_SOURCES += %D%/checks.c %D%/checks.h %D%/api_admin_checks.c %D%/api_admin_jobs.c
 libsluice_fcgi_a_SOURCES += %D%/api_log.c
-libsluice_fcgi_a_SOURCES += %D%/hub_pull.c %D%/hub_pull.h
+libsluice_fcgi_a_SOURCES += %D%/ollama.c %D%/ollama.h %D%/ollama_messages.c %D%/ollama_options.c %D%/ollama_request.c %D%/ollama_view.c \
+	%D%/api_ollama.c %D%/ollama_facts.c %D%/api_ollama_models.c %D%/hub_pull.c %D%/hub_pull.h %D%/api_ollama_pull.c
 libsluice_fcgi_a_SOURCES += %D%/model_gate.c %D%/model_gate.h %D%/local_models.c %D%/local_models.h %D%/api_admin_models.c
 libsluice_fcgi_a_SOURCES += %D%/history.c %D%/history.h %D%/history_sample.c %D%/history_sample.h %D%/api_history.c
 libsluice_fcgi_a_SOURCES += %D%/throttle.c %D%/throttle.h %D%/credentials.c %D%/credentials.h %D%/qr.c %D%/qr.h \
@@ -48,7 +49,7 @@ OPENAPI_SCHEMAS = %D%/openapi/error.json %D%/openapi/chat.json %D%/openapi/compl
 	%D%/openapi/messages.json %D%/openapi/responses.json %D%/openapi/text.json %D%/openapi/state.json \
 	%D%/openapi/account.json %D%/openapi/conversations.json %D%/openapi/attachments.json \
 	%D%/openapi/admin.json %D%/openapi/shares.json
-OPENAPI_SCHEMAS += %D%/openapi/people.json
+OPENAPI_SCHEMAS += %D%/openapi/people.json %D%/openapi/ollama.json
 OPENAPI_SCHEMAS += %D%/openapi/export.json %D%/openapi/import.json
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm
 

@@ -26,6 +26,9 @@
     X(completions)                                                                                                     \
     X(messages)                                                                                                        \
     X(responses)                                                                                                       \
+    X(ollama)                                                                                                          \
+    X(ollama_models)                                                                                                   \
+    X(ollama_pull)                                                                                                     \
     X(embeddings)                                                                                                      \
     X(models)                                                                                                          \
     X(text)                                                                                                            \

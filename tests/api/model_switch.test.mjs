@@ -156,6 +156,24 @@ test('a model is loaded from the hub, with its progress, and can then be used', 
   await phase('ready');
 });
 
+test('Ollama\'s clients follow a pull to its end, and hear why one fails', async () => {
+  for (const model of ['lab/tiny', 'hf.co/lab/tiny:latest']) {
+    const r = await s.request('POST', '/api/pull', { model });
+    assert.equal(r.headers.get('content-type'), 'application/x-ndjson');
+    const list = (await r.text()).trim().split('\n').map((l) => JSON.parse(l));
+    assert.deepEqual(list.at(-1), { status: 'success' }, JSON.stringify(list));
+    const told = list.filter((l) => l.total);
+    assert.ok(told.every((l) => l.completed <= l.total && l.digest === 'lab/tiny'), JSON.stringify(told));
+  }
+  assert.deepEqual((await s.json('POST', '/api/pull', { model: 'lab/tiny', stream: false })).body, { status: 'success' });
+  const gone = await s.json('POST', '/api/pull', { model: 'lab/nothing', stream: false });
+  assert.deepEqual([gone.status, /^lab\/nothing was not loaded: /.test(gone.body.error)], [404, true], gone.text);
+  const last = (await (await s.request('POST', '/api/pull', { model: 'lab/nothing' })).text()).trim().split('\n').at(-1);
+  assert.match(JSON.parse(last).error, /^lab\/nothing was not loaded: /);
+  const log = await s.json('GET', '/api/admin/audit');
+  assert.ok(JSON.stringify(log.body).includes('model.pull'));
+});
+
 test('only what is listed, in time that makes sense', async () => {
   assert.equal((await load('/etc')).status, 404);
   assert.equal((await load(path.join(models, '..'))).status, 404);

@@ -1,0 +1,141 @@
+/* Ollama's routes about models: GET /api/tags, /api/ps, /api/version, POST /api/show; and those that this server refuses. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "engine/base/json.h"
+#include "fcgi/facts.h"
+#include "fcgi/model_name.h"
+#include "fcgi/ollama.h"
+#include "fcgi/reply.h"
+#include "fcgi/request.h"
+#include "fcgi/worker.h"
+
+#define NEVER "2999-12-31T23:59:59Z" /* a time that clients read, and show as "forever" */
+
+struct listing {
+    const struct request *r;
+    const struct status_page *page;
+    cJSON *models;
+};
+
+static bool add_name(void *context, const char *name)
+{
+    struct listing *l = context;
+    return cJSON_AddItemToArray(l->models, ollama_facts_entry(l->r, l->page, name));
+}
+
+/* Until this version the page's list of its user's tags was here: a page that is still open is sent to where it is now. */
+static bool redirect_page(struct request *r)
+{
+    reply_header(r, "Location", "/api/conversation-tags");
+    return reply_empty(r, 308);
+}
+
+static bool list_models(struct request *r, struct err *e)
+{
+    struct status_page page;
+    (void)e;
+    if (r->who.by == AUTH_SESSION)
+        return redirect_page(r);
+    facts_read(r, &page);
+    cJSON *o = cJSON_CreateObject();
+    struct listing l = {.r = r, .page = &page, .models = cJSON_AddArrayToObject(o, "models")};
+    add_name(&l, r->worker->model_id);
+    model_each_alias(r, add_name, &l);
+    reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return true;
+}
+
+/* Memory as it was taken at the start, and of it the device's. */
+static bool list_running(struct request *r, struct err *e)
+{
+    struct status_page page;
+    (void)e;
+    const bool ready = facts_read(r, &page);
+    cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
+    if (ready) {
+        cJSON *m = ollama_facts_entry(r, &page, r->worker->model_id);
+        cJSON_DeleteItemFromObject(m, "modified_at");
+        cJSON *size = cJSON_CreateNumber((double)(page.loaded_weight_bytes + page.kv_bytes + page.state_bytes + page.work_bytes));
+        cJSON_ReplaceItemInObjectCaseSensitive(m, "size", size);
+        cJSON_AddNumberToObject(m, "size_vram", (double)page.device_bytes);
+        cJSON_AddStringToObject(m, "expires_at", NEVER);
+        cJSON_AddNumberToObject(m, "context_length", page.n_ctx);
+        cJSON_AddItemToArray(models, m);
+    }
+    reply_json(r, 200, o);
+    cJSON_Delete(o);
+    return true;
+}
+
+static bool show_model(struct request *r, struct err *e)
+{
+    static const struct field_row fields[] = {{"model", FIELD_READ}, {"name", FIELD_READ}, {"verbose", FIELD_READ}, {0}};
+    struct status_page page;
+    const char *name;
+    bool verbose; /* there is nothing more to say */
+    const cJSON *body = field_body(r, e);
+    if (!body || !fields_take(r, body, fields, e) || !json_get_bool(body, "verbose", &verbose, e) ||
+        !ollama_name(body, &name, e))
+        return false;
+    if (!name)
+        return err_field(e, ERR_INPUT, "model", "is needed");
+    if (!ollama_model(r, body, e))
+        return false;
+    facts_read(r, &page);
+    struct buf b = {0};
+    cJSON *o = ollama_facts_show(r, &page);
+    if (json_write(&b, o) && b.len)
+        b.len--; /* the closing brace comes after the warnings */
+    ignored_write(&b, r);
+    buf_putc(&b, '}');
+    reply_json_buf(r, 200, &b);
+    cJSON_Delete(o);
+    buf_fini(&b);
+    return true;
+}
+
+static bool show_version(struct request *r, struct err *e)
+{
+    struct buf b = {0};
+    (void)e;
+    buf_printf(&b, "{\"version\":\"" OLLAMA_VERSION "\",\"sluice\":\"%s\"}", PACKAGE_VERSION);
+    reply_json_buf(r, 200, &b);
+    buf_fini(&b);
+    return true;
+}
+
+static bool refuse(struct request *r, struct err *e)
+{
+    r->hint.status = 501;
+    r->hint.code = "not_implemented";
+    return err_set(e, ERR_UNSUPPORTED, "models are not made, copied, deleted or pushed by Ollama's API here: they are files on the "
+                                       "server, and an admin chooses the one that is served");
+}
+
+#define ERRORS .error = "OllamaError", .write_error = ollama_error
+#define REFUSED(method, path, words, form)                                                                             \
+    {method, path, ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,                                   \
+     {.summary = "Refused with 501: " words, .body = form, ERRORS, .statuses = "501"}}
+
+const struct route api_ollama_models_routes[] = {
+    {HTTP_GET, "/api/tags", ROUTE_USER, POOL_SHORT, 0, list_models, SCOPE_INFERENCE,
+     {.summary = "List the models, in Ollama's form; a page's session is sent to /api/conversation-tags", .reply = "OllamaTags",
+      ERRORS, .statuses = "200 308"}},
+    {HTTP_GET, "/api/ps", ROUTE_USER, POOL_SHORT, 0, list_running, SCOPE_INFERENCE,
+     {.summary = "The model in memory, in Ollama's form", .reply = "OllamaRunning", ERRORS, .statuses = "200"}},
+    {HTTP_GET, "/api/version", ROUTE_OPEN, POOL_SHORT, 0, show_version, SCOPE_ANY,
+     {.summary = "The version of Ollama whose API this speaks", .reply = "OllamaVersion", ERRORS, .statuses = "200"}},
+    {HTTP_POST, "/api/show", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, show_model, SCOPE_INFERENCE,
+     {.summary = "Describe a model, in Ollama's form", .body = "OllamaShowRequest", .reply = "OllamaShow", ERRORS,
+      .statuses = "200 404"}},
+    REFUSED(HTTP_POST, "/api/create", "models are not made here", "OllamaRefused"),
+    REFUSED(HTTP_POST, "/api/copy", "models are not copied", "OllamaRefused"),
+    REFUSED(HTTP_DELETE, "/api/delete", "models are not deleted", "OllamaRefused"),
+    REFUSED(HTTP_POST, "/api/push", "models are not pushed", "OllamaRefused"),
+    {HTTP_POST, "/api/blobs/{digest}", ROUTE_USER, POOL_SHORT, 0, refuse, SCOPE_INFERENCE,
+     {.summary = "Refused with 501: files of models are not uploaded", ERRORS, .statuses = "501"}},
+    {0},
+};
