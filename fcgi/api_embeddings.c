@@ -17,10 +17,8 @@ const struct route api_embeddings_routes[] = {
      {.summary = "Refused with 501: the model makes no embeddings", .body = "EmbeddingsRequest",
       .statuses = "501"}},
     {HTTP_POST, "/api/embed", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
-     {.summary = "Refused with 501: the model makes no embeddings", .body = "OllamaRefused", .error = "OllamaError",
-      .write_error = ollama_error, .statuses = "501"}},
+     {.summary = "Refused with 501: the model makes no embeddings", .body = "OllamaRefused", OLLAMA_FORM, .statuses = "501"}},
     {HTTP_POST, "/api/embeddings", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,
-     {.summary = "Refused with 501: the model makes no embeddings", .body = "OllamaRefused", .error = "OllamaError",
-      .write_error = ollama_error, .statuses = "501"}},
+     {.summary = "Refused with 501: the model makes no embeddings", .body = "OllamaRefused", OLLAMA_FORM, .statuses = "501"}},
     {0},
 };

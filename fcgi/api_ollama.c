@@ -76,9 +76,9 @@ static bool generate(struct request *r, struct err *e)
 const struct route api_ollama_routes[] = {
     {HTTP_POST, "/api/chat", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, chat, SCOPE_INFERENCE,
      {.summary = "Answer a chat, in Ollama's form", .body = "OllamaChatRequest", .reply = "OllamaChatReply",
-      .media = SSE_LINES_TYPE, .error = "OllamaError", .write_error = ollama_error, .statuses = "200"}},
+      .media = SSE_LINES_TYPE, OLLAMA_FORM, .statuses = "200"}},
     {HTTP_POST, "/api/generate", ROUTE_USER, POOL_STREAM, ROUTE_CHAT_BODY, generate, SCOPE_INFERENCE,
      {.summary = "Answer a prompt, in Ollama's form", .body = "OllamaGenerateRequest", .reply = "OllamaGenerateReply",
-      .media = SSE_LINES_TYPE, .error = "OllamaError", .write_error = ollama_error, .statuses = "200"}},
+      .media = SSE_LINES_TYPE, OLLAMA_FORM, .statuses = "200"}},
     {0},
 };

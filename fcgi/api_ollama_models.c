@@ -115,27 +115,26 @@ static bool refuse(struct request *r, struct err *e)
                                        "server, and an admin chooses the one that is served");
 }
 
-#define ERRORS .error = "OllamaError", .write_error = ollama_error
 #define REFUSED(method, path, words, form)                                                                             \
     {method, path, ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, refuse, SCOPE_INFERENCE,                                   \
-     {.summary = "Refused with 501: " words, .body = form, ERRORS, .statuses = "501"}}
+     {.summary = "Refused with 501: " words, .body = form, OLLAMA_FORM, .statuses = "501"}}
 
 const struct route api_ollama_models_routes[] = {
     {HTTP_GET, "/api/tags", ROUTE_USER, POOL_SHORT, 0, list_models, SCOPE_INFERENCE,
      {.summary = "List the models, in Ollama's form; a page's session is sent to /api/conversation-tags", .reply = "OllamaTags",
-      ERRORS, .statuses = "200 308"}},
+      OLLAMA_FORM, .statuses = "200 308"}},
     {HTTP_GET, "/api/ps", ROUTE_USER, POOL_SHORT, 0, list_running, SCOPE_INFERENCE,
-     {.summary = "The model in memory, in Ollama's form", .reply = "OllamaRunning", ERRORS, .statuses = "200"}},
+     {.summary = "The model in memory, in Ollama's form", .reply = "OllamaRunning", OLLAMA_FORM, .statuses = "200"}},
     {HTTP_GET, "/api/version", ROUTE_OPEN, POOL_SHORT, 0, show_version, SCOPE_ANY,
-     {.summary = "The version of Ollama whose API this speaks", .reply = "OllamaVersion", ERRORS, .statuses = "200"}},
+     {.summary = "The version of Ollama whose API this speaks", .reply = "OllamaVersion", OLLAMA_FORM, .statuses = "200"}},
     {HTTP_POST, "/api/show", ROUTE_USER, POOL_SHORT, ROUTE_JSON_BODY, show_model, SCOPE_INFERENCE,
-     {.summary = "Describe a model, in Ollama's form", .body = "OllamaShowRequest", .reply = "OllamaShow", ERRORS,
+     {.summary = "Describe a model, in Ollama's form", .body = "OllamaShowRequest", .reply = "OllamaShow", OLLAMA_FORM,
       .statuses = "200 404"}},
     REFUSED(HTTP_POST, "/api/create", "models are not made here", "OllamaRefused"),
     REFUSED(HTTP_POST, "/api/copy", "models are not copied", "OllamaRefused"),
     REFUSED(HTTP_DELETE, "/api/delete", "models are not deleted", "OllamaRefused"),
     REFUSED(HTTP_POST, "/api/push", "models are not pushed", "OllamaRefused"),
     {HTTP_POST, "/api/blobs/{digest}", ROUTE_USER, POOL_SHORT, 0, refuse, SCOPE_INFERENCE,
-     {.summary = "Refused with 501: files of models are not uploaded", ERRORS, .statuses = "501"}},
+     {.summary = "Refused with 501: files of models are not uploaded", OLLAMA_FORM, .statuses = "501"}},
     {0},
 };

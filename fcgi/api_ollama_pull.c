@@ -187,6 +187,6 @@ static bool pull_model(struct request *r, struct err *e)
 const struct route api_ollama_pull_routes[] = {
     {HTTP_POST, "/api/pull", ROUTE_USER, POOL_STREAM, ROUTE_JSON_BODY, pull_model, SCOPE_INFERENCE,
      {.summary = "Have a model loaded to the server's disk, in Ollama's form", .body = "OllamaPullRequest", .reply = "OllamaPulled",
-      .media = SSE_LINES_TYPE, .error = "OllamaError", .write_error = ollama_error, .statuses = "200 403 409"}},
+      .media = SSE_LINES_TYPE, OLLAMA_FORM, .statuses = "200 403 409"}},
     {0},
 };

@@ -19,6 +19,8 @@ struct request;
 
 /* {"error": "text"}: a route's doc.write_error. */
 void ollama_error(struct buf *out, const struct request *r, const struct err *e);
+/* Members of each row's doc. */
+#define OLLAMA_FORM .error = "OllamaError", .write_error = ollama_error, .any_type = true
 
 /* The model that `body` names ("model", or "name" as older clients have it) is the served one, or none is named. Else 404 in
  * the words that clients look for. */

@@ -48,6 +48,7 @@ struct route_doc {
     const char *media;    /* its type where it is neither JSON nor nothing: "text/plain" */
     const char *error;    /* schema of the errors; NULL: "Error", OpenAI's */
     route_error_writer write_error; /* makes their text; NULL: reply.c's own forms */
+    bool any_type;        /* the body is JSON whatever its Content-Type says, as this API's own server reads it */
     const char *statuses; /* "201 409": the good one first (501: there is none), then what is particular to this route; 400, 401, 403, 404, 411,
                              413, 415, 429, 503 and 507 come by themselves where the row's other members bring them */
     bool streams;         /* text/event-stream when the body says "stream": true, or always when reply is NULL */

@@ -67,7 +67,7 @@ test('a body over the limit: 413, and never read', async () => {
 });
 
 test('a body that is not said to be JSON: 415', async () => {
-  for (const { path, url, method } of routes.filter((r) => r.reads))
+  for (const { path, url, method } of routes.filter((r) => r.reads && '415' in r.op.responses)) // Ollama's API asks for no type
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'])
       checkError(await s.json(method, url, '{}', { 'content-type': type }), 415, `${method} ${path} as ${type}`);
 });

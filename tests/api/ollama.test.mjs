@@ -258,10 +258,20 @@ test('errors have Ollama\'s form, and name the field', async () => {
   await wrong({ name: '' }, 'model: is needed', '/api/pull');
   await wrong({}, 'model: is needed', '/api/show');
   for (const [r, status] of [[await chat({ messages: says({}) }, { authorization: 'Bearer sk-no' }), 401], [await s.json('GET', '/api/chat'), 405],
-    [await s.json('POST', '/api/chat', 'x', { 'content-type': 'text/plain' }), 415], [await chat({ messages: says({ refuse: 'busy' }) }), 503], [await s.json('GET', '/api/ps', undefined, { authorization: null }), 401]])
+    [await chat({ messages: says({ refuse: 'busy' }) }), 503], [await s.json('GET', '/api/ps', undefined, { authorization: null }), 401]])
     assert.deepEqual([r.status, typeof r.body.error], [status, 'string'], r.text);
   const broken = await lines('/api/chat', { messages: says({ text: 'a b c d e f', fail_after: 2 }) });
   assert.equal(typeof broken.list.at(-1).error, 'string');
+});
+
+test('a body is JSON whatever its type says, as curl and LiteLLM send it', async () => {
+  const body = JSON.stringify({ model: 'demo-model', messages: says({ text: 'yes' }), stream: false });
+  for (const type of ['application/x-www-form-urlencoded', 'text/plain', null]) {
+    const r = await s.json('POST', '/api/chat', Buffer.from(body), type ? { 'content-type': type } : {});
+    assert.deepEqual([r.status, r.body.message?.content], [200, 'yes'], r.text);
+  }
+  assert.equal((await s.json('POST', '/api/chat', 'x', { 'content-type': 'text/plain' })).status, 400);
+  assert.equal((await s.json('POST', '/v1/chat/completions', body, { 'content-type': 'text/plain' })).status, 415);
 });
 
 test('a strict key refuses what would be ignored, but not keep_alive', async () => {
