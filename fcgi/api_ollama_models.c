@@ -13,16 +13,15 @@
 
 #define NEVER "2999-12-31T23:59:59Z" /* a time that clients read, and show as "forever" */
 
-struct listing {
-    const struct request *r;
-    const struct status_page *page;
-    cJSON *models;
-};
-
-static bool add_name(void *context, const char *name)
+/* The list's first entry again, under another name. */
+static bool add_alias(void *context, const char *name)
 {
-    struct listing *l = context;
-    return cJSON_AddItemToArray(l->models, ollama_facts_entry(l->r, l->page, name));
+    cJSON *models = context, *o = cJSON_Duplicate(models->child, true);
+    char full[160];
+    ollama_facts_name(full, sizeof full, name);
+    cJSON_ReplaceItemInObjectCaseSensitive(o, "name", cJSON_CreateString(full));
+    cJSON_ReplaceItemInObjectCaseSensitive(o, "model", cJSON_CreateString(full));
+    return cJSON_AddItemToArray(models, o);
 }
 
 /* Until this version the page's list of its user's tags was here: a page that is still open is sent to where it is now. */
@@ -39,10 +38,9 @@ static bool list_models(struct request *r, struct err *e)
     if (r->who.by == AUTH_SESSION)
         return redirect_page(r);
     facts_read(r, &page);
-    cJSON *o = cJSON_CreateObject();
-    struct listing l = {.r = r, .page = &page, .models = cJSON_AddArrayToObject(o, "models")};
-    add_name(&l, r->worker->model_id);
-    model_each_alias(r, add_name, &l);
+    cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
+    cJSON_AddItemToArray(models, ollama_facts_entry(r, &page));
+    model_each_alias(r, add_alias, models);
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;
@@ -56,7 +54,7 @@ static bool list_running(struct request *r, struct err *e)
     const bool ready = facts_read(r, &page);
     cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
     if (ready) {
-        cJSON *m = ollama_facts_entry(r, &page, r->worker->model_id);
+        cJSON *m = ollama_facts_entry(r, &page);
         cJSON_DeleteItemFromObject(m, "modified_at");
         cJSON *size = cJSON_CreateNumber((double)(page.loaded_weight_bytes + page.kv_bytes + page.state_bytes + page.work_bytes));
         cJSON_ReplaceItemInObjectCaseSensitive(m, "size", size);

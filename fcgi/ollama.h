@@ -78,9 +78,9 @@ bool ollama_say_loaded(struct request *r, const struct ollama_request *o);
 
 struct status_page;
 
-/* The served model as /api/tags lists it, under `name`: {name, model, modified_at, size, digest, details}. The caller owns it. */
-cJSON *ollama_facts_entry(const struct request *r, const struct status_page *page, const char *name);
-/* Its name with a tag, as Ollama's clients know names. */
+/* The served model as /api/tags lists it: {name, model, modified_at, size, digest, details}. The caller owns it. */
+cJSON *ollama_facts_entry(const struct request *r, const struct status_page *page);
+/* A name with a tag, as Ollama's clients know names. */
 void ollama_facts_name(char *out, size_t size, const char *name);
 /* What /api/show says of it. The caller owns it. */
 cJSON *ollama_facts_show(const struct request *r, const struct status_page *page);

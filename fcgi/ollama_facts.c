@@ -89,12 +89,12 @@ static void add_modified(cJSON *o, const struct request *r)
     cJSON_AddStringToObject(o, "modified_at", text);
 }
 
-cJSON *ollama_facts_entry(const struct request *r, const struct status_page *page, const char *name)
+cJSON *ollama_facts_entry(const struct request *r, const struct status_page *page)
 {
     char full[160], digest[24];
     cJSON *files = read_files(r), *o = cJSON_CreateObject();
     const cJSON *bytes = cJSON_GetObjectItemCaseSensitive(files, "bytes");
-    ollama_facts_name(full, sizeof full, name);
+    ollama_facts_name(full, sizeof full, r->worker->model_id);
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)page->model_fingerprint);
     cJSON_AddStringToObject(o, "name", full);
     cJSON_AddStringToObject(o, "model", full);

@@ -120,6 +120,9 @@ test('unloaded: told so, and loaded again when asked', async () => {
   assert.ok(Number(r.headers.get('retry-after')) > 0);
   assert.match(r.body.error.message, /no model is loaded/);
   assert.equal((await fetch(`${s.url}/health`)).status, 503);
+  assert.deepEqual((await s.json('GET', '/api/ps')).body, { models: [] });
+  const asked = await s.json('POST', '/api/generate', {}); // Ollama's clients ask so for the model to be loaded
+  assert.deepEqual([asked.status, /not loaded/.test(asked.body.error)], [503, true], asked.text);
   assert.equal((await load(refusing)).status, 202);
   assert.equal((await phase('unloaded')).error, 'it does not fit, as ordered');
   assert.equal((await load(other)).status, 202);
