@@ -46,9 +46,9 @@ static void put_arguments(struct buf *b, const struct buf *text)
 static void put_calls(struct ollama_view *v, int until)
 {
     struct buf *b = &v->line;
-    const struct generation *g = &v->x->generations[0];
     if (v->n_calls >= until)
         return;
+    const struct generation *g = &v->x->generations[0];
     buf_puts(b, ",\"tool_calls\":[");
     for (int first = v->n_calls; v->n_calls < until; v->n_calls++) {
         const struct generation_call *call = g->calls[v->n_calls];

@@ -128,6 +128,14 @@ test('a worker that is killed before its answer began: 503', async () => {
   assert.equal(r.body.error.code, 'unavailable');
 });
 
+test('the same in Ollama\'s form', async () => {
+  const asked = s.json('POST', '/api/chat', { messages: order({ prefill_ms: 5000 }), stream: false });
+  await sleep(500);
+  process.kill(s.childrenOf(s.pid('workers-stream')).sort((a, b) => sockets(b) - sockets(a))[0], 'SIGKILL');
+  const r = await asked;
+  assert.deepEqual([r.status, typeof r.body.error], [503, 'string'], r.text);
+});
+
 test('a killed pool master comes back', async () => {
   process.kill(s.pid('workers-stream'), 'SIGKILL');
   const r = await s.json('GET', '/health');
