@@ -15,6 +15,7 @@ include %D%/http/local.mk
 include %D%/import/local.mk
 include %D%/inference/local.mk
 include %D%/llamacpp/local.mk
+include %D%/ollama/local.mk
 include %D%/openai/local.mk
 include %D%/openapi/local.mk
 include %D%/process/local.mk

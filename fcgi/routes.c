@@ -3,6 +3,7 @@
 #include "fcgi/http/dialect.h"
 #include "fcgi/http/route.h"
 #include "fcgi/llamacpp/llamacpp.h"
+#include "fcgi/ollama/ollama.h"
 #include "fcgi/openai/responses.h"
 
 /* One row for each api_<noun>.c. */
@@ -14,6 +15,9 @@
     X(messages) \
     X(responses) \
     X(openai_conversations) \
+    X(ollama) \
+    X(ollama_models) \
+    X(ollama_pull) \
     X(embeddings) \
     X(models) \
     X(text) \
@@ -56,4 +60,4 @@ const struct route *const route_tables[] = {
     NULL};
 
 const struct api_dialect *const api_dialects[] = {&dialect_default, &responses_dialect, &anthropic_dialect,
-                                                 &llamacpp_dialect, NULL};
+                                                 &llamacpp_dialect, &ollama_dialect, NULL};

@@ -3,19 +3,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "fcgi/account/users.h"
+#include "fcgi/admin/hub_pull.h"
+#include "fcgi/admin/local_models.h"
 #include "fcgi/admin/local_models.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
+#include "fcgi/process/worker.h"
+#include "fcgi/status/engine_status.h"
 #include "fcgi/status/engine_status.h"
 
 #define GRACE_DEFAULT_S 30
 #define GRACE_MAX_S 3600
-#define MAX_PROGRESS 4096
 
 static cJSON *scan(const struct request *r, const cJSON *state, const struct status_page *page)
 {
@@ -27,21 +32,6 @@ static cJSON *scan(const struct request *r, const cJSON *state, const struct sta
     cJSON_ArrayForEach(folder, cJSON_GetObjectItem(state, "folders")) if (cJSON_IsString(folder))
         local_models_scan(folder->valuestring, list);
     return list;
-}
-
-/* How far the pull says it is. */
-static void add_progress(cJSON *pull, const struct request *r)
-{
-    static const char *const told[] = {"got", "total", "rate", "files_done", "files"};
-    char path[4096];
-    if (!cJSON_IsObject(pull) || !file_join(path, sizeof path, r->worker->state_dir, STATE_PULL, NULL))
-        return;
-    cJSON *v = json_parse_file(path, MAX_PROGRESS, NULL);
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
-        cJSON *n = cJSON_DetachItemFromObject(v, told[i]);
-        cJSON_AddItemToObject(pull, told[i], n ? n : cJSON_CreateNull());
-    }
-    cJSON_Delete(v);
 }
 
 static bool list_models(struct request *r, struct err *e)
@@ -58,7 +48,7 @@ static bool list_models(struct request *r, struct err *e)
     cJSON_AddBoolToObject(o, "can_switch", state != NULL);
     for (size_t i = 0; state && i < sizeof told / sizeof told[0]; i++)
         cJSON_AddItemToObject(o, told[i], cJSON_Duplicate(cJSON_GetObjectItem(state, told[i]), true));
-    add_progress(cJSON_GetObjectItem(o, "pull"), r);
+    hub_pull_progress(r, cJSON_GetObjectItem(o, "pull"));
     if (!state)
         cJSON_AddStringToObject(o, "reason", why.text);
     reply_json(r, 200, o);
@@ -131,39 +121,15 @@ static bool unload_model(struct request *r, struct err *e)
     return change(r, "unload", e);
 }
 
-/* OWNER/NAME[@REVISION]; what the hub makes of it is the pull's to find out. */
-static bool check_repo(const char *repo, struct err *e)
-{
-    const char *slash = strchr(repo, '/');
-    size_t n = strspn(repo, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/@");
-    return (strlen(repo) < 200 && !repo[n] && slash && slash != repo && slash[1] && repo[0] != '-' && repo[0] != '.' && !strstr(repo, "..")) ||
-           err_field(e, ERR_INPUT, "repo", "is written OWNER/NAME[@REVISION]");
-}
-
 static bool pull_model(struct request *r, struct err *e)
 {
-    const char *repo = NULL, *include = NULL, *phase = "";
+    const char *repo = NULL, *include = NULL;
     const cJSON *body = request_json(r, e);
     if (!body || !json_get_string(body, "repo", &repo, e) || !json_get_string(body, "include", &include, e))
         return false;
     if (!repo || !*repo)
         return err_field(e, ERR_INPUT, "repo", "is needed");
-    if (!check_repo(repo, e) || (include && strlen(include) > 200 && !err_field(e, ERR_INPUT, "include", "is longer than 200 bytes")))
-        return false;
-    cJSON *state = local_models_state(r->worker->state_dir, e), *o = cJSON_CreateObject();
-    json_get_string(cJSON_GetObjectItem(state, "pull"), "phase", &phase, NULL);
-    bool ok = state && (strcmp(phase, "running") || err_set(e, ERR_CONFLICT, "a model is being loaded from the hub already"));
-    cJSON_AddStringToObject(o, "action", "pull");
-    cJSON_AddStringToObject(o, "repo", repo);
-    if (include && *include)
-        cJSON_AddStringToObject(o, "include", include);
-    ok = ok && local_models_ask(r->worker->state_dir, o, e);
-    cJSON_Delete(o);
-    cJSON_Delete(state);
-    if (!ok)
-        return false;
-    audit_record(r, r->who.user_id, r->who.name, "model.pull", repo);
-    return reply_empty(r, 202);
+    return hub_pull_ask(r, repo, include, e) && reply_empty(r, 202);
 }
 
 static bool stop_pull(struct request *r, struct err *e)

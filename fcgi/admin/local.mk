@@ -14,4 +14,5 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_usage.c \
 	%D%/api_users.c \
 	%D%/checks.c %D%/checks.h \
+	%D%/hub_pull.c %D%/hub_pull.h \
 	%D%/local_models.c %D%/local_models.h

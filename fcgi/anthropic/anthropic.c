@@ -34,6 +34,7 @@ void anthropic_error(struct buf *out, const struct request *r, const struct err 
 const struct api_dialect anthropic_dialect = {
     .error = anthropic_error,
     .request_id = "Request-Id", /* where its clients look for it */
-    .stream_abort = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
-                    "\"message\":\"" DIALECT_ABORT_TEXT "\"}}\n\n",
+    .stream_abort = {.cut = DIALECT_SSE_CUT,
+                     .last = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
+                             "\"message\":\"" DIALECT_ABORT_TEXT "\"}}\n\n"},
 };

@@ -227,7 +227,7 @@ const struct route api_conversations_routes[] = {
      .body_limit = ROUTE_JSON_BODY, .handler = conversation_bulk, .scope = SCOPE_HISTORY,
      .doc = {.summary = "Change or delete many conversations at once", .body = "BulkRequest",
              .reply = "BulkReply", .statuses = "200"}},
-    {.method = HTTP_GET, .path = "/api/tags", .auth = ROUTE_USER, .pool = POOL_SHORT,
+    {.method = HTTP_GET, .path = "/api/conversation-tags", .auth = ROUTE_USER, .pool = POOL_SHORT,
      .handler = conversation_tags, .scope = SCOPE_HISTORY,
      .doc = {.summary = "List the own tags", .reply = "TagList", .statuses = "200"}},
     {.method = HTTP_DELETE, .path = "/api/trash", .auth = ROUTE_USER, .pool = POOL_SHORT,

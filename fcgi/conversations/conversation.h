@@ -29,7 +29,7 @@ bool conversation_fork(struct request *r, struct err *e);   /* POST /api/convers
 bool conversation_cut(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
 bool conversation_bulk(struct request *r, struct err *e);   /* POST /api/conversations/bulk */
 bool conversation_empty_trash(struct request *r, struct err *e); /* DELETE /api/trash */
-bool conversation_tags(struct request *r, struct err *e);   /* GET /api/tags */
+bool conversation_tags(struct request *r, struct err *e);   /* GET /api/conversation-tags */
 bool conversation_texts(struct request *r, struct err *e);  /* GET /api/conversations/{id}/texts */
 bool conversation_defaults(struct request *r, struct err *e);        /* GET /api/defaults */
 bool conversation_change_defaults(struct request *r, struct err *e); /* PATCH /api/defaults */

@@ -8,8 +8,9 @@
 
 const struct api_dialect dialect_default = {
     .error = reply_error_object,
-    .stream_abort = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\",\"param\":null,"
-                    "\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n",
+    .stream_abort = {.cut = DIALECT_SSE_CUT,
+                     .last = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\",\"param\":null,"
+                             "\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n"},
 };
 
 /* Is the path the row's, or one below it? */
@@ -38,10 +39,10 @@ int dialect_index(const struct api_dialect *d)
     return 0;
 }
 
-const char *dialect_stream_abort(int index)
+const struct guard_words *dialect_stream_abort(int index)
 {
     int n = 0;
     while (api_dialects[n])
         n++;
-    return api_dialects[index >= 0 && index < n ? index : 0]->stream_abort;
+    return &api_dialects[index >= 0 && index < n ? index : 0]->stream_abort;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
+#include "fcgi/process/guard.h"
 
 struct request;
 
@@ -10,10 +11,10 @@ struct api_dialect {
     /* Writes the whole error object for *e and r->hint. */
     void (*error)(struct buf *out, const struct request *r, const struct err *e);
     const char *request_id; /* a further header that carries the request's id; NULL: X-Request-Id alone */
-    const char *stream_abort; /* last words of a stream whose process died, framed as its events are; at most DIALECT_ABORT bytes */
+    struct guard_words stream_abort; /* of a stream whose process died, framed as its events are */
 };
 
-#define DIALECT_ABORT 256
+#define DIALECT_SSE_CUT ":\n\n"
 #define DIALECT_ABORT_TEXT "the process that served this stream died; ask again"
 
 /* OpenAI's error object, which the page's routes have too; the first of api_dialects. */
@@ -24,4 +25,4 @@ extern const struct api_dialect *const api_dialects[];
 const struct api_dialect *dialect_of(const struct request *r); /* never NULL */
 /* A dialect's place in api_dialects, for memory that processes share; and the words of the one at that place. */
 int dialect_index(const struct api_dialect *d);
-const char *dialect_stream_abort(int index);
+const struct guard_words *dialect_stream_abort(int index);

@@ -159,7 +159,8 @@ cJSON *request_json(struct request *r, struct err *e)
         err_set(e, ERR_INPUT, "the request has no body; a JSON object is expected");
         return NULL;
     }
-    if (!type || !is_json_type(type)) {
+    const bool any_type = r->route && r->route->doc.any_type;
+    if (!any_type && (!type || !is_json_type(type))) {
         r->hint.status = 415;
         r->hint.code = "unsupported_media_type";
         err_set(e, ERR_INPUT, "Content-Type must be application/json");

@@ -42,6 +42,7 @@ struct route_doc {
     const char *reply;    /* schema of the good reply; NULL: no JSON */
     const char *media;    /* its type where it is neither JSON nor nothing: "text/plain" */
     const char *error;    /* schema of the errors; NULL: "Error", OpenAI's */
+    bool any_type;        /* the body is JSON whatever its Content-Type says, as this API's own server reads it */
     const char *statuses; /* "201 409": the good one first (501: there is none), then what is particular to this route; 400, 401, 403, 404, 411,
                              413, 415, 429, 503 and 507 come by themselves where the row's other members bring them */
     bool streams;         /* text/event-stream when the body says "stream": true, or always when reply is NULL */

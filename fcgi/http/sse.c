@@ -13,15 +13,25 @@
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"
 
-bool sse_start(struct sse *s, struct request *r)
+static bool start(struct sse *s, struct request *r, const char *content_type)
 {
     *s = (struct sse){.r = r, .last_ns = clock_ns()};
     reply_header(r, "Cache-Control", "no-cache, no-transform");
     reply_header(r, "X-Accel-Buffering", "no");
-    if (!reply_head(r, 200, "text/event-stream; charset=utf-8") || FCGX_FFlush(r->fcgx->out) != 0)
+    if (!reply_head(r, 200, content_type) || FCGX_FFlush(r->fcgx->out) != 0)
         r->client_gone = true;
     r->first_byte_ns = clock_ns();
     return !r->client_gone;
+}
+
+bool sse_start(struct sse *s, struct request *r)
+{
+    return start(s, r, "text/event-stream; charset=utf-8");
+}
+
+bool sse_start_lines(struct sse *s, struct request *r)
+{
+    return start(s, r, SSE_LINES_TYPE);
 }
 
 /* What the master finds when this process dies. */
@@ -46,6 +56,12 @@ void sse_event(struct sse *s, const char *event, const char *data, size_t len)
     buf_puts(&s->out, "data: ");
     buf_append(&s->out, data, len);
     buf_append(&s->out, "\n\n", 2);
+}
+
+void sse_line(struct sse *s, const char *data, size_t len)
+{
+    buf_append(&s->out, data, len);
+    buf_putc(&s->out, '\n');
 }
 
 void sse_comment(struct sse *s, const char *fmt, ...)

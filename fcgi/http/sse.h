@@ -10,6 +10,7 @@
 
 struct request;
 
+#define SSE_LINES_TYPE "application/x-ndjson" /* of Ollama's streams: an object a line, in the place of events */
 #define SSE_KEEPALIVE_MS 8000 /* longest silence; proxies cut at 60 s, phones earlier */
 
 struct sse {
@@ -21,11 +22,14 @@ struct sse {
 
 /* Sends the headers (200, text/event-stream, no-cache, no-transform, X-Accel-Buffering: no). */
 bool sse_start(struct sse *s, struct request *r);
+/* The same for a stream of lines (SSE_LINES_TYPE): sse_line takes the place of events and comments. */
+bool sse_start_lines(struct sse *s, struct request *r);
 /* From here on the stream is one of the API's: if this process dies, its master ends it with the last words
  * of the route's dialect. */
 void sse_guard(struct sse *s);
 /* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued: sse_flush sends it. */
 void sse_event(struct sse *s, const char *event, const char *data, size_t len);
+void sse_line(struct sse *s, const char *data, size_t len);
 void sse_comment(struct sse *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Writes what is queued. False: the client has gone. */
 bool sse_flush(struct sse *s);

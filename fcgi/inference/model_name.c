@@ -34,7 +34,7 @@ static bool matches(const char *alias, const char *name)
     return alias[len - 1] == '*' ? !strncmp(alias, name, len - 1) : !strcmp(alias, name);
 }
 
-bool model_is_served(const struct request *r, const char *name)
+static bool is_served(const struct request *r, const char *name)
 {
     char alias[ALIAS_BYTES];
     if (!strcmp(name, r->worker->model_id) || !strcmp(name, r->worker->text->name))
@@ -43,6 +43,19 @@ bool model_is_served(const struct request *r, const char *name)
         if (matches(alias, name))
             return true;
     return false;
+}
+
+bool model_is_served(const struct request *r, const char *name)
+{
+    static const char tag[] = ":latest";
+    char bare[ALIAS_BYTES];
+    const size_t len = strlen(name), end = sizeof tag - 1;
+    if (is_served(r, name))
+        return true;
+    if (len <= end || len - end >= sizeof bare || strcmp(name + len - end, tag))
+        return false;
+    snprintf(bare, sizeof bare, "%.*s", (int)(len - end), name);
+    return is_served(r, bare);
 }
 
 void model_each_alias(const struct request *r, model_alias_fn fn, void *context)

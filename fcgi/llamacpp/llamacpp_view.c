@@ -367,6 +367,7 @@ void llamacpp_view_fini(struct llamacpp_view *v)
 
 const struct api_dialect llamacpp_dialect = {
     .error = reply_error_object,
-    .stream_abort = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\","
-                    "\"param\":null,\"code\":\"worker_lost\"}}\n\n",
+    .stream_abort = {.cut = DIALECT_SSE_CUT,
+                     .last = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\","
+                             "\"param\":null,\"code\":\"worker_lost\"}}\n\n"},
 };

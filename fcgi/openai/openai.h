@@ -1,7 +1,10 @@
 /* Parts of OpenAI's JSON that its endpoints share. Written straight into a buffer: a chunk per token is the worker's
  * hot path. No state. */
 #pragma once
+#include <stdbool.h>
+
 #include "engine/base/buf.h"
+#include "engine/base/err.h"
 #include "engine/engine.h"
 #include "engine/tokenizer/vocab.h"
 
@@ -26,3 +29,5 @@ void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct en
 void openai_token_members(struct buf *b, const struct vocab *v, int32_t id, float logprob);
 /* Appends the items of choices[].logprobs.content for these tokens, comma-separated. */
 void openai_logprobs(struct buf *items, const struct vocab *v, const struct engine_token *tokens, int n);
+/* The handler of every path for embeddings: 501, with the reason. */
+bool embeddings_refuse(struct request *r, struct err *e);

@@ -209,6 +209,7 @@ void responses_stream(struct responses_view *v, struct chat_view *view)
 
 const struct api_dialect responses_dialect = {
     .error = reply_error_object,
-    .stream_abort = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
-                    "\"param\":null}\n\n",
+    .stream_abort = {.cut = DIALECT_SSE_CUT,
+                     .last = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
+                             "\"param\":null}\n\n"},
 };

@@ -96,7 +96,8 @@ static struct statuses statuses_of(const struct route *row)
     if (row->body_limit) {
         static const int of_bodies[] = {408, 411, 413, 415};
         for (size_t i = 0; i < sizeof of_bodies / sizeof of_bodies[0]; i++)
-            add_status(&s, of_bodies[i]);
+            if (of_bodies[i] != 415 || !row->doc.any_type)
+                add_status(&s, of_bodies[i]);
     }
     if (row->auth != ROUTE_OPEN) {
         static const int of_keys[] = {401, 403, 429, 503};

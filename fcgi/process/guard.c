@@ -99,7 +99,7 @@ static size_t put_record(unsigned char *out, int type, uint16_t request, const v
     return sizeof head + len;
 }
 
-void guard_end(struct guard *g, int slot, enum stream_state state, const char *last_words)
+void guard_end(struct guard *g, int slot, enum stream_state state, const struct guard_words *words)
 {
     struct guard_stream *s = &g->streams[slot];
     if (s->fd < 0)
@@ -107,10 +107,10 @@ void guard_end(struct guard *g, int slot, enum stream_state state, const char *l
     if (state != STREAM_NONE) {
         unsigned char out[GUARD_WORDS + 64];
         const unsigned char end[8] = {0};
-        /* Ends an event that was half written. It may also have been written whole, and then a mere blank line would be
-         * an empty event, over which some readers stumble: a comment is none. */
-        size_t n = state == STREAM_WRITING ? put_record(out, FCGI_STDOUT, s->request, ":\n\n", 3) : 0;
-        n += put_record(out + n, FCGI_STDOUT, s->request, last_words, strnlen(last_words, GUARD_WORDS));
+        size_t n = 0;
+        if (state == STREAM_WRITING && words->cut)
+            n = put_record(out, FCGI_STDOUT, s->request, words->cut, strlen(words->cut));
+        n += put_record(out + n, FCGI_STDOUT, s->request, words->last, strnlen(words->last, GUARD_WORDS));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);
         bool sent = send(s->fd, out, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;

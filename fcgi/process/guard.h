@@ -14,6 +14,13 @@
 
 #define GUARD_WORDS 256
 
+struct guard_words {
+    /* Ends an event that may be half written, or whole: then a mere blank line would be an empty event, over which some readers
+     * stumble, so server-sent events are ended by a comment. NULL: nothing does, as in streams of lines. At most 8 bytes. */
+    const char *cut;
+    const char *last; /* at most GUARD_WORDS bytes */
+};
+
 struct guard {
     int master_fd, child_fd; /* datagrams with a descriptor, children to master; child_fd is inherited */
     struct guard_stream {
@@ -30,5 +37,5 @@ void guard_forget(struct guard *g);
 void guard_hand_over(int child_fd, int slot, int connection, int request);
 /* In the master: takes what children handed over. */
 void guard_collect(struct guard *g);
-/* In the master, when the child of a slot is gone: the last words (at most GUARD_WORDS bytes), unless STREAM_NONE; then closes. */
-void guard_end(struct guard *g, int slot, enum stream_state state, const char *last_words);
+/* In the master, when the child of a slot is gone: the last words, unless STREAM_NONE; then closes. */
+void guard_end(struct guard *g, int slot, enum stream_state state, const struct guard_words *words);

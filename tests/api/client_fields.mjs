@@ -46,6 +46,8 @@ const OF_ENDPOINT = {
   completions: { logprobs: { logprobs: 2 }, prompt: { prompt: 'hi' } },
   responses: { n_predict: { n_predict: 16 }, num_predict: { num_predict: 16 } }, // as long as max_output_tokens says
   messages: { tool_choice: { tool_choice: { type: 'auto' } }, system: { system: 'be brief' } },
+  'Ollama chat': { top_logprobs: { logprobs: true, top_logprobs: 2 } },
+  'Ollama generate': { top_logprobs: { logprobs: true, top_logprobs: 2 }, prompt: { prompt: 'hi' }, suffix: {}, images: {}, system: { system: 'x' } },
   llamacpp: { prompt: { prompt: 'hi' }, max_tokens: { max_tokens: 8 }, num_predict: { num_predict: 8 } }, // as long as n_predict says
 };
 

@@ -12,6 +12,7 @@ export const ENDPOINTS = {
   chat: ['chat_request.c', 'fields'], completions: ['completions_request.c', 'fields'],
   responses: ['responses_request.c', 'fields'], messages: ['messages_request.c', 'fields'],
   llamacpp: ['llamacpp_request.c', 'fields'],
+  'Ollama chat': ['ollama_request.c', 'chat_fields'], 'Ollama generate': ['ollama_request.c', 'generate_fields'],
 };
 
 const rowsOf = (text) => [...text.matchAll(/\{"([\w.]+)", (FIELD_READ|FIELD_INERT)\}/g)].map(([, name, kind]) => [name, kind === 'FIELD_READ' ? 'done' : 'ignored']);

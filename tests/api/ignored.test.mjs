@@ -19,6 +19,8 @@ const BODIES = {
   responses: ['/v1/responses', { input: 'hi', max_output_tokens: 16 }],
   messages: ['/v1/messages', { messages: user, max_tokens: 8 }],
   llamacpp: ['/completion', { prompt: 'hi', n_predict: 8 }],
+  'Ollama chat': ['/api/chat', { messages: user, stream: false }],
+  'Ollama generate': ['/api/generate', { prompt: 'hi', stream: false }],
 };
 const sample = (name) => (name in CLIENT_FIELDS ? CLIENT_FIELDS[name] : 1);
 const send = (endpoint, change, headers) => s.json('POST', BODIES[endpoint][0], { ...BODIES[endpoint][1], ...change }, headers);
@@ -89,12 +91,12 @@ test('a stream names them in its first event', async () => {
     const r = await fetch(s.url + path, { method: 'POST', headers: { authorization: `Bearer ${s.key}`, 'content-type': 'application/json' },
       body: JSON.stringify({ ...body, stream: true, mirostat: 2 }) });
     assert.equal(r.headers.get('x-sluice-ignored'), 'mirostat');
-    const events = (await r.text()).split('\n').filter((l) => l.startsWith('data: {')).map((l) => JSON.parse(l.slice(6)));
+    const events = (await r.text()).split('\n').filter((l) => /^(data: )?\{/.test(l)).map((l) => JSON.parse(l.replace('data: ', '')));
     return [events[0], events.slice(1)];
   };
   for (const endpoint of Object.keys(BODIES)) {
     const [event, others] = await first(...BODIES[endpoint]);
-    const where = event.message ?? event.response ?? event;
+    const where = endpoint.startsWith('Ollama') ? event : event.message ?? event.response ?? event;
     assert.equal(where.warnings[0].field, 'mirostat', JSON.stringify(event));
     if (endpoint !== 'responses') assert.ok(others.every((e) => !e.warnings)); // its later events hold the response again
   }
@@ -128,6 +130,8 @@ test('a strict server, and a strict key, refuse what they would ignore', async (
     const r = await send('messages', change, headers);
     assert.equal(r.status, 400, r.text);
     assert.ok(r.body.error.message.startsWith(`${Object.keys(change)[0]}: `), r.text);
+    const lines = await send('Ollama chat', change, headers);
+    assert.ok(lines.status === 400 && lines.body.error.startsWith(`${Object.keys(change)[0]}: `), lines.text);
   };
   await refused({ mirostat: 2 }, 'unsupported_parameter', strict);
   await refused({ nonsense: 1 }, 'unknown_parameter', strict);

@@ -103,6 +103,21 @@ test('a killed worker\'s last words have the form of its stream', async () => {
   }
 });
 
+test('a stream of lines ends with a line that says so', async () => {
+  const r = await s.request('POST', '/api/chat', { model: 'demo-model', messages: ask.messages });
+  const decoder = new TextDecoder();
+  let text = '', killed = false;
+  for await (const bytes of r.body) {
+    text += decoder.decode(bytes, { stream: true });
+    if (killed || text.split('\n').length < 6) continue;
+    killed = true;
+    process.kill(s.childrenOf(s.pid('workers-stream')).sort((a, b) => sockets(b) - sockets(a))[0], 'SIGKILL');
+  }
+  const list = text.trim().split('\n').map((l) => JSON.parse(l));
+  assert.match(list.at(-1).error, /died/, text.slice(-300));
+  await backWithin(2000 * slow);
+});
+
 test('a worker that is killed before its answer began: 503', async () => {
   const asked = s.chat({ messages: order({ prefill_ms: 5000 }) });
   await sleep(500);
@@ -111,6 +126,14 @@ test('a worker that is killed before its answer began: 503', async () => {
   const r = await asked;
   assert.equal(r.status, 503);
   assert.equal(r.body.error.code, 'unavailable');
+});
+
+test('the same in Ollama\'s form', async () => {
+  const asked = s.json('POST', '/api/chat', { messages: order({ prefill_ms: 5000 }), stream: false });
+  await sleep(500);
+  process.kill(s.childrenOf(s.pid('workers-stream')).sort((a, b) => sockets(b) - sockets(a))[0], 'SIGKILL');
+  const r = await asked;
+  assert.deepEqual([r.status, typeof r.body.error], [503, 'string'], r.text);
 });
 
 test('a killed pool master comes back', async () => {

@@ -120,6 +120,9 @@ test('unloaded: told so, and loaded again when asked', async () => {
   assert.ok(Number(r.headers.get('retry-after')) > 0);
   assert.match(r.body.error.message, /no model is loaded/);
   assert.equal((await fetch(`${s.url}/health`)).status, 503);
+  assert.deepEqual((await s.json('GET', '/api/ps')).body, { models: [] });
+  const asked = await s.json('POST', '/api/generate', {}); // Ollama's clients ask so for the model to be loaded
+  assert.deepEqual([asked.status, /not loaded/.test(asked.body.error)], [503, true], asked.text);
   assert.equal((await load(refusing)).status, 202);
   assert.equal((await phase('unloaded')).error, 'it does not fit, as ordered');
   assert.equal((await load(other)).status, 202);
@@ -154,6 +157,24 @@ test('a model is loaded from the hub, with its progress, and can then be used', 
   assert.ok(pull.error.length > 10, pull.error);
   assert.equal((await load(other)).status, 202);
   await phase('ready');
+});
+
+test('Ollama\'s clients follow a pull to its end, and hear why one fails', async () => {
+  for (const model of ['lab/tiny', 'hf.co/lab/tiny:latest']) {
+    const r = await s.request('POST', '/api/pull', { model });
+    assert.equal(r.headers.get('content-type'), 'application/x-ndjson');
+    const list = (await r.text()).trim().split('\n').map((l) => JSON.parse(l));
+    assert.deepEqual(list.at(-1), { status: 'success' }, JSON.stringify(list));
+    const told = list.filter((l) => l.total);
+    assert.ok(told.every((l) => l.completed <= l.total && l.digest === 'lab/tiny'), JSON.stringify(told));
+  }
+  assert.deepEqual((await s.json('POST', '/api/pull', { model: 'lab/tiny', stream: false })).body, { status: 'success' });
+  const gone = await s.json('POST', '/api/pull', { model: 'lab/nothing', stream: false });
+  assert.deepEqual([gone.status, /^lab\/nothing was not loaded: /.test(gone.body.error)], [404, true], gone.text);
+  const last = (await (await s.request('POST', '/api/pull', { model: 'lab/nothing' })).text()).trim().split('\n').at(-1);
+  assert.match(JSON.parse(last).error, /^lab\/nothing was not loaded: /);
+  const log = await s.json('GET', '/api/admin/audit');
+  assert.ok(JSON.stringify(log.body).includes('model.pull'));
 });
 
 test('only what is listed, in time that makes sense', async () => {

@@ -19,6 +19,13 @@ export const GOOD = {
   '/v1/messages': { max_tokens: 5, system: 'Be brief.', messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }, { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },
     { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: 'x' }] }], tools: [{ name: 'f', input_schema: { type: 'object' } }], stop_sequences: ['x'], stream: false },
   '/v1/messages/count_tokens': { messages: [{ role: 'user', content: 'Hello' }] },
+  '/api/chat': { model: 'demo-model', messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hello', images: ['aGk='] }, { role: 'assistant', content: '', thinking: 'hm',
+    tool_calls: [{ function: { name: 'f', arguments: { a: 1 } } }] }, { role: 'tool', tool_name: 'f', content: 'x' }], tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }],
+  format: { type: 'object', properties: { a: { type: 'string' } } }, options: { num_predict: 5, temperature: 1, seed: 3, stop: ['x'], num_ctx: 4096, repeat_penalty: 1.1 }, think: false, keep_alive: '5m',
+  logprobs: true, top_logprobs: 2, stream: false },
+  '/api/generate': { model: 'demo-model', prompt: 'Hello', system: 'Be brief.', raw: false, images: [], suffix: '', format: 'json', options: { num_predict: 5 }, think: true, keep_alive: 0, stream: true },
+  '/api/show': { model: 'demo-model', verbose: true },
+  '/api/pull': { model: 'demo-model', stream: false, insecure: false },
   '/tokenize': { prompt: 'Hello', with_pieces: true, parse_special: false },
   '/detokenize': { tokens: [1, 2, 3] },
   '/apply-template': { messages: [{ role: 'user', content: 'Hello' }], add_generation_prompt: true, chat_template_kwargs: { enable_thinking: false } },
@@ -152,7 +159,7 @@ export async function storm(server, n, { width = 8, seed = 1, ms = 60000 } = {})
         const r = await fetch(server.url + path, { method, body, signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
         text = await r.text();
         statuses[r.status] = (statuses[r.status] ?? 0) + 1;
-        const fault = (r.status >= 500 && !documented(path, r.status)) || (r.status >= 400 && !JSON.parse(text).error?.message) || r.status === 422;
+        const fault = (r.status >= 500 && !documented(path, r.status)) || (r.status >= 400 && !(JSON.parse(text).error?.message ?? JSON.parse(text).error?.length)) || r.status === 422;
         if (fault) bad.push({ ...say, status: r.status, text: text.slice(0, 300) });
       } catch (e) {
         bad.push({ ...say, error: String(e), text: text.slice(0, 300) });

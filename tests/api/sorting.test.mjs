@@ -40,12 +40,12 @@ test('many are pinned, archived, tagged, trashed, restored and deleted by one re
   const some = [await make('a'), await make('b'), await make('c')];
   assert.deepEqual((await bulk({ ids: some, archived: true, add_tags: ['Work', 'later'] })).body, { changed: 3 });
   assert.deepEqual(ids(await list('archived=1')).sort(), some.sort());
-  assert.deepEqual((await s.json('GET', '/api/tags')).body.items, [{ tag: 'later', conversations: 3 }, { tag: 'Work', conversations: 3 }]);
+  assert.deepEqual((await s.json('GET', '/api/conversation-tags')).body.items, [{ tag: 'later', conversations: 3 }, { tag: 'Work', conversations: 3 }]);
   await bulk({ ids: some.slice(0, 2), archived: false, pinned: true, remove_tags: ['work'] });
   assert.deepEqual((await list('tag=work&archived=any')).items.map((c) => c.id), [some[2]]);
   assert.equal((await list('pinned=1')).items.length, 2);
   await bulk({ ids: some, trashed: true });
-  assert.deepEqual((await s.json('GET', '/api/tags')).body.items, [], 'what is in the trash has no say');
+  assert.deepEqual((await s.json('GET', '/api/conversation-tags')).body.items, [], 'what is in the trash has no say');
   assert.equal((await list('trash=1')).items.length, 3);
   await bulk({ ids: [some[0]], trashed: false });
   assert.deepEqual((await s.json('DELETE', '/api/trash')).body, { removed: 2 });
@@ -65,7 +65,7 @@ test('tags are the same in any letter case, and several narrow the list together
   await bulk({ ids: [a], remove_tags: ['STRASSE'] });
   assert.deepEqual(await tagged('übung', 'straße'), [b]);
   assert.deepEqual(await tagged('übung', 'nowhere'), []);
-  const counted = (await s.json('GET', '/api/tags')).body.items.filter((x) => /bung/i.test(x.tag));
+  const counted = (await s.json('GET', '/api/conversation-tags')).body.items.filter((x) => /bung/i.test(x.tag));
   assert.deepEqual(counted.map((x) => x.conversations), [2]);
   for (const query of ['tag=%zz', `tag=a&${Array(16).fill('tag=b').join('&')}`]) {
     const r = await s.json('GET', `/api/conversations?${query}`);
@@ -100,7 +100,7 @@ test('another user\'s conversations are passed over', async () => {
   const bob = { authorization: null, cookie: login.headers.get('set-cookie').split(';')[0], 'x-csrf-token': (await login.json()).csrf };
   assert.deepEqual((await bulk({ ids: [mine], deleted: true, add_tags: ['stolen'] }, bob)).body, { changed: 0 });
   assert.deepEqual((await s.json('DELETE', '/api/trash', undefined, bob)).body, { removed: 0 });
-  assert.deepEqual((await s.json('GET', '/api/tags', undefined, bob)).body.items, []);
+  assert.deepEqual((await s.json('GET', '/api/conversation-tags', undefined, bob)).body.items, []);
   assert.equal((await s.json('GET', `/api/conversations/${mine}/texts`, undefined, bob)).status, 404);
   await bulk({ ids: [mine], trashed: false });
   assert.deepEqual((await s.json('GET', `/api/conversations/${mine}`)).body.tags, ['own']);

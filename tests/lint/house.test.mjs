@@ -80,6 +80,7 @@ const MAY = {
   "fcgi/inference": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
   "fcgi/openai": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/process", "fcgi/status"],
   "fcgi/llamacpp": [...WORKER, "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
+  "fcgi/ollama": [...WORKER, "fcgi/admin", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/anthropic": [...WORKER, "fcgi/attachments", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process"],
   "fcgi/admin": [...WORKER, "fcgi/account", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/recorder": [...WORKER, "fcgi/auth", "fcgi/inference", "fcgi/process", "fcgi/status"],

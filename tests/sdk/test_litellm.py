@@ -6,7 +6,7 @@ import unittest
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its price list comes from the net otherwise
 import litellm
 
-from house import BASE, KEY, LIMITED_KEY, MODEL, WEATHER, call, says
+from house import BASE, KEY, LIMITED_KEY, MODEL, URL, WEATHER, call, says
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "Weather of a town", "parameters": WEATHER}}]
 
@@ -37,6 +37,24 @@ class Completion(unittest.TestCase):
             complete(says(), temperature=9)
         with self.assertRaises(litellm.RateLimitError):
             complete(says(), key=LIMITED_KEY)
+
+
+class Ollama(unittest.TestCase):
+    """Its own readers of Ollama's API, which send no content type."""
+
+    def complete(self, provider, messages, **more):
+        return litellm.completion(model=f"{provider}/{MODEL}", api_base=URL, api_key=KEY, messages=messages, **more)
+
+    def test_whole_answer_and_stream(self):
+        for provider in ("ollama_chat", "ollama"):
+            r = self.complete(provider, says("An answer."))
+            self.assertEqual(r.choices[0].message.content, "An answer.")
+            parts = self.complete(provider, says("one two three"), stream=True)
+            self.assertEqual("".join(c.choices[0].delta.content or "" for c in parts), "one two three")
+
+    def test_ollama_tool_call(self):
+        r = self.complete("ollama_chat", says(call("get_weather", {"town": "Köln"})), tools=TOOLS)
+        self.assertEqual(json.loads(r.choices[0].message.tool_calls[0].function.arguments), {"town": "Köln"})
 
 
 if __name__ == "__main__":

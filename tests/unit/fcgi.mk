@@ -1,6 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
 FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_guard %D%/test_openapi %D%/test_limits \
-	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool
+	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool %D%/test_ollama_messages
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -21,6 +21,8 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_limits_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_chat_build_SOURCES = %D%/test_chat_build.c
 %C%_test_chat_build_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_ollama_messages_SOURCES = %D%/test_ollama_messages.c
+%C%_test_ollama_messages_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_html_markdown_SOURCES = %D%/test_html_markdown.c
 %C%_test_html_markdown_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_history_SOURCES = %D%/test_history.c

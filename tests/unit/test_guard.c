@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "fcgi/http/dialect.h"
+#include "fcgi/ollama/ollama.h"
 #include "fcgi/process/guard.h"
 
 static struct guard guard;
@@ -73,15 +74,15 @@ static void test_each_dialect_has_its_own_words(void **state)
 {
     static const char *const begin[] = {"data: {\"error\":{", "event: error\ndata: {\"type\":\"error\",\"code\":",
                                         "event: error\ndata: {\"type\":\"error\",\"error\":{",
-                                        "data: {\"error\":{"};
+                                        "data: {\"error\":{", "{\"error\":\""};
     for (int i = 0; api_dialects[i]; i++) {
         char text[1024];
         accept_and_die(3, 9);
         guard_collect(&guard);
         guard_end(&guard, 3, STREAM_OPEN, dialect_stream_abort(i));
         assert_int_equal(read_record(9, text, sizeof text), 6);
-        assert_string_equal(text, api_dialects[i]->stream_abort); /* none is cut */
-        assert_string_equal(text + strlen(text) - 2, "\n\n");
+        assert_string_equal(text, api_dialects[i]->stream_abort.last); /* none is cut */
+        assert_string_equal(text + strlen(text) - 2, api_dialects[i]->stream_abort.cut ? "\n\n" : "}\n");
         if (i < (int)(sizeof begin / sizeof begin[0]))
             assert_memory_equal(text, begin[i], strlen(begin[i]));
         assert_int_equal(strstr(text, "[DONE]") != NULL, i == 0);
@@ -102,6 +103,17 @@ static void test_a_half_written_event_is_ended_first(void **state)
     assert_string_equal(text, ":\n\n"); /* a comment, where the event turns out to be whole */
     assert_int_equal(read_record(1, text, sizeof text), 6);
     assert_memory_equal(text, "data: ", 6);
+}
+
+/* Readers of lines know no comments, and stumble over an empty line. */
+static void test_lines_are_ended_without_a_comment(void **state)
+{
+    char text[1024];
+    accept_and_die(0, 1);
+    guard_collect(&guard);
+    guard_end(&guard, 0, STREAM_WRITING, &ollama_dialect.stream_abort);
+    assert_int_equal(read_record(1, text, sizeof text), 6);
+    assert_memory_equal(text, "{\"error\":", 9);
 }
 
 static void test_without_a_stream_the_connection_just_closes(void **state)
@@ -146,6 +158,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_open_stream_gets_its_last_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_dialect_has_its_own_words, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_half_written_event_is_ended_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lines_are_ended_without_a_comment, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_a_stream_the_connection_just_closes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_next_connection_replaces_the_last, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nonsense_is_thrown_away, set_up, tear_down),

@@ -19,7 +19,7 @@ export function tagChip(tag, ...more) {
 }
 
 export async function allTags() {
-  return (await call("GET", "/api/tags")).items.map((item) => item.tag);
+  return (await call("GET", "/api/conversation-tags")).items.map((item) => item.tag);
 }
 
 /** For one conversation or several: resolves to true when something was changed. */

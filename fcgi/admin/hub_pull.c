@@ -1,0 +1,63 @@
+/* hub_pull.h */
+#include "fcgi/admin/hub_pull.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "fcgi/admin/local_models.h"
+#include "fcgi/http/audit.h"
+#include "fcgi/http/request.h"
+#include "fcgi/process/state.h"
+#include "fcgi/process/worker.h"
+
+#define MAX_PROGRESS 4096
+#define MAX_NAME 200
+
+/* What the hub makes of it is the pull's to find out. */
+static bool check_repo(const char *repo, struct err *e)
+{
+    const char *slash = strchr(repo, '/');
+    size_t n = strspn(repo, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/@");
+    return (strlen(repo) < MAX_NAME && !repo[n] && slash && slash != repo && slash[1] && repo[0] != '-' && repo[0] != '.' &&
+            !strstr(repo, "..")) ||
+           err_field(e, ERR_INPUT, "repo", "is written OWNER/NAME[@REVISION]");
+}
+
+bool hub_pull_ask(struct request *r, const char *repo, const char *include, struct err *e)
+{
+    const char *phase = "";
+    if (!check_repo(repo, e))
+        return false;
+    if (include && strlen(include) > MAX_NAME)
+        return err_field(e, ERR_INPUT, "include", "is longer than %d bytes", MAX_NAME);
+    cJSON *state = local_models_state(r->worker->state_dir, e), *o = cJSON_CreateObject();
+    json_get_string(cJSON_GetObjectItem(state, "pull"), "phase", &phase, NULL);
+    bool ok = state && (strcmp(phase, "running") || err_set(e, ERR_CONFLICT, "a model is being loaded from the hub already"));
+    cJSON_AddStringToObject(o, "action", "pull");
+    cJSON_AddStringToObject(o, "repo", repo);
+    if (include && *include)
+        cJSON_AddStringToObject(o, "include", include);
+    ok = ok && local_models_ask(r->worker->state_dir, o, e);
+    cJSON_Delete(o);
+    cJSON_Delete(state);
+    if (ok)
+        audit_record(r, r->who.user_id, r->who.name, "model.pull", repo);
+    return ok;
+}
+
+void hub_pull_progress(const struct request *r, cJSON *pull)
+{
+    static const char *const told[] = {"got", "total", "rate", "files_done", "files"};
+    char path[PATH_MAX];
+    if (!cJSON_IsObject(pull) || !file_join(path, sizeof path, r->worker->state_dir, STATE_PULL, NULL))
+        return;
+    cJSON *v = json_parse_file(path, MAX_PROGRESS, NULL);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        cJSON *n = cJSON_DetachItemFromObject(v, told[i]);
+        cJSON_AddItemToObject(pull, told[i], n ? n : cJSON_CreateNull());
+    }
+    cJSON_Delete(v);
+}

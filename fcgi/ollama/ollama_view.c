@@ -1,0 +1,244 @@
+/* ollama.h: the answer, whole or by lines. Each line is an object that could stand alone: the model, the time, the next piece
+ * of a message or text, and whether it was the last; the last one has the figures. Lines know no comments, so that what keeps
+ * a silent connection alive is a line with an empty piece. */
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/json.h"
+#include "fcgi/http/reply.h"
+#include "fcgi/http/request.h"
+#include "fcgi/inference/lossy.h"
+#include "fcgi/ollama/ollama.h"
+#include "fcgi/openai/openai.h"
+#include "fcgi/process/worker.h"
+
+static void put_string(struct buf *b, const char *text, size_t len)
+{
+    buf_json_string(b, text ? text : "", len);
+}
+
+/* {"model":..,"created_at":..  (no closing brace) */
+static void put_head(struct buf *b, const struct request *r)
+{
+    char now[OLLAMA_TIME_BYTES];
+    const char *model = r->worker->model_id;
+    ollama_time(now, clock_wall_ms());
+    buf_puts(b, "{\"model\":");
+    put_string(b, model, strlen(model));
+    buf_printf(b, ",\"created_at\":\"%s\"", now);
+}
+
+/* A call's arguments as an object; what is none (the answer was cut off) is shown as text. */
+static void put_arguments(struct buf *b, const struct buf *text)
+{
+    const char *data = text->data ? text->data : "";
+    cJSON *v = json_parse(data, text->len, &(struct json_limits){.max_depth = 128, .allow_duplicates = true}, NULL);
+    if (cJSON_IsObject(v)) {
+        json_write(b, v);
+    } else {
+        buf_puts(b, "{\"INVALID_JSON\":");
+        put_string(b, data, text->len);
+        buf_putc(b, '}');
+    }
+    cJSON_Delete(v);
+}
+
+/* ,"tool_calls":[..] of those that were not shown yet. */
+static void put_calls(struct ollama_view *v, int until)
+{
+    struct buf *b = &v->line;
+    if (v->n_calls >= until)
+        return;
+    const struct generation *g = &v->x->generations[0];
+    buf_puts(b, ",\"tool_calls\":[");
+    for (int first = v->n_calls; v->n_calls < until; v->n_calls++) {
+        const struct generation_call *call = g->calls[v->n_calls];
+        buf_printf(b, "%s{\"id\":\"%s\",\"function\":{\"index\":%d,\"name\":", v->n_calls > first ? "," : "", call->id,
+                   v->n_calls);
+        put_string(b, call->name.data, call->name.len);
+        buf_puts(b, ",\"arguments\":");
+        put_arguments(b, &call->arguments);
+        buf_puts(b, "}}");
+    }
+    buf_putc(b, ']');
+}
+
+struct piece {
+    const char *content, *thinking;
+    size_t content_len, thinking_len;
+    int n_calls; /* so many calls are shown by now */
+};
+
+/* ..., up to where `done` goes */
+static void put_piece(struct ollama_view *v, const struct piece *p)
+{
+    struct buf *b = &v->line;
+    buf_clear(b);
+    put_head(b, v->r);
+    buf_puts(b, v->o->generates ? ",\"response\":" : ",\"message\":{\"role\":\"assistant\",\"content\":");
+    put_string(b, p->content, p->content_len);
+    if (p->thinking_len) {
+        buf_puts(b, ",\"thinking\":");
+        put_string(b, p->thinking, p->thinking_len);
+    }
+    put_calls(v, p->n_calls);
+    if (!v->o->generates)
+        buf_putc(b, '}');
+    if (v->logprobs.len)
+        buf_printf(b, ",\"logprobs\":[%s]", v->logprobs.data);
+    b->failed |= v->logprobs.failed;
+    buf_clear(&v->logprobs);
+    if (!v->begun)
+        ignored_write(b, v->r);
+    v->begun = true;
+}
+
+/* Nanoseconds. Clients divide by it: what took some time is never 0. */
+static void put_duration(struct buf *b, const char *name, double ms)
+{
+    const double ns = ms * 1e6;
+    buf_printf(b, ",\"%s\":%.0f", name, ns < 1 ? 1 : ns);
+}
+
+/* load_duration is 0: no request loads the model. */
+static void put_end(struct ollama_view *v)
+{
+    struct buf *b = &v->line;
+    const struct generation *g = &v->x->generations[0];
+    const struct engine_usage *u = &g->usage;
+    buf_printf(b, ",\"done\":true,\"done_reason\":\"%s\"", g->finish == ENGINE_LENGTH ? "length" : "stop");
+    put_duration(b, "total_duration", (double)(clock_ns() - v->r->begin_ns) / 1e6);
+    buf_printf(b, ",\"load_duration\":0,\"prompt_eval_count\":%d", (int)u->prompt_tokens);
+    put_duration(b, "prompt_eval_duration", u->prefill_ms);
+    buf_printf(b, ",\"eval_count\":%d", (int)u->completion_tokens);
+    put_duration(b, "eval_duration", u->decode_ms);
+    lossy_put(b, u);
+    buf_putc(b, '}');
+}
+
+static void take_tokens(void *context, int choice, const struct engine_event *ev)
+{
+    struct ollama_view *v = context;
+    (void)choice;
+    if (v->o->chat.top_logprobs >= 0)
+        openai_logprobs(&v->logprobs, v->r->worker->text->vocab, ev->tokens, ev->n_tokens);
+}
+
+/* ---- whole */
+
+static void send_reply(void *context, const struct err *broken)
+{
+    struct ollama_view *v = context;
+    const struct generation *g = &v->x->generations[0];
+    (void)broken;
+    put_piece(v, &(struct piece){.content = g->content.data, .content_len = g->content.len, .thinking = g->reasoning.data,
+                                 .thinking_len = g->reasoning.len, .n_calls = g->n_calls});
+    put_end(v);
+    reply_json_buf(v->r, 200, &v->line);
+}
+
+/* ---- by lines */
+
+static void send_line(struct ollama_view *v)
+{
+    if (v->line.failed)
+        v->sse.out.failed = true;
+    else
+        sse_line(&v->sse, v->line.data, v->line.len);
+}
+
+static void send_piece(struct ollama_view *v, const struct piece *p)
+{
+    put_piece(v, p);
+    buf_puts(&v->line, ",\"done\":false}");
+    send_line(v);
+}
+
+/* A call comes when it is whole, since its arguments are an object. */
+static void take_delta(void *context, int choice, const struct chat_delta *d)
+{
+    struct ollama_view *v = context;
+    struct piece p = {.n_calls = v->n_calls};
+    (void)choice;
+    if (d->type == CHAT_REASONING)
+        p = (struct piece){.thinking = d->text, .thinking_len = d->len, .n_calls = v->n_calls};
+    else if (d->type == CHAT_CONTENT)
+        p = (struct piece){.content = d->text, .content_len = d->len, .n_calls = v->n_calls};
+    else if (d->type == CHAT_CALL_END)
+        p.n_calls = d->index + 1;
+    if (p.thinking_len || p.content_len || p.n_calls > v->n_calls)
+        send_piece(v, &p);
+}
+
+static void pause_stream(void *context)
+{
+    sse_flush(&((struct ollama_view *)context)->sse);
+}
+
+static int idle_ms(void *context)
+{
+    return sse_idle_ms(&((struct ollama_view *)context)->sse);
+}
+
+static void keep_alive(void *context)
+{
+    struct ollama_view *v = context;
+    send_piece(v, &(struct piece){.n_calls = v->n_calls});
+}
+
+static void begin(void *context)
+{
+    struct ollama_view *v = context;
+    sse_start_lines(&v->sse, v->r);
+    sse_guard(&v->sse);
+}
+
+static void end(void *context, const struct err *broken)
+{
+    struct ollama_view *v = context;
+    if (broken) {
+        buf_clear(&v->line);
+        ollama_error(&v->line, v->r, broken);
+    } else {
+        put_piece(v, &(struct piece){.n_calls = v->x->generations[0].n_calls}); /* with a call that was cut off */
+        put_end(v);
+    }
+    send_line(v);
+    sse_flush(&v->sse);
+}
+
+struct chat_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
+                             const struct inference *x)
+{
+    *v = (struct ollama_view){.r = r, .o = o, .x = x};
+    if (!o->chat.streaming.stream)
+        return (struct chat_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
+    return (struct chat_view){
+        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .pause = pause_stream, .idle_ms = idle_ms,
+                     .idle = keep_alive},
+        .begin = begin,
+        .end = end,
+    };
+}
+
+void ollama_view_fini(struct ollama_view *v)
+{
+    sse_end(&v->sse);
+    buf_fini(&v->line);
+    buf_fini(&v->logprobs);
+}
+
+bool ollama_say_loaded(struct request *r, const struct ollama_request *o)
+{
+    struct ollama_view v = {.r = r, .o = o};
+    put_piece(&v, &(struct piece){0});
+    buf_puts(&v.line, ",\"done\":true,\"done_reason\":\"load\"}");
+    if (o->chat.streaming.stream)
+        buf_putc(&v.line, '\n');
+    if (v.line.failed)
+        reply_json_buf(r, 200, &v.line);
+    else
+        reply_bytes(r, 200, o->chat.streaming.stream ? SSE_LINES_TYPE : "application/json", v.line.data, v.line.len);
+    ollama_view_fini(&v);
+    return true;
+}
