@@ -2,8 +2,8 @@
 import unittest
 
 import openai
-from agents import (Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, RunConfig, Runner, function_tool,
-                    set_tracing_disabled)
+from agents import (Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIConversationsSession, OpenAIResponsesModel, RunConfig, Runner,
+                    function_tool, set_tracing_disabled)
 from openai.types.shared import Reasoning
 from pydantic import BaseModel
 
@@ -78,6 +78,22 @@ class Runs(AsyncCase):
             self.assertEqual(r.final_output, "An answer.")
 
         await self.of_each(self.models(), check)
+
+    async def test_session(self):
+        model = self.models()[1]  # a conversation's items have no ids when it sends them, and its chats can't read such
+        session = OpenAIConversationsSession(openai_client=self.closing(openai.AsyncOpenAI(base_url=BASE, api_key=KEY, max_retries=0)))
+        agent = Agent(name="A", model=model, tools=[get_weather])
+        first = await Runner.run(agent, order(call("get_weather", {"town": "Köln"})), session=session)
+        self.assertEqual(first.final_output, "It rains in Köln.")
+        second = await Runner.run(agent, order("And more."), session=session)
+        self.assertEqual(second.final_output, "And more.")
+        before, now = first.raw_responses[-1].usage.input_tokens, second.raw_responses[0].usage.input_tokens
+        self.assertGreater(now, before)
+        types = [i.get("type", "message") for i in await session.get_items()]
+        self.assertEqual(types, ["message", "function_call", "function_call_output", "message", "message", "message"])
+        self.assertEqual((await session.pop_item())["content"][0]["text"], "And more.")
+        self.assertEqual(len(await session.get_items(limit=100)), 5)
+        await session.clear_session()
 
     async def test_errors(self):
         async def stranger(model):
