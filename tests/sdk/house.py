@@ -1,8 +1,12 @@
 """What the SDKs' tests share: where the server is, and how to order an answer from the scripted engine (see
 tests/api/fake_engine.c): the last message, or a tool's result, says what the model shall say."""
+import asyncio
 import json
+import logging
 import os
+import unittest
 
+logging.disable()  # what the SDKs log of errors would stand among the results
 URL = os.environ["SLUICE_URL"]
 BASE = URL + "/v1"
 KEY = os.environ["SLUICE_KEY"]
@@ -29,3 +33,18 @@ WEATHER = {
     "properties": {"town": {"type": "string"}},
     "required": ["town"],
 }
+
+
+class AsyncCase(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        asyncio.get_running_loop().set_debug(False)  # what it says of slow steps would stand among the results
+
+    async def of_each(self, models, check):
+        """Runs check(model) for each form of the API that a framework speaks."""
+        for model in models:
+            with self.subTest(type(model).__name__):
+                await check(model)
+
+    def closing(self, client):
+        self.addAsyncCleanup(client.close)
+        return client

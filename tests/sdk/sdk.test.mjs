@@ -23,7 +23,8 @@ before(async () => {
   s = await start({ fake: true });
   const limited = await makeKey({ limits: { tokens_per_minute: 1 } });
   await s.chat({ messages: order({ text: 'x' }) }, { authorization: `Bearer ${limited}` });
-  env = { ...process.env, SLUICE_URL: s.url, SLUICE_KEY: s.key, SLUICE_LIMITED_KEY: limited, PYTHONPATH: here, PYTHONDONTWRITEBYTECODE: '1',
+  env = { ...process.env, SLUICE_URL: s.url, SLUICE_KEY: s.key, SLUICE_LIMITED_KEY: limited, PYTHONPATH: here,
+    PYTHONPYCACHEPREFIX: path.join(path.dirname(python), '../pycache'), // what several of them import is compiled once
     SLUICE_HISTORY_KEY: await makeKey({ scopes: ['history'] }) };
 });
 after(() => s?.stop());

@@ -9,7 +9,13 @@ TOOLS = [{"name": "get_weather", "description": "Weather of a town", "input_sche
 
 
 def client(key=KEY):
-    return anthropic.Anthropic(base_url=URL, api_key=key, max_retries=0)
+    return anthropic.Anthropic(base_url=URL, api_key=key, max_retries=0, _strict_response_validation=True)
+
+
+@anthropic.beta_tool
+def get_weather(town: str) -> str:
+    """Weather of a town."""
+    return order(f"It rains in {town}.")
 
 
 class Messages(unittest.TestCase):
@@ -42,6 +48,30 @@ class Messages(unittest.TestCase):
         ]
         second = client().messages.create(model=MODEL, max_tokens=100, messages=messages, tools=TOOLS)
         self.assertEqual(second.content[-1].text, "It rains in Köln.")
+
+    def test_tool_runner(self):
+        ask = {"model": MODEL, "max_tokens": 100, "messages": says(call("get_weather", {"town": "Köln"})), "tools": [get_weather]}
+        turns = list(client().beta.messages.tool_runner(**ask))
+        self.assertEqual([m.stop_reason for m in turns], ["tool_use", "end_turn"])
+        self.assertEqual(turns[-1].content[-1].text, "It rains in Köln.")
+        self.assertEqual(client().beta.messages.tool_runner(**ask).until_done().content[-1].text, "It rains in Köln.")
+
+    def test_streamed_tool_runner(self):
+        text, turns = "", []
+        for stream in client().beta.messages.tool_runner(
+            model=MODEL, max_tokens=100, messages=says(call("get_weather", {"town": "Bonn"})), tools=[get_weather], stream=True
+        ):
+            text += "".join(e.text for e in stream if e.type == "text")
+            turns.append(stream.get_final_message())
+        self.assertEqual([m.stop_reason for m in turns], ["tool_use", "end_turn"])
+        self.assertEqual(text, "It rains in Bonn.")
+
+    def test_models(self):
+        models = list(client().models.list(limit=1))
+        self.assertEqual([m.id for m in models], [MODEL])
+        self.assertEqual(client().models.retrieve(MODEL), models[0])
+        self.assertEqual(models[0].lifecycle, "active")
+        self.assertEqual([m.id for m in client().beta.models.list()], [MODEL])
 
     def test_count_tokens(self):
         n = client().messages.count_tokens(model=MODEL, messages=says("x")).input_tokens

@@ -16,8 +16,8 @@ class Weather(BaseModel):
     rain: bool
 
 
-def client(key=KEY):
-    return OpenAI(base_url=BASE, api_key=key, max_retries=0)
+def client(key=KEY, strict=True):
+    return OpenAI(base_url=BASE, api_key=key, max_retries=0, _strict_response_validation=strict)
 
 
 class Chat(unittest.TestCase):
@@ -79,6 +79,15 @@ class Chat(unittest.TestCase):
     def test_text_completion(self):
         r = client().completions.create(model=MODEL, prompt=order("plain text"), max_tokens=50)
         self.assertEqual(r.choices[0].text, "plain text")
+
+    def test_streamed_text_completion(self):
+        # Not strict: the SDK's one type for both has no finish_reason of null, which OpenAI's own streams hold as well.
+        chunks = list(client(strict=False).completions.create(model=MODEL, prompt=order("one two three"), max_tokens=50, stream=True))
+        self.assertEqual("".join(c.choices[0].text for c in chunks), "one two three")
+        self.assertEqual([c.choices[0].finish_reason for c in chunks if c.choices[0].finish_reason], ["stop"])
+        with self.assertRaises(openai.APIResponseValidationError) as caught:
+            list(client().completions.create(model=MODEL, prompt=order("one two three"), max_tokens=50, stream=True))
+        self.assertRegex(str(caught.exception.__cause__), r"^1 validation error[^$]*finish_reason")
 
     def test_models(self):
         self.assertEqual([m.id for m in client().models.list()], [MODEL])
