@@ -20,7 +20,7 @@ async function cline(c, kind, prompt, { cwd = c.folder(), timeout, context } = {
 
 /** Cline resumes a session in its terminal interface only: the overflow comes within one task. context: as Cline is told it. */
 async function overflow(c, context) {
-  const cwd = c.folder(), s = await c.server('limited'), tooLong = () => s.metric('http_requests_total', 'status="400"'), before = await tooLong();
+  const cwd = c.folder(), s = await c.server('limited'), refused = () => s.metric('http_requests_total', 'status="400"'), before = await refused();
   const steps = Array.from({ length: 12 }, (_, i) => {
     const file = path.join(cwd, `${i}.txt`);
     writeFileSync(file, 'some words of a long file\n'.repeat(900));
@@ -29,7 +29,7 @@ async function overflow(c, context) {
   const order = c.hidden({ steps: [...steps, 'NEVER-COMPACTED'], when: { [SUMMARIZE]: `The summary: ${c.hidden({ text: 'GOES-ON' })}` } });
   const r = await cline(c, 'limited', `${order} Read the files.`, { cwd, context });
   assert.match(r.text, /GOES-ON/);
-  return `works (prompts that were too long: ${(await tooLong()) - before})`;
+  return `works (requests refused with 400: ${(await refused()) - before})`;
 }
 
 export default [{
@@ -55,8 +55,9 @@ export default [{
     'an overflow within a task is compacted, and it goes on (scripted)': (c) => overflow(c),
     'compacts before the window is full, and goes on (scripted)': (c) => overflow(c, 40000),
     'an answer of the real engine, thinking high': async (c) => {
-      const r = await cline(c, 'real', 'Say hello.', { timeout: 500000 });
+      const before = await c.generated('real'), r = await cline(c, 'real', 'Say hello.', { timeout: 500000 });
       assert.equal(r.code, 0, r.text);
+      assert.ok((await c.generated('real')) > before, r.text);
     },
   },
 }];

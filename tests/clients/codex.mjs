@@ -48,8 +48,9 @@ export default [{
       return `ends the turn with "${said} ..."; it does not compact`;
     },
     'an answer of the real engine': async (c) => {
-      const r = await codex(c, 'real', 'Say hello.', { timeout: 500000 });
+      const before = await c.generated('real'), r = await codex(c, 'real', 'Say hello.', { timeout: 500000 });
       assert.equal(r.code, 0, r.text);
+      assert.ok((await c.generated('real')) > before, r.text);
     },
   },
 }];

@@ -50,8 +50,9 @@ export default [{
       return c.untilCompacted(await c.server('limited'), 'context summarization agent', async (prompt, turn) => (await opencode(c, 'limited', prompt, { cwd, more: turn ? ['--continue'] : [] })).text);
     },
     'an answer of the real engine': async (c) => {
-      const r = await opencode(c, 'real', 'Say hello.', { timeout: 500000 });
+      const before = await c.generated('real'), r = await opencode(c, 'real', 'Say hello.', { timeout: 500000 });
       assert.equal(r.code, 0, r.text);
+      assert.ok((await c.generated('real')) > before, r.text);
     },
   },
 }];

@@ -42,8 +42,9 @@ export default [{
     'an overflow is compacted, and it goes on (scripted)': (c) => compacted(c),
     'compacts before the window is full, and goes on (scripted)': (c) => compacted(c, 40000),
     'an answer of the real engine': async (c) => {
-      const r = await qwen(c, 'real', 'Say hello.', { timeout: 500000 });
+      const before = await c.generated('real'), r = await qwen(c, 'real', 'Say hello.', { timeout: 500000 });
       assert.equal(r.code, 0, r.text);
+      assert.ok((await c.generated('real')) > before, r.text);
     },
   },
 }];

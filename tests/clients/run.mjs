@@ -92,6 +92,9 @@ function exportsOf(page, s, n = 0) {
 /** An order whose words do not stand in it as they are: what is found in an agent's output or in a prompt was said by the engine. */
 const hidden = (o) => `fake:${JSON.stringify(o).replaceAll(/[A-Z ]|(?<=fak)e/g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`)}`;
 
+/** How many tokens an engine has generated so far. */
+const generated = async (kind) => (await server(kind)).metric('generation_tokens_total');
+
 const LONG = 'some words of a long question ';
 
 /**
@@ -99,14 +102,14 @@ const LONG = 'some words of a long question ';
  * request: words of its request for one; phrases: how long a turn is.
  */
 async function untilCompacted(s, request, say, { turns = 8, phrases = 900 } = {}) {
-  const tooLong = () => s.metric('http_requests_total', 'status="400"');
-  const before = await tooLong();
+  const refused = () => s.metric('http_requests_total', 'status="400"');
+  const before = await refused();
   for (let turn = 0; turn < turns; turn++) {
     const text = await say(`${hidden({ text: `TURN-${turn}`, when: { 'THE-SUMMARY': 'GOES-ON', [request]: 'THE-SUMMARY' } })} ${LONG.repeat(phrases)}`, turn);
-    if (text.includes('GOES-ON')) return `works (compacted in turn ${turn + 1}; prompts that were too long: ${(await tooLong()) - before})`;
+    if (text.includes('GOES-ON')) return `works (compacted in turn ${turn + 1}; requests refused with 400: ${(await refused()) - before})`;
     assert.ok(text.includes(`TURN-${turn}`), `turn ${turn}: ${text.slice(-1500)}`);
   }
-  throw new Error(`never compacted; prompts that were too long: ${(await tooLong()) - before}`);
+  throw new Error(`never compacted; requests refused with 400: ${(await refused()) - before}`);
 }
 
 /** One long turn after another until one has no answer; what the agent says then. */
@@ -123,7 +126,7 @@ const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR
 
 const contextOf = (client, dir) => ({
   installed: dir, bin: (name) => path.join(dir, 'node_modules/.bin', name), python: path.join(dir, 'venv/bin/python'), venv: (name) => path.join(dir, 'venv/bin', name),
-  folder: () => mkdtempSync(path.join(work, `${client.name}-`)), server, sh, settingsOf, exportsOf, hidden, untilCompacted, untilRefused, PNG,
+  folder: () => mkdtempSync(path.join(work, `${client.name}-`)), server, sh, settingsOf, exportsOf, hidden, generated, untilCompacted, untilRefused, PNG,
   /** An agent's loop for the scripted engine: one text a step. */
   steps: (...list) => `fake:${JSON.stringify({ steps: list })}`,
   call: (name, args) => `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`,
