@@ -238,6 +238,14 @@ static bool add_assistant_block(struct messages_reader *m, const cJSON *block, s
     return true;
 }
 
+/* Whether what an agent sends behind a tool's result is the picture that the tool took. */
+static bool is_of_tool(const cJSON *message)
+{
+    const cJSON *block;
+    cJSON_ArrayForEach(block, json_member(message->prev, "content")) if (is_type(block, "tool_result")) return true;
+    return false;
+}
+
 /* What is asked cannot be answered when there is nothing but images in it. */
 static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
 {
@@ -271,7 +279,7 @@ static bool add_message(struct messages_reader *m, const cJSON *message, int ind
     }
     if (!cJSON_IsArray(content) || !content->child)
         return bad(e, ERR_INPUT, p, "", "must be a string or a list of blocks");
-    if (user && !message->next && !refuse_lone_image(content, index, e))
+    if (user && !message->next && !is_of_tool(message) && !refuse_lone_image(content, index, e))
         return false;
     cJSON_ArrayForEach(block, content)
     {

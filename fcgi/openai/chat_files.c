@@ -110,6 +110,14 @@ static bool is_unreadable(const char *type)
     return types[i] != NULL;
 }
 
+/* Whether the message is a tool's result, or what an agent sends behind one: the picture that the tool took. */
+static bool is_of_tool(const cJSON *message)
+{
+    const char *role = cJSON_GetStringValue(json_member(message, "role"));
+    const char *before = cJSON_GetStringValue(json_member(message->prev, "role"));
+    return (role && !strcmp(role, "tool")) || (before && !strcmp(before, "tool"));
+}
+
 /* What is asked cannot be answered when there is nothing but images in it. */
 static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
 {
@@ -152,7 +160,7 @@ bool chat_files_read(struct request *r, cJSON *messages, struct err *e)
         cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
         int k = 0;
         if (cJSON_IsArray(content)) {
-            if (!message->next && !refuse_lone_image(content, i, e))
+            if (!message->next && !is_of_tool(message) && !refuse_lone_image(content, i, e))
                 return false;
             cJSON_ArrayForEach(part, content) if (!read_part(r, part, i, k++, &files, e)) return false;
         }

@@ -129,13 +129,15 @@ static cJSON *assistant_before_calls(struct chat_build *b, bool reasoning)
     return chat_build_assistant(b);
 }
 
-/* What is asked cannot be answered when there is nothing but images in it. */
+/* What is asked cannot be answered when there is nothing but images in it; behind a tool's output they are the tool's. */
 static bool refuse_lone_image(const cJSON *item, int i, struct err *e)
 {
     const cJSON *content = json_member(item, "content"), *part;
-    const char *type = NULL;
-    if (item->next || !cJSON_IsArray(content))
+    const char *type = text_of(item->prev, "type");
+    const bool of_tool = type && strlen(type) > 7 && !strcmp(type + strlen(type) - 7, "_output");
+    if (item->next || of_tool || !cJSON_IsArray(content))
         return true;
+    type = NULL;
     cJSON_ArrayForEach(part, content)
     {
         type = text_of(part, "type");

@@ -3,7 +3,9 @@
  *   {"text": what to say, "prefill_ms", "token_ms", "finish": "stop"|"length", "refuse": error code's name,
  *    "fail_after": tokens before an error event, "die_after": tokens before the connection breaks,
  *    "say_prompt": true: the answer is the prompt's own text,
- *    "steps": [what to say first, what after one tool's result behind the order, after two, ...]: an agent's loop}.
+ *    "steps": [what to say first, what after one tool's result behind the order, after two, ...]: an agent's loop,
+ *    "when": {words: what to say instead if they stand in the prompt, ...}: the last that fits counts; the first
+ *            letter of the words is written as \u00XX, or the order itself would hold them}.
  * Without an order it says "ok". A model folder with a file fake-refuses is not loaded; in one with a file
  * fake-context prompts longer than its configuration's context are refused, as an engine does. One process per connection; detached jobs: fake_detached.h. */
 #include <errno.h>
@@ -119,6 +121,14 @@ static void take_step(struct fake *f, const cJSON *steps, const char *order)
         f->say = text;
 }
 
+/* What the prompt says elsewhere, such as a request to sum the conversation up, may change the answer. */
+static void take_words(struct fake *f, const cJSON *when, const char *prompt)
+{
+    for (const cJSON *o = when ? when->child : NULL; o; o = o->next)
+        if (cJSON_IsString(o) && strstr(prompt, o->string))
+            f->say = o->valuestring;
+}
+
 /* The order in the prompt. */
 static void read_order(struct fake *f)
 {
@@ -146,6 +156,7 @@ static void read_order(struct fake *f)
             f->say = text.data; /* lives as long as this process */
         json_get_string(o, "text", &f->say, &e);
         take_step(f, json_member(o, "steps"), order);
+        take_words(f, json_member(o, "when"), text.data);
         json_get_string(o, "finish", &f->finish, &e);
         json_get_string(o, "refuse", &f->refuse, &e);
         json_get_int(o, "prefill_ms", 0, 600000, &f->prefill_ms, &e);

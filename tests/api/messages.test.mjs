@@ -254,3 +254,26 @@ test('images in a chat become text where there is a question beside them', async
   assert.ok(r.body.choices[0].message.content.includes('[recording: this model reads text only]'));
   assert.deepEqual(r.headers.get('x-sluice-ignored'), 'messages[0].content[0], messages[2].content[0], messages[2].content[1]');
 });
+
+test("a tool's picture, as its result or behind it, becomes text: the question stands before it", async () => {
+  const args = { name: 'read', arguments: '{}' }, asked = order({ say_prompt: true }), url = 'data:image/png;base64,AAAA', image = { type: 'image_url', image_url: { url } };
+  const called = [...asked, { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'function', function: args }] }];
+  const tool = (content) => ({ role: 'tool', tool_call_id: 'c', content }), user = (part) => ({ role: 'user', content: [part] });
+  const item = { type: 'function_call', call_id: 'c', ...args }, output = (list) => ({ type: 'function_call_output', call_id: 'c', output: list });
+  const used = [...asked, { role: 'assistant', content: [{ type: 'tool_use', id: 'c', name: 'read', input: {} }] }];
+  const block = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }, result = { type: 'tool_result', tool_use_id: 'c', content: 'read' };
+  for (const [where, body] of [
+    ['chat/completions', { messages: [...called, tool([image])] }], ['chat/completions', { messages: [...called, tool('read'), user(image)] }],
+    ['responses', { input: [...asked, item, output([{ type: 'input_image', image_url: url }])] }], ['responses', { input: [...asked, item, output('read'), user({ type: 'input_image', image_url: url })] }],
+    ['messages', { max_tokens: 9999, messages: [...used, user({ ...result, content: [block] })] }], ['messages', { max_tokens: 9999, messages: [...used, user(result), user(block)] }],
+  ]) {
+    const r = await s.json('POST', `/v1/${where}`, { model: 'demo-model', ...body });
+    assert.equal(r.status, 200, `${where}: ${r.text}`);
+    assert.ok(r.text.includes('[image: this model reads text only]'), `${where}: ${r.text}`);
+  }
+  for (const [where, body] of [['chat/completions', { messages: [...asked, { role: 'assistant', content: 'ok' }, user(image)] }],
+    ['responses', { input: [...asked, user({ type: 'input_image', image_url: url })] }], ['messages', { max_tokens: 9, messages: [user(block)] }]]) {
+    const r = await s.json('POST', `/v1/${where}`, { model: 'demo-model', ...body });
+    assert.equal(r.status, 400, `${where}: ${r.text}`);
+  }
+});

@@ -1,8 +1,9 @@
 // Programs that others wrote, unmodified, doing a task of theirs against this server. By hand, not part of the check:
-//   node tests/clients/run.mjs [--work DIR] [--only NAME,NAME] [--write]
+//   node tests/clients/run.mjs [--work DIR] [--only NAME,NAME] [--task WORDS] [--write]
 // installs what clients/*.mjs name (pinned) into DIR, starts servers on free ports (a scripted engine, a scripted engine with a
-// context limit, and the real engine with the demo model at 65,536 tokens), runs each task, and with --write puts the table into
-// docs/CLIENTS.md. SLUICE_PREFIX: where Sluice is installed (build/root).
+// context limit, and the real engine with the demo model at 65,536 tokens), runs each task, and with --write puts their rows into the table
+// of docs/CLIENTS.md. SLUICE_PREFIX: where Sluice is installed (build/root).
+import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -31,7 +32,7 @@ const servers = {};
 const SERVERS = {
   scripted: () => start({ fake: true, model: modelOf('scripted', CONTEXT) }),
   limited: () => start({ fake: true, model: modelOf('limited', 40000, true) }),
-  real: () => start({ model: modelOf('real', CONTEXT) }),
+  real: () => start({ model: modelOf('real', CONTEXT), args: ['--ctx', String(CONTEXT)] }), // without it 32,768 are served
 };
 async function server(kind) {
   if (!servers[kind]) {
@@ -62,7 +63,7 @@ function install(client) {
 /** Runs a program to its end; {code, text}. */
 function sh(command, args, { cwd, env, input, timeout = 180000 } = {}) {
   return new Promise((done) => {
-    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
+    const child = spawn(command, args, { cwd, env: { ...process.env, PWD: cwd, ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
     let text = '';
     const timer = setTimeout(() => { text += '\n(timed out)'; child.kill('SIGKILL'); }, timeout);
     child.stdout.on('data', (d) => { text += d; });
@@ -79,12 +80,53 @@ function settingsOf(page, language, s, n = 0) {
   const text = readFileSync(path.join(top, 'docs/clients', page), 'utf8');
   const block = [...text.matchAll(new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``, 'g'))][n]?.[1];
   if (!block) throw new Error(`${page} has no ${language} block ${n}`);
-  return block.replaceAll('http://127.0.0.1:8080', s.url).replaceAll('sk-sluice-YOUR-KEY', s.key).replaceAll('MODEL', 'demo-model');
+  return block.replaceAll('http://127.0.0.1:8080', s.url).replaceAll('sk-sluice-YOUR-KEY', s.key).replaceAll(/\bMODEL\b/g, 'demo-model');
 }
+
+/** The variables that a page's n-th shell block exports. */
+function exportsOf(page, s, n = 0) {
+  const lines = settingsOf(page, 'sh', s, n).split('\n').filter((l) => l.startsWith('export '));
+  return Object.fromEntries(lines.map((l) => [l.slice(7, l.indexOf('=')), l.slice(l.indexOf('=') + 1)]));
+}
+
+/** An order whose words do not stand in it as they are: what is found in an agent's output or in a prompt was said by the engine. */
+const hidden = (o) => `fake:${JSON.stringify(o).replaceAll(/[A-Z ]|(?<=fak)e/g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`)}`;
+
+/** How many tokens an engine has generated so far. */
+const generated = async (kind) => (await server(kind)).metric('generation_tokens_total');
+
+const LONG = 'some words of a long question ';
+
+/**
+ * One long turn after another, say(prompt, turn), until the agent had the conversation summed up and the model saw the summary.
+ * request: words of its request for one; phrases: how long a turn is.
+ */
+async function untilCompacted(s, request, say, { turns = 8, phrases = 900 } = {}) {
+  const refused = () => s.metric('http_requests_total', 'status="400"');
+  const before = await refused();
+  for (let turn = 0; turn < turns; turn++) {
+    const text = await say(`${hidden({ text: `TURN-${turn}`, when: { 'THE-SUMMARY': 'GOES-ON', [request]: 'THE-SUMMARY' } })} ${LONG.repeat(phrases)}`, turn);
+    if (text.includes('GOES-ON')) return `works (compacted in turn ${turn + 1}; requests refused with 400: ${(await refused()) - before})`;
+    assert.ok(text.includes(`TURN-${turn}`), `turn ${turn}: ${text.slice(-1500)}`);
+  }
+  throw new Error(`never compacted; requests refused with 400: ${(await refused()) - before}`);
+}
+
+/** One long turn after another until one has no answer; what the agent says then. */
+async function untilRefused(say) {
+  for (let turn = 0; turn < 9; turn++) {
+    const text = await say(`${hidden({ text: `TURN-${turn}` })} ${LONG.repeat(900)}`, turn);
+    if (!text.includes(`TURN-${turn}`)) return text;
+  }
+  throw new Error('no prompt was refused');
+}
+
+/** A PNG of one pixel. */
+const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64');
 
 const contextOf = (client, dir) => ({
   installed: dir, bin: (name) => path.join(dir, 'node_modules/.bin', name), python: path.join(dir, 'venv/bin/python'), venv: (name) => path.join(dir, 'venv/bin', name),
-  folder: () => mkdtempSync(path.join(work, `${client.name}-`)), server, sh, settingsOf,
+  folder: () => mkdtempSync(path.join(work, `${client.name}-`)), server, sh, settingsOf, exportsOf, hidden, generated, untilCompacted, untilRefused, PNG,
   /** An agent's loop for the scripted engine: one text a step. */
   steps: (...list) => `fake:${JSON.stringify({ steps: list })}`,
   call: (name, args) => `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`,
@@ -102,6 +144,7 @@ for (const file of readdirSync(here).filter((f) => f.endsWith('.mjs') && f !== '
       try { dir = install({ ...one, name: `${client.name}-${version}` }); } catch (e) { rows.push([client.title, version, 'install', `not run: ${String(e.message).split('\n')[0]}`]); continue; }
       for (const [task, run] of Object.entries(client.tasks)) {
         const began = Date.now();
+        if (!task.includes(argument('task', ''))) continue;
         let result;
         try { result = (await run(contextOf(client, dir))) ?? 'works'; } catch (e) { result = `**fails**: ${String(e.message).slice(0, 300)}`; if (process.env.VERBOSE) console.log(e.stack, e.text ?? ''); }
         rows.push([client.title, version, task, result]);
@@ -113,16 +156,20 @@ for (const file of readdirSync(here).filter((f) => f.endsWith('.mjs') && f !== '
 for (const s of Object.values(servers)) await s.stop();
 
 if (process.argv.includes('--write')) {
-  const cell = (text) => String(text).replaceAll('\n', ' ').replaceAll('|', '\\|');
-  writeFileSync(path.join(top, 'docs/CLIENTS.md'), `# Clients, tried
+  const page = path.join(top, 'docs/CLIENTS.md'), cell = (text) => String(text).replaceAll('\n', ' ').replaceAll('|', '\\|'), today = new Date().toISOString().slice(0, 10);
+  const made = rows.map((r) => `| ${[...r, today].map(cell).join(' | ')} |`), ran = (row) => rows.some((r) => row.startsWith(`| ${r.slice(0, 3).map(cell).join(' | ')} |`));
+  const kept = existsSync(page) ? readFileSync(page, 'utf8').split('\n').filter((l) => /^\| .* \| \d{4}-\d\d-\d\d \|$/.test(l) && !ran(l)) : [];
+  const client = (row) => row.split(' | ').slice(0, 2).join(' ');
+  writeFileSync(page, `# Clients, tried
 
-Programs that others wrote, unmodified, each doing a task of its own against Sluice: made by \`node tests/clients/run.mjs --write\` on
-${new Date().toISOString().slice(0, 10)}. "Scripted" tasks have the whole server with an engine that says what the task needs, so that a tool loop or an overflow really
-happens; the others have the demo model with its context raised to ${CONTEXT.toLocaleString('en')} tokens. The settings are those of [the clients' pages](clients/README.md).
+Programs that others wrote, unmodified, each doing a task of its own against Sluice: rows made by \`node tests/clients/run.mjs --write\`, which
+leaves the rows of what it did not run. "Scripted" tasks have the whole server with an engine that says what the task needs, so that a tool loop
+or an overflow really happens; the others have the demo model with its context raised to ${CONTEXT.toLocaleString('en')} tokens. The settings are those of
+[the clients' pages](clients/README.md).
 
-| client | version | task | result |
-| --- | --- | --- | --- |
-${rows.map((r) => `| ${r.map(cell).join(' | ')} |`).join('\n')}
+| client | version | task | result | run on |
+| --- | --- | --- | --- | --- |
+${[...kept, ...made].sort((a, b) => (client(a).toLowerCase() < client(b).toLowerCase() ? -1 : Number(client(a) !== client(b)))).join('\n')}
 `);
 }
 process.exitCode = rows.some((r) => r[3].startsWith('**fails')) ? 1 : 0;
