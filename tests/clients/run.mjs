@@ -31,7 +31,7 @@ const servers = {};
 const SERVERS = {
   scripted: () => start({ fake: true, model: modelOf('scripted', CONTEXT) }),
   limited: () => start({ fake: true, model: modelOf('limited', 40000, true) }),
-  real: () => start({ model: modelOf('real', CONTEXT) }),
+  real: () => start({ model: modelOf('real', CONTEXT), args: ['--ctx', String(CONTEXT)] }), // without it 32,768 are served
 };
 async function server(kind) {
   if (!servers[kind]) {
