@@ -24,7 +24,7 @@ export default [{
   tasks: {
     'chat, streamed': async (c) => (await run(c, 'chat', { more: ['--streaming'] })).text,
     'chat, whole': async (c) => (await run(c, 'chat')).text,
-    'chat, streamed, of a fixed length (min_tokens)': async (c) => {
+    'chat, streamed, of a fixed length (min_tokens, ignore_eos)': async (c) => {
       const r = await run(c, 'chat', { more: ['--streaming', '--use-server-token-count', '--extra-inputs', 'min_tokens:20', '--extra-inputs', 'ignore_eos:true'] });
       assert.deepEqual([r.made, r.said.output_sequence_length.min, r.said.output_sequence_length.max], [4 * 20, 20, 20], r.text);
       return r.text;

@@ -25,7 +25,7 @@ async function run(c, where, { prompt = 200, output = 20, count = 4, profile = '
 }
 
 export default [{
-  name: 'guidellm', title: 'guidellm', version: '0.8.1', pip: ['--no-deps', '-r', path.join(lib, 'guidellm.txt')],
+  name: 'guidellm', title: 'guidellm (torch stood in for)', version: '0.8.1', pip: ['--no-deps', '-r', path.join(lib, 'guidellm.txt')],
   tasks: {
     'chat, streamed': (c) => run(c, '/v1/chat/completions'),
     'completions, streamed': (c) => run(c, '/v1/completions'),

@@ -56,7 +56,7 @@ async function saved(web, content, more = {}, ms = 120000) {
 const fieldsDone = () => new Set(readFileSync(path.join(top, 'docs/API-fields.md'), 'utf8').split('\n').filter((l) => /^\| \w+ \| done/.test(l)).map((l) => l.split(' ')[1]));
 
 export default [{
-  name: 'open_webui', title: 'Open WebUI', version: '0.12.4', pip: ['--no-deps', '-r', path.join(lib, 'open_webui.txt')],
+  name: 'open_webui', title: 'Open WebUI (slim)', version: '0.12.4', pip: ['--no-deps', '-r', path.join(lib, 'open_webui.txt')],
   tasks: {
     'each advanced parameter in a chat (scripted)': async (c) => {
       const web = await start(c, 'scripted'), done = fieldsDone(), ignored = [], broken = [];
