@@ -8,7 +8,7 @@
 
 #define DEFAULT_CHUNK 512
 
-static bool open_backend(struct run *r, const struct run_params *p, struct err *e)
+static bool open_backend(struct cli_run *r, const struct cli_run_params *p, struct err *e)
 {
     int64_t n_blocks = (int64_t)r->blocks_each * r->n_sequences;
     if (n_blocks > INT32_MAX)
@@ -33,10 +33,10 @@ static bool open_backend(struct run *r, const struct run_params *p, struct err *
     return true;
 }
 
-bool run_open(struct run *r, const struct run_params *p, struct err *e)
+bool cli_run_open(struct cli_run *r, const struct cli_run_params *p, struct err *e)
 {
     double begin = clock_ms();
-    *r = (struct run){.n_sequences = p->n_sequences ? p->n_sequences : 1,
+    *r = (struct cli_run){.n_sequences = p->n_sequences ? p->n_sequences : 1,
                       .chunk = p->chunk ? p->chunk : DEFAULT_CHUNK, .n_tokens = p->n_tokens};
     if (r->chunk < r->n_sequences)
         r->chunk = r->n_sequences;
@@ -49,25 +49,25 @@ bool run_open(struct run *r, const struct run_params *p, struct err *e)
         ok = open_backend(r, p, e);
     }
     if (!ok)
-        run_close(r);
+        cli_run_close(r);
     r->load_ms = clock_ms() - begin;
     return ok;
 }
 
-void run_close(struct run *r)
+void cli_run_close(struct cli_run *r)
 {
     memory_load_close(&r->memory);
     model_close(&r->model);
     free(r->blocks);
-    *r = (struct run){0};
+    *r = (struct cli_run){0};
 }
 
-const int32_t *run_blocks(const struct run *r, int32_t sequence)
+const int32_t *cli_run_blocks(const struct cli_run *r, int32_t sequence)
 {
     return r->blocks + (size_t)sequence * (size_t)r->blocks_each;
 }
 
-bool run_is_eos(const struct run *r, int32_t id)
+bool cli_run_is_eos(const struct cli_run *r, int32_t id)
 {
     for (int i = 0; i < r->plan->n_eos; i++)
         if (r->plan->eos[i] == id)
@@ -75,7 +75,7 @@ bool run_is_eos(const struct run *r, int32_t id)
     return false;
 }
 
-static bool check_feed(const struct run *r, const struct run_feed *f, struct err *e)
+static bool check_feed(const struct cli_run *r, const struct cli_run_feed *f, struct err *e)
 {
     if (f->n < 1)
         return err_set(e, ERR_INPUT, "no tokens");
@@ -88,7 +88,7 @@ static bool check_feed(const struct run *r, const struct run_feed *f, struct err
     return true;
 }
 
-static bool feed_chunk(struct run *r, const struct run_feed *f, int32_t at, int32_t n, struct step_row *rows,
+static bool feed_chunk(struct cli_run *r, const struct cli_run_feed *f, int32_t at, int32_t n, struct step_row *rows,
                        struct err *e)
 {
     int32_t left = f->n - at - n; /* tokens after this chunk */
@@ -96,7 +96,7 @@ static bool feed_chunk(struct run *r, const struct run_feed *f, int32_t at, int3
     if (n_out > n)
         n_out = n;
     struct step_sequence sequence = {
-        .tokens = f->tokens + at, .n_tokens = n, .start = f->start + at, .blocks = run_blocks(r, f->sequence),
+        .tokens = f->tokens + at, .n_tokens = n, .start = f->start + at, .blocks = cli_run_blocks(r, f->sequence),
         .state = r->plan->n_recurrent ? f->sequence : -1, .n_out = n_out, .want_logits = f->want_logits};
     struct step step = {.sequences = &sequence, .n_sequences = 1, .n_top = f->n_top ? f->n_top : 1};
     if (!r->ops->step(r->backend, &step, rows, e))
@@ -107,7 +107,7 @@ static bool feed_chunk(struct run *r, const struct run_feed *f, int32_t at, int3
     return true;
 }
 
-bool run_feed(struct run *r, const struct run_feed *f, struct err *e)
+bool cli_run_feed(struct cli_run *r, const struct cli_run_feed *f, struct err *e)
 {
     if (!check_feed(r, f, e))
         return false;

@@ -9,7 +9,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
-#include "fcgi/cli/cli_bench.h"
+#include "fcgi/cli/bench.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_bench;
@@ -192,7 +192,7 @@ static void print_estimates(const struct bench *b)
 
 static void print_text(const struct bench *b, const struct options *o, bool real)
 {
-    const struct run *r = &b->run;
+    const struct cli_run *r = &b->run;
     printf("%s on %s (%s), loaded in %.0f ms, %s prompts, %d repeats\n", r->plan->family, r->ops->name,
            r->ops->device_name(r->backend), r->load_ms, real ? "text" : "random", b->n_repeats);
     if (b->routing)
@@ -275,7 +275,7 @@ static void json_disk(const struct bench *b, const struct options *o, struct buf
 
 static void print_json(const struct bench *b, const struct options *o, bool real)
 {
-    const struct run *r = &b->run;
+    const struct cli_run *r = &b->run;
     struct backend_memory m;
     r->ops->memory(r->backend, &m);
     struct buf device = {0}, disk = {0}, plan = {0};
@@ -339,7 +339,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     b->n_repeats = (int32_t)o->repeats;
     if (!make_cases(b, o, e))
         return false;
-    struct run_params p = {.model = o->model, .backend = o->backend, .memory = &o->memory, .n_tokens = bench_positions(b),
+    struct cli_run_params p = {.model = o->model, .backend = o->backend, .memory = &o->memory, .n_tokens = bench_positions(b),
                            .n_sequences = bench_sequences(b), .n_states_more = bench_sequences(b),
                            .chunk = (int32_t)o->chunk, .n_threads = (int32_t)o->threads, .exact = o->exact};
     enum routing_kind kind = routing_kind_of(o->routing);
@@ -348,7 +348,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
         p.guess = o->guess > 0 ? bench_guess : NULL;
         p.route_context = b;
     }
-    bool ok = run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
+    bool ok = cli_run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
     ok = ok && (p.n_tokens <= b->run.plan->n_ctx ||
                 err_set(e, ERR_LIMIT, "%d positions are asked for, the model has %d", p.n_tokens, b->run.plan->n_ctx));
     ok = ok && bench_prompt(o->model, b->run.plan->n_vocab, p.n_tokens + 16384, &prompt, &real, e);
@@ -372,7 +372,7 @@ static int run_bench(int argc, char **argv)
     if (status >= 0)
         return status;
     bool ok = bench(&o, &b, &e);
-    run_close(&b.run);
+    cli_run_close(&b.run);
     routing_destroy(&b.routing);
     free(b.cases);
     return ok ? 0 : command_fail("bench", &e);

@@ -12,7 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/model/plan_parts.h"
 #include "engine/text/text_model.h"
-#include "fcgi/cli/cli_experts.h"
+#include "fcgi/cli/expert_report.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_info;
@@ -24,7 +24,7 @@ struct info {
     bool json, unused, exact;
     struct model *model;
     struct plan_parts parts;
-    struct experts_facts experts;
+    struct expert_report experts;
     struct text_model text;
     struct err text_error;
     bool has_text;
@@ -175,7 +175,7 @@ static void print_people(const struct info *n)
     if (f->state_bytes)
         printf("  recurrent state         %.1f MB a sequence\n", (double)f->state_bytes / 1e6);
     print_parts(n);
-    experts_print(&n->experts);
+    expert_report_print(&n->experts);
     print_text(n);
     print_plan(n);
     print_unused(n);
@@ -258,7 +258,7 @@ static void print_json(const struct info *n)
     struct buf b = {0};
     json_model(n, &b);
     buf_puts(&b, ",\n \"routed_experts\": ");
-    experts_json(&n->experts, &b);
+    expert_report_json(&n->experts, &b);
     json_text(n, &b);
     json_plan(n, &b);
     buf_puts(&b, ",\n \"unused\": [");
@@ -281,7 +281,7 @@ static bool info(struct info *n, struct err *e)
         return false;
     }
     parts_of(&n->parts, model_plan(n->model));
-    experts_of(&n->experts, n->model, NULL);
+    expert_report_make(&n->experts, n->model, NULL);
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
     make_plan(n);
     (n->json ? print_json : print_people)(n);

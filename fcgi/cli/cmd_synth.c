@@ -13,9 +13,9 @@
 #include "engine/base/json.h"
 #include "engine/model/outline.h"
 #include "fcgi/cli/cli_options.h"
-#include "fcgi/cli/cli_synth.h"
-#include "fcgi/cli/cli_synth_gguf.h"
-#include "fcgi/cli/cli_synth_shape.h"
+#include "fcgi/cli/synth.h"
+#include "fcgi/cli/synth_gguf.h"
+#include "fcgi/cli/synth_shape.h"
 
 extern const struct command cmd_synth;
 

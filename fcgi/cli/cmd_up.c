@@ -41,7 +41,6 @@ struct up {
     char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
-    double waiting_since;
     struct model_switch model_switch;
 };
 

@@ -1,5 +1,5 @@
-/* See cli_routing.h. */
-#include "fcgi/cli/cli_routing.h"
+/* See routing.h. */
+#include "fcgi/cli/routing.h"
 
 #include <math.h>
 #include <stdlib.h>

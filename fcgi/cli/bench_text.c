@@ -5,7 +5,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/sched/random.h"
-#include "fcgi/cli/cli_bench.h"
+#include "fcgi/cli/bench.h"
 
 static const char *const passages[] = {
     "The harbour lay quiet under a low sky when the ferry came in. Three people got off: a woman with a cello, a boy "

@@ -1,5 +1,5 @@
-/* See cli_synth_shape.h. Presets are the published models' numbers. */
-#include "fcgi/cli/cli_synth_shape.h"
+/* See synth_shape.h. Presets are the published models' numbers. */
+#include "fcgi/cli/synth_shape.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* See cli_synth.h. */
-#include "fcgi/cli/cli_synth.h"
+/* See synth.h. */
+#include "fcgi/cli/synth.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* See jsonl.h. */
-#include "fcgi/cli/jsonl.h"
+#include "fcgi/cli/cli_jsonl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static bool replace_nul(const char *line, size_t len, unsigned char c, struct bu
     return !out->failed;
 }
 
-bool jsonl_text(const struct jsonl_line *line, const char *s, struct buf *out)
+bool cli_jsonl_text(const struct cli_jsonl_line *line, const char *s, struct buf *out)
 {
     const char mark[4] = {(char)0xEF, (char)0xB7, (char)line->nul, 0};
     const char *next;
@@ -58,12 +58,12 @@ bool jsonl_text(const struct jsonl_line *line, const char *s, struct buf *out)
     return buf_puts(out, s);
 }
 
-static bool answer_line(const char *line, size_t len, jsonl_fn fn, void *context, struct buf *out,
+static bool answer_line(const char *line, size_t len, cli_jsonl_fn fn, void *context, struct buf *out,
                         struct err *e)
 {
     struct buf clean = {0};
     struct json_limits limits = {.max_bytes = LINE_MAX_BYTES, .max_depth = 900};
-    struct jsonl_line l = {0};
+    struct cli_jsonl_line l = {0};
     cJSON *root = NULL;
     if (memmem(line, len, "\\u0000", 6)) {
         l.nul = free_noncharacter(line, len);
@@ -82,7 +82,7 @@ static bool answer_line(const char *line, size_t len, jsonl_fn fn, void *context
     return ok && (!out->failed || err_set(e, ERR_NOMEM, "out of memory"));
 }
 
-int jsonl_run(const char *command, jsonl_fn fn, void *context)
+int cli_jsonl_run(const char *command, cli_jsonl_fn fn, void *context)
 {
     char *line = NULL;
     size_t cap = 0;

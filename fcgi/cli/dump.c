@@ -1,5 +1,5 @@
-/* See cli_dump.h. */
-#include "fcgi/cli/cli_dump.h"
+/* See dump.h. */
+#include "fcgi/cli/dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>

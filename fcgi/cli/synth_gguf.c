@@ -1,5 +1,5 @@
-/* See cli_synth_gguf.h. Container: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; blocks: ggml-common.h. */
-#include "fcgi/cli/cli_synth_gguf.h"
+/* See synth_gguf.h. Container: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; blocks: ggml-common.h. */
+#include "fcgi/cli/synth_gguf.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "engine/format/gguf.h"
 #include "engine/format/weight_block.h"
 #include "engine/model/outline.h"
-#include "fcgi/cli/cli_synth.h"
+#include "fcgi/cli/synth.h"
 
 #define ALIGNMENT 32
 #define CHUNK_BLOCKS 4096

@@ -12,7 +12,7 @@
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_schema.h"
 #include "engine/sched/random.h"
-#include "fcgi/cli/cli_bench.h"
+#include "fcgi/cli/bench.h"
 
 #define ANSWERS 40
 #define ANSWER_TOKENS 200

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "fcgi/cli/cli_synth_shape.h"
+#include "fcgi/cli/synth_shape.h"
 
 #define SYNTH_GGUF_FORMATS \
     "gguf-q4_k_m|gguf-mxfp4|gguf-q8_0|gguf-q4_0|gguf-q4_1|gguf-q5_0|gguf-q5_1|gguf-q2_k|gguf-q3_k|gguf-q4_k|gguf-q5_k|" \
