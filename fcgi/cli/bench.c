@@ -1,4 +1,5 @@
-/* See bench.h. */
+/* The measuring loop of `sluice bench`: fills the caches to a case's depth, times it, and turns counters into rates
+ * and shares of the bandwidth. */
 #include "fcgi/cli/bench.h"
 
 #include <math.h>
@@ -36,11 +37,12 @@ static const int32_t *own_text(const struct bench *b, int32_t s)
     return b->prompt + (room > 0 ? (int32_t)((int64_t)s * 977 % room) : 0);
 }
 
-static bool feed(struct bench *b, int32_t s, const int32_t *tokens, int32_t n, int32_t start, struct err *e)
+/* Runs tokens through one sequence, which follows its own routing trace. */
+static bool feed(struct bench *b, const struct cli_run_feed *f, struct err *e)
 {
     if (b->routing)
-        routing_first(b->routing, s);
-    bool ok = cli_run_feed(&b->run, &(struct cli_run_feed){.sequence = s, .tokens = tokens, .n = n, .start = start}, e);
+        routing_first(b->routing, f->sequence);
+    bool ok = cli_run_feed(&b->run, f, e);
     if (b->routing)
         routing_first(b->routing, 0);
     return ok;
@@ -73,7 +75,8 @@ static bool keep_states(struct bench *b, int32_t n, bool back, struct err *e)
 static bool fill(struct bench *b, const struct bench_case *c, struct err *e)
 {
     struct cli_run *r = &b->run;
-    if (c->depth && !feed(b, 0, own_text(b, 0), c->depth, 0, e))
+    struct cli_run_feed context = {.tokens = own_text(b, 0), .n = c->depth};
+    if (c->depth && !feed(b, &context, e))
         return false;
     int32_t n = (c->depth + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
     int32_t(*pairs)[2] = malloc((size_t)(n + 1) * sizeof *pairs);
@@ -88,13 +91,15 @@ static bool fill(struct bench *b, const struct bench_case *c, struct err *e)
     }
     free(pairs);
     for (int32_t s = 0; ok && c->kind == BENCH_DECODE && s < c->batch; s++)
-        ok = feed(b, s, own_text(b, s + 1), BENCH_LEAD, c->depth, e);
+        ok = feed(b, &(struct cli_run_feed){.sequence = s, .tokens = own_text(b, s + 1),
+                                            .n = BENCH_LEAD, .start = c->depth}, e);
     return ok && keep_states(b, c->batch, false, e);
 }
 
 static bool time_prefill(struct bench *b, const struct bench_case *c, struct err *e)
 {
-    return feed(b, 0, own_text(b, 7), c->tokens, c->depth, e);
+    struct cli_run_feed f = {.tokens = own_text(b, 7), .n = c->tokens, .start = c->depth};
+    return feed(b, &f, e);
 }
 
 /* Greedy decoding as the scheduler does it: each step's ids come from the one before. */

@@ -72,9 +72,14 @@ double bench_hit_rate(const struct bench_case *c);
 /* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. */
 double bench_share(const struct bench *b, const struct bench_case *c);
 
-/* Ids to feed: the text below through the model's tokenizer, repeated with changes until there are n; pseudo-random
- * ids where the model has no tokenizer. *real says which. */
-bool bench_prompt(const char *model, int32_t n_vocab, int32_t n, struct ids *out, bool *real, struct err *e);
+struct bench_prompt_params {
+    const char *model;
+    int32_t n_vocab;
+    int32_t n; /* ids at least */
+};
+/* Ids to feed: passages of text (bench_text.c) through the model's tokenizer, repeated with changes until there are n;
+ * pseudo-random ids where the model has no tokenizer. *real says which. */
+bool bench_prompt(const struct bench_prompt_params *p, struct ids *out, bool *real, struct err *e);
 
 /* Measures constrained decoding over the model's vocabulary and prints it; needs no weights. */
 bool bench_grammar(const char *model, bool json, struct err *e);

@@ -1,4 +1,5 @@
-/* See jsonl.h. */
+/* The loop over standard input. cJSON's strings end at a NUL byte, so an escaped U+0000 travels as a noncharacter that
+ * the line does not hold. */
 #include "fcgi/cli/cli_jsonl.h"
 
 #include <stdio.h>
@@ -58,8 +59,12 @@ bool cli_jsonl_text(const struct cli_jsonl_line *line, const char *s, struct buf
     return buf_puts(out, s);
 }
 
-static bool answer_line(const char *line, size_t len, cli_jsonl_fn fn, void *context, struct buf *out,
-                        struct err *e)
+struct handler {
+    cli_jsonl_fn fn;
+    void *context;
+};
+
+static bool answer_line(const char *line, size_t len, const struct handler *h, struct buf *out, struct err *e)
 {
     struct buf clean = {0};
     struct json_limits limits = {.max_bytes = LINE_MAX_BYTES, .max_depth = 900};
@@ -76,7 +81,7 @@ static bool answer_line(const char *line, size_t len, cli_jsonl_fn fn, void *con
         root = json_parse(line, len, &limits, e);
     }
     l.root = root;
-    bool ok = root && fn(context, &l, out, e);
+    bool ok = root && h->fn(h->context, &l, out, e);
     cJSON_Delete(root);
     buf_fini(&clean);
     return ok && (!out->failed || err_set(e, ERR_NOMEM, "out of memory"));
@@ -89,6 +94,7 @@ int cli_jsonl_run(const char *command, cli_jsonl_fn fn, void *context)
     ssize_t len;
     int status = 0;
     struct buf out = {0};
+    const struct handler handler = {.fn = fn, .context = context};
     while ((len = getline(&line, &cap, stdin)) > 0) {
         struct err e = {0};
         if (line[len - 1] == '\n')
@@ -96,7 +102,7 @@ int cli_jsonl_run(const char *command, cli_jsonl_fn fn, void *context)
         if (len == 0)
             continue;
         buf_clear(&out);
-        if (!answer_line(line, (size_t)len, fn, context, &out, &e)) {
+        if (!answer_line(line, (size_t)len, &handler, &out, &e)) {
             status = 1;
             buf_clear(&out);
             buf_puts(&out, "{\"error\":");

@@ -107,7 +107,7 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    int status = cli_options(&cmd_detokenize, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_detokenize, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.model)
@@ -124,5 +124,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_detokenize = {"detokenize", "--model M [--jsonl]",
-                                       "turns token ids into text", run};
+const struct command cmd_detokenize = {
+    .name = "detokenize",
+    .usage = "--model M [--jsonl]",
+    .help = "turns token ids into text",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

@@ -106,8 +106,9 @@ static bool open_run(struct generate *g, struct err *e)
     struct engine_sampling s = {.temperature = (float)g->temperature, .top_p = (float)g->top_p, .min_p = (float)g->min_p,
                                 .top_k = (int32_t)g->top_k, .repetition_penalty = 1, .seed = (uint64_t)g->seed};
     const struct model_plan *plan = g->run.plan;
-    if ((g->gbnf_file || g->schema_file) && !cli_grammar_open(&g->grammar, g->gbnf_file, g->schema_file, g->vocab,
-                                                              plan->n_vocab, plan->eos, plan->n_eos, e))
+    struct cli_grammar_params grammar = {.gbnf_file = g->gbnf_file, .schema_file = g->schema_file, .vocab = g->vocab,
+                                         .eos = plan->eos, .n_vocab = plan->n_vocab, .n_eos = plan->n_eos};
+    if ((g->gbnf_file || g->schema_file) && !cli_grammar_open(&g->grammar, &grammar, e))
         return false;
     g->work = sampler_work_create(g->run.plan->n_vocab, e);
     g->sampler = g->work ? sampler_create(&s, g->run.plan->n_vocab, e) : NULL;
@@ -211,7 +212,7 @@ static int run_generate(int argc, char **argv)
 {
     struct generate g = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_generate, options, sizeof options / sizeof *options, argc, argv, &g, NULL);
+    int status = cli_options(&cmd_generate, argc, argv, &g, NULL);
     if (status >= 0)
         return status;
     bool ok = read_prompt(&g, &e) && open_run(&g, &e) && answer(&g, &e);
@@ -232,5 +233,7 @@ const struct command cmd_generate = {
     .name = "generate",
     .usage = "--model PATH (--prompt-file FILE | --ids 1,2,3) [--max-tokens N] [--temperature T] [--json] ...",
     .help = "answer one raw prompt without a server",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_generate,
 };

@@ -296,7 +296,7 @@ static int run_info(int argc, char **argv)
     struct info n = {0};
     struct err e = {0};
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    int status = rest ? cli_options(&cmd_info, options, sizeof options / sizeof *options, argc, argv, &n, rest) : 1;
+    int status = rest ? cli_options(&cmd_info, argc, argv, &n, rest) : 1;
     if (status < 0 && (!rest[0] || rest[1]))
         status = cli_misused(&cmd_info, "one model is needed");
     if (status < 0) {
@@ -311,5 +311,7 @@ const struct command cmd_info = {
     .name = "info",
     .usage = "MODEL [--slots N] [--ctx N] [--strategy S] [--ram-budget BYTES] [--json]",
     .help = "say what a model is, what it needs and what would be applied",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_info,
 };

@@ -80,7 +80,7 @@ static int run_logits(int argc, char **argv)
 {
     struct logits l = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_logits, options, sizeof options / sizeof *options, argc, argv, &l, NULL);
+    int status = cli_options(&cmd_logits, argc, argv, &l, NULL);
     if (status >= 0)
         return status;
     return logits(&l, &e) ? 0 : command_fail("logits", &e);
@@ -90,5 +90,7 @@ const struct command cmd_logits = {
     .name = "logits",
     .usage = "--model PATH --ids-file FILE [--last N] --out FILE [--backend B] [--exact]",
     .help = "write a model's logits for given token ids",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_logits,
 };

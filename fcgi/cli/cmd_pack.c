@@ -135,7 +135,7 @@ static int run_pack(int argc, char **argv)
     struct options o = {0};
     struct err e = {0};
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    int status = rest ? cli_options(&cmd_pack, options, sizeof options / sizeof *options, argc, argv, &o, rest) : 1;
+    int status = rest ? cli_options(&cmd_pack, argc, argv, &o, rest) : 1;
     if (status < 0 && (!rest[0] || rest[1]))
         status = cli_misused(&cmd_pack, "one model is needed");
     if (status < 0) {
@@ -153,5 +153,7 @@ const struct command cmd_pack = {
     .name = "pack",
     .usage = "MODEL [--output DIR]",
     .help = "write a model's experts once more, each in one piece, for streaming from disk",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_pack,
 };

@@ -164,7 +164,7 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    int status = cli_options(&cmd_parse, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_parse, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.jsonl && !s.template)
@@ -186,5 +186,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_parse = {"parse", "--jsonl [--format NAME|auto] [--template FILE]",
-                                  "turns what a model wrote into reasoning, content and tool calls", run};
+const struct command cmd_parse = {
+    .name = "parse",
+    .usage = "--jsonl [--format NAME|auto] [--template FILE]",
+    .help = "turns what a model wrote into reasoning, content and tool calls",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

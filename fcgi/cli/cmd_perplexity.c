@@ -114,7 +114,7 @@ static int run_perplexity(int argc, char **argv)
 {
     struct perplexity p = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_perplexity, options, sizeof options / sizeof *options, argc, argv, &p, NULL);
+    int status = cli_options(&cmd_perplexity, argc, argv, &p, NULL);
     if (status >= 0)
         return status;
     return perplexity(&p, &e) ? 0 : command_fail("perplexity", &e);
@@ -124,5 +124,7 @@ const struct command cmd_perplexity = {
     .name = "perplexity",
     .usage = "--model PATH --ids-file FILE [--backend B] [--exact] [--json]",
     .help = "measure a model's perplexity on given token ids",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_perplexity,
 };

@@ -254,7 +254,7 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    int status = cli_options(&cmd_template, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_template, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.model && !s.template && s.jsonl)
@@ -278,5 +278,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_template = {"template", "--model M | --template FILE [--jsonl | --json]",
-                                     "renders messages with a model's chat template", run};
+const struct command cmd_template = {
+    .name = "template",
+    .usage = "--model M | --template FILE [--jsonl | --json]",
+    .help = "renders messages with a model's chat template",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

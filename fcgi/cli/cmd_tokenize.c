@@ -145,7 +145,7 @@ static int run(int argc, char **argv)
     struct err e = {0};
     struct vocab *vocab = NULL;
     struct tokenizer *tokenizer = NULL;
-    int status = cli_options(&cmd_tokenize, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_tokenize, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.model)
@@ -166,5 +166,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_tokenize = {"tokenize", "--model M [--special] [--json | --jsonl]",
-                                     "turns text into token ids", run};
+const struct command cmd_tokenize = {
+    .name = "tokenize",
+    .usage = "--model M [--special] [--json | --jsonl]",
+    .help = "turns text into token ids",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

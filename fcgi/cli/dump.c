@@ -1,4 +1,4 @@
-/* See dump.h. */
+/* Keeps what a backend shows by name in memory, then writes it as one safetensors file. */
 #include "fcgi/cli/dump.h"
 
 #include <stdio.h>

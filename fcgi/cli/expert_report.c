@@ -1,4 +1,4 @@
-/* See expert_report.h. */
+/* Counts the reads that a model's experts take from its own files and from a packed sidecar, and prints both. */
 #include "fcgi/cli/expert_report.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* See synth_shape.h. Presets are the published models' numbers. */
+/* Presets with the published models' numbers, and the config.json of a shape. */
 #include "fcgi/cli/synth_shape.h"
 
 #include <inttypes.h>
