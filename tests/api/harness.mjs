@@ -49,7 +49,7 @@ function layOut(dir, fake) {
   const binDir = path.join(dir, 'bin');
   mkdirSync(binDir);
   symlinkSync(program('sluice-worker'), path.join(binDir, 'sluice-worker'));
-  symlinkSync(program(fake ? 'fake_engine' : 'sluice-engine'), path.join(binDir, 'sluice-engine'));
+  symlinkSync(program(fake ? 'scripted_engine' : 'sluice-engine'), path.join(binDir, 'sluice-engine'));
   const share = path.join(dir, 'share');
   mkdirSync(share);
   symlinkSync(path.join(top, 'nginx'), path.join(share, 'nginx'));

@@ -16,10 +16,10 @@ GOLDEN_SOURCES = %D%/golden.c %D%/golden.h fcgi/cli/cli_run.c fcgi/cli/cli_run.h
 %C%_test_demo_vulkan_SOURCES = %D%/test_demo.c $(GOLDEN_SOURCES)
 %C%_test_demo_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"' -DGOLDEN_POSITIONS=160
 %C%_test_demo_vulkan_LDADD = $(GOLDEN_LIBS)
-%C%_test_families_cpu_SOURCES = %D%/test_families.c $(GOLDEN_SOURCES)
+%C%_test_families_cpu_SOURCES = %D%/test_families.c %D%/golden_truth.c %D%/golden_truth.h $(GOLDEN_SOURCES)
 %C%_test_families_cpu_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"cpu"'
 %C%_test_families_cpu_LDADD = $(GOLDEN_LIBS)
-%C%_test_families_vulkan_SOURCES = %D%/test_families.c $(GOLDEN_SOURCES)
+%C%_test_families_vulkan_SOURCES = %D%/test_families.c %D%/golden_truth.c %D%/golden_truth.h $(GOLDEN_SOURCES)
 %C%_test_families_vulkan_CPPFLAGS = $(AM_CPPFLAGS) -DGOLDEN_BACKEND='"vulkan"'
 %C%_test_families_vulkan_LDADD = $(GOLDEN_LIBS)
 %C%_test_hybrid_cpu_SOURCES = %D%/test_hybrid.c $(GOLDEN_SOURCES)

@@ -21,6 +21,7 @@
 #include "engine/base/json.h"
 #include "engine/format/weight_bits.h"
 #include "tests/golden/golden.h"
+#include "tests/golden/golden_truth.h"
 
 #ifndef GOLDEN_BACKEND
 #define GOLDEN_BACKEND "cpu"
@@ -35,11 +36,6 @@
 #define MAX_CASES 64
 #define MAX_POSITIONS 512
 
-struct golden_case {
-    char dir[1024], family[64], form[64], model[2048];
-    char name[160];
-};
-
 static const char *backend = GOLDEN_BACKEND;
 static bool slow; /* a device that is the cpu: less of each */
 static struct golden_case cases[MAX_CASES];
@@ -47,72 +43,11 @@ static int n_cases;
 static const struct golden_case *group_case; /* of this process */
 static struct cli_run exact_run;                 /* it, in exact arithmetic */
 
-struct loaded { /* one family's truths */
-    cJSON *json;
-    const cJSON *form;
-    struct tensor_file file;
-    struct tensor_file states; /* of recurrent layers, where they are not in `file`; may be empty */
-};
-
-static void must(bool ok, const struct err *e)
-{
-    if (!ok)
-        fail_msg("%s", e->text);
-}
-
-static void load(struct loaded *l, const struct golden_case *c)
-{
-    struct err e = {0};
-    char path[2048];
-    *l = (struct loaded){0};
-    must(file_join(path, sizeof path, c->dir, "golden.json", &e) && (l->json = json_parse_file(path, 1 << 22, &e)), &e);
-    l->form = json_member(json_member(l->json, "forms"), c->form);
-    assert_non_null(l->form);
-    must(file_join(path, sizeof path, c->dir, "logits.safetensors", &e) && tensor_file_open(&l->file, path, &e), &e);
-    must(file_join(path, sizeof path, c->dir, "states.safetensors", &e), &e);
-    if (file_exists(path))
-        must(tensor_file_open(&l->states, path, &e), &e);
-}
-
-static void unload(struct loaded *l)
-{
-    tensor_file_close(&l->file);
-    tensor_file_close(&l->states);
-    cJSON_Delete(l->json);
-}
-
-static struct ids prompt_ids(const struct loaded *l, const char *prompt)
-{
-    struct ids out = {0};
-    const cJSON *v;
-    cJSON_ArrayForEach(v, json_member(json_member(l->json, "prompts"), prompt)) ids_push(&out, (int32_t)v->valuedouble);
-    return out;
-}
-
-/* A truth's values, copied: the file's data need not be aligned. NULL when it is not in the file. */
-static float *truth(const struct loaded *l, size_t *n, const char *fmt, ...)
-{
-    char name[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(name, sizeof name, fmt, ap);
-    va_end(ap);
-    const struct tensor *t = tensor_table_find(&l->file.tensors, name);
-    if (!t)
-        t = tensor_table_find(&l->states.tensors, name);
-    if (!t)
-        return NULL;
-    float *copy = malloc(t->bytes);
-    memcpy(copy, t->data, t->bytes);
-    *n = t->bytes / 4;
-    return copy;
-}
-
 static void open_run(struct cli_run *r, const struct golden_case *c, bool exact)
 {
     struct cli_run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .n_sequences = 2, .exact = exact};
     struct err e = {0};
-    must(cli_run_open(r, &p, &e), &e);
+    golden_must(cli_run_open(r, &p, &e), &e);
 }
 
 /* The last rows of a prompt, fed in pieces of `piece` tokens through one sequence. */
@@ -123,7 +58,7 @@ static struct golden_rows rows_of(struct cli_run *r, const struct ids *ids, int3
     const int32_t n = (int32_t)ids->n, from = n < LAST ? 0 : n - LAST;
     for (int32_t at = 0; at < n; at += piece) {
         int32_t end = at + piece < n ? at + piece : n;
-        must(golden_feed(r, sequence, ids->at + at, end - at, at, end <= from ? 0 : at < from ? end - from : end - at, &rows, &e), &e);
+        golden_must(golden_feed(r, sequence, ids->at + at, end - at, at, end <= from ? 0 : at < from ? end - from : end - at, &rows, &e), &e);
     }
     return rows;
 }
@@ -149,7 +84,7 @@ static int close_exact(void **state)
 }
 
 /* Greedy, on from the prompt that is in sequence 0, whose last row is `row`. */
-static void check_answer(const struct golden_case *c, const struct loaded *l, const char *prompt, int32_t n, const float *row)
+static void check_answer(const struct golden_case *c, const struct golden_truth *l, const char *prompt, int32_t n, const float *row)
 {
     struct err e = {0};
     const cJSON *golden = json_member(json_member(l->form, "prompts"), prompt), *v;
@@ -168,7 +103,7 @@ static void check_answer(const struct golden_case *c, const struct loaded *l, co
         if (!v->next)
             break;
         rows.n = 0;
-        must(golden_feed(&exact_run, 0, &id, 1, n + step++, 1, &rows, &e), &e);
+        golden_must(golden_feed(&exact_run, 0, &id, 1, n + step++, 1, &rows, &e), &e);
         row = rows.at;
     }
     golden_rows_free(&rows);
@@ -188,17 +123,17 @@ static bool is_first_form(const struct golden_case *c)
 static void test_exact_equals_reference(void **state)
 {
     const struct golden_case *c = *state;
-    struct loaded l;
+    struct golden_truth l;
     const cJSON *prompt;
     float worst = 0;
-    load(&l, c);
+    golden_truth_open(&l, c);
     cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
         size_t n;
         if (is_too_long(prompt) && !is_first_form(c))
             continue;
-        float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
+        float *want = golden_truth_values(&l, &n, "%s/%s/logits", c->form, prompt->string);
         assert_non_null(want);
-        struct ids ids = prompt_ids(&l, prompt->string);
+        struct ids ids = golden_prompt(&l, prompt->string);
         struct golden_rows rows = last_rows(&exact_run, &ids);
         assert_int_equal((size_t)rows.n * (size_t)rows.n_vocab, n);
         float d = golden_distance(rows.at, want, n);
@@ -211,7 +146,7 @@ static void test_exact_equals_reference(void **state)
         free(want);
     }
     print_message("%s: largest difference of a logit %.6f\n", c->name, (double)worst);
-    unload(&l);
+    golden_truth_close(&l);
 }
 
 /* In the other sequence's blocks, so that nothing of the whole prompt is at hand. */
@@ -220,9 +155,9 @@ static void test_pieces_agree_with_whole(void **state)
     static const int32_t pieces[] = {7, 64, 1};
     const int n_pieces = slow ? 2 : 3; /* answers go row by row anyway */
     const struct golden_case *c = *state;
-    struct loaded l;
-    load(&l, c);
-    struct ids ids = prompt_ids(&l, "p65");
+    struct golden_truth l;
+    golden_truth_open(&l, c);
+    struct ids ids = golden_prompt(&l, "p65");
     struct golden_rows whole = last_rows(&exact_run, &ids);
     for (int i = 0; i < n_pieces; i++) {
         struct golden_rows rows = rows_of(&exact_run, &ids, 1, pieces[i]);
@@ -234,14 +169,14 @@ static void test_pieces_agree_with_whole(void **state)
     }
     golden_rows_free(&whole);
     ids_fini(&ids);
-    unload(&l);
+    golden_truth_close(&l);
 }
 
 /* --- intermediates --- */
 
 struct trace {
     const struct golden_case *c;
-    const struct loaded *l;
+    const struct golden_truth *l;
     const struct model_plan *plan;
     const char *prompt;
     int n, bad;
@@ -284,9 +219,9 @@ static void compare_trace(void *context, const char *name, const void *data, int
     struct trace *t = context;
     size_t n;
     bool is_state = false;
-    float *want = truth(t->l, &n, "trace/%s/%s/%s", t->c->form, t->prompt, name);
+    float *want = golden_truth_values(t->l, &n, "trace/%s/%s/%s", t->c->form, t->prompt, name);
     if (!want) {
-        want = truth(t->l, &n, "state/%s/%s/%s", t->c->form, t->prompt, name);
+        want = golden_truth_values(t->l, &n, "state/%s/%s/%s", t->c->form, t->prompt, name);
         is_state = want != NULL;
     }
     if (!want)
@@ -312,7 +247,7 @@ static void compare_trace(void *context, const char *name, const void *data, int
     free(want);
 }
 
-static bool has_trace(const struct loaded *l, const struct golden_case *c, const char *prompt)
+static bool has_trace(const struct golden_truth *l, const struct golden_case *c, const char *prompt)
 {
     char prefix[160];
     int n = snprintf(prefix, sizeof prefix, "trace/%s/%s/", c->form, prompt);
@@ -326,26 +261,26 @@ static void test_intermediates_equal_reference(void **state)
 {
     static const char *const prompts[] = {"p17", "p65", "p300"};
     const struct golden_case *c = *state;
-    struct loaded l;
-    load(&l, c);
+    struct golden_truth l;
+    golden_truth_open(&l, c);
     struct trace t = {.c = c, .l = &l};
     struct cli_run r;
     struct cli_run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true,
                            .dump = compare_trace, .dump_context = &t};
     struct err e = {0};
-    must(cli_run_open(&r, &p, &e), &e);
+    golden_must(cli_run_open(&r, &p, &e), &e);
     t.plan = r.plan;
     for (int i = 0; i < 3; i++) {
         if (!has_trace(&l, c, prompts[i]))
             continue;
-        struct ids ids = prompt_ids(&l, t.prompt = prompts[i]);
+        struct ids ids = golden_prompt(&l, t.prompt = prompts[i]);
         struct golden_rows rows = last_rows(&r, &ids);
         golden_rows_free(&rows);
         ids_fini(&ids);
     }
     cli_run_close(&r);
     print_message("%s: %d intermediates, largest difference %.6f\n", c->name, t.n, (double)t.worst);
-    unload(&l);
+    golden_truth_close(&l);
     if (!t.n)
         skip(); /* this backend shows none */
     assert_int_equal(t.bad, 0);
@@ -356,19 +291,19 @@ static void test_intermediates_equal_reference(void **state)
 static void test_served_rounding_is_small(void **state)
 {
     const struct golden_case *c = *state;
-    struct loaded l;
+    struct golden_truth l;
     struct cli_run r;
     const cJSON *prompt;
     float worst[64];
     int n_rows = 0, same = 0;
-    load(&l, c);
+    golden_truth_open(&l, c);
     open_run(&r, c, false);
     cJSON_ArrayForEach(prompt, json_member(l.json, "prompts")) {
         size_t n;
         if (is_too_long(prompt))
             continue; /* what is exact has run them */
-        float *want = truth(&l, &n, "%s/%s/logits", c->form, prompt->string);
-        struct ids ids = prompt_ids(&l, prompt->string);
+        float *want = golden_truth_values(&l, &n, "%s/%s/logits", c->form, prompt->string);
+        struct ids ids = golden_prompt(&l, prompt->string);
         struct golden_rows rows = last_rows(&r, &ids);
         for (int32_t i = 0; i < rows.n; i++) {
             const float *ours = rows.at + (size_t)i * (size_t)rows.n_vocab, *theirs = want + (size_t)i * (size_t)rows.n_vocab;
@@ -384,19 +319,19 @@ static void test_served_rounding_is_small(void **state)
     print_message("%s: median over rows of the largest difference %.4f, same first choice in %d of %d\n", c->name,
                   (double)median, same, n_rows);
     cli_run_close(&r);
-    unload(&l);
+    golden_truth_close(&l);
     assert_true(median <= (strcmp(c->family, "qwen35moe") ? 0.25f : 0.5f)); /* llama.cpp's own, see README.md */
     assert_true(same * 8 >= n_rows * 7);
 }
 
 /* --- experts without a GPU slot --- */
 
-static void compare_prompt(struct cli_run *r, const struct golden_case *c, const struct loaded *l, const char *prompt)
+static void compare_prompt(struct cli_run *r, const struct golden_case *c, const struct golden_truth *l, const char *prompt)
 {
     size_t n;
-    struct ids ids = prompt_ids(l, prompt);
+    struct ids ids = golden_prompt(l, prompt);
     struct golden_rows rows = last_rows(r, &ids);
-    float *want = truth(l, &n, "%s/%s/logits", c->form, prompt), d = golden_distance(rows.at, want, n);
+    float *want = golden_truth_values(l, &n, "%s/%s/logits", c->form, prompt), d = golden_distance(rows.at, want, n);
     if (d > LOGIT_TOLERANCE)
         fail_msg("%s %s: largest difference of a logit %g", c->name, prompt, (double)d);
     golden_rows_free(&rows);
@@ -411,14 +346,14 @@ static void test_experts_on_the_processor(void **state)
     const struct golden_case *c = *state;
     struct err e = {0};
     struct backend_counters few = {0}, many = {0};
-    struct loaded l;
+    struct golden_truth l;
     struct cli_run r;
-    load(&l, c);
+    golden_truth_open(&l, c);
     struct model *m = model_open(c->model, &e);
-    must(m != NULL, &e);
+    golden_must(m != NULL, &e);
     const struct memory_options o = {.strategy = "hybrid", .hybrid_experts = "cpu", .expert_cache = (int64_t)model_facts(m)->expert_bytes / 3};
     model_close(&m);
-    must(cli_run_open(&r, &(struct cli_run_params){.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true, .memory = &o}, &e), &e);
+    golden_must(cli_run_open(&r, &(struct cli_run_params){.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true, .memory = &o}, &e), &e);
     compare_prompt(&r, c, &l, "p17");
     r.ops->counters(r.backend, &few);
     assert_true(few.expert_on_cpu > 0 && few.expert_hits > 0);
@@ -429,7 +364,7 @@ static void test_experts_on_the_processor(void **state)
     assert_int_equal(many.expert_on_cpu, few.expert_on_cpu);
     assert_true(many.expert_bus_bytes > 0);
     cli_run_close(&r);
-    unload(&l);
+    golden_truth_close(&l);
 }
 
 /* One form of each kind of layout that the processor meets there: in place, scales apart, blocks; with biases, with a gated

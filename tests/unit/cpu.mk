@@ -1,5 +1,5 @@
 # tests of engine/cpu
-CPU_TESTS = %D%/test_cpu_kernels %D%/test_cpu_delta %D%/test_cpu_ops %D%/test_cpu_backend
+CPU_TESTS = %D%/test_cpu_kernels %D%/test_cpu_delta %D%/test_cpu_ops %D%/test_cpu_backend %D%/test_cpu_routing
 check_PROGRAMS += $(CPU_TESTS)
 TESTS += $(CPU_TESTS)
 CPU_TEST_LIBS = $(CPU_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -10,5 +10,8 @@ CPU_TEST_LIBS = $(CPU_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_cpu_delta_LDADD = $(CPU_TEST_LIBS)
 %C%_test_cpu_ops_SOURCES = %D%/test_cpu_ops.c
 %C%_test_cpu_ops_LDADD = $(CPU_TEST_LIBS)
-%C%_test_cpu_backend_SOURCES = %D%/test_cpu_backend.c
+cpu_backend_rig = %D%/cpu_backend_rig.c %D%/cpu_backend_rig.h
+%C%_test_cpu_backend_SOURCES = %D%/test_cpu_backend.c $(cpu_backend_rig)
 %C%_test_cpu_backend_LDADD = $(CPU_TEST_LIBS)
+%C%_test_cpu_routing_SOURCES = %D%/test_cpu_routing.c $(cpu_backend_rig)
+%C%_test_cpu_routing_LDADD = $(CPU_TEST_LIBS)

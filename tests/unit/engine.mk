@@ -1,6 +1,6 @@
 # tests of engine/wire, engine/cache and engine/sched
-ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
-	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_prefix_reuse %D%/test_engine %D%/test_inbox \
+ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
+	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_backend_select %D%/test_monitor
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
@@ -9,8 +9,11 @@ TESTS += $(ENGINE_TESTS)
 %C%_test_frame_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_status_SOURCES = %D%/test_status.c
 %C%_test_status_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_sampler_SOURCES = %D%/test_sampler.c
+sampler_rig = %D%/sampler_rig.c %D%/sampler_rig.h
+%C%_test_sampler_SOURCES = %D%/test_sampler.c $(sampler_rig)
 %C%_test_sampler_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_sampler_rules_SOURCES = %D%/test_sampler_rules.c $(sampler_rig)
+%C%_test_sampler_rules_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_stop_SOURCES = %D%/test_stop.c
 %C%_test_stop_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_block_pool_SOURCES = %D%/test_block_pool.c
@@ -21,11 +24,16 @@ TESTS += $(ENGINE_TESTS)
 scheduler_rig = %D%/scheduler_rig.c %D%/scheduler_rig.h %D%/fake_backend.c %D%/fake_backend.h
 %C%_test_scheduler_SOURCES = %D%/test_scheduler.c $(scheduler_rig)
 %C%_test_scheduler_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_scheduler_stops_SOURCES = %D%/test_scheduler_stops.c $(scheduler_rig)
+%C%_test_scheduler_stops_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_prefix_reuse_SOURCES = %D%/test_prefix_reuse.c $(scheduler_rig)
 %C%_test_prefix_reuse_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 # over the real program ./sluice-engine
-%C%_test_engine_SOURCES = %D%/test_engine.c %D%/engine_process.c %D%/engine_process.h %D%/process_cpu.c %D%/process_cpu.h
+engine_rig = %D%/engine_rig.c %D%/engine_rig.h %D%/engine_process.c %D%/engine_process.h %D%/process_cpu.c %D%/process_cpu.h
+%C%_test_engine_SOURCES = %D%/test_engine.c $(engine_rig)
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_engine_faults_SOURCES = %D%/test_engine_faults.c $(engine_rig)
+%C%_test_engine_faults_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_inbox_SOURCES = %D%/test_inbox.c
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_stats_SOURCES = %D%/test_stats.c

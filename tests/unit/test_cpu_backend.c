@@ -13,65 +13,7 @@
 
 #include "engine/cpu/open.h"
 #include "engine/model/model.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MODEL_OF_MANY_RUNS "tests/data/golden/qwen3moe/mlx-q4" /* the demo model's take minutes there */
-#else
-#define MODEL_OF_MANY_RUNS "engine/demo-model"
-#endif
-#define ROWS 64
-#define TOKENS 75 /* over two blocks of 32 */
-#define SEQUENCES 5
-#define STATES 7 /* one each, and two for checkpoints */
-
-static struct model *model;
-static const struct model_plan *plan;
-static int32_t tokens[SEQUENCES][TOKENS];
-static float *alone[SEQUENCES]; /* [n_vocab] logits of each sequence's last token, one by one */
-static int32_t experts_of[SEQUENCES]; /* step_sequence.n_experts of each */
-static struct step_row rows[ROWS];
-static struct err e;
-
-static int open_path(const char *name)
-{
-    char path[4096];
-    const char *root = getenv("srcdir");
-    snprintf(path, sizeof path, "%s/%s", root ? root : ".", name);
-    model_close(&model);
-    model = model_open(path, &e);
-    if (!model) {
-        fprintf(stderr, "%s\n", e.text);
-        return -1;
-    }
-    plan = model_plan(model);
-    for (int s = 0; s < SEQUENCES; s++)
-        for (int t = 0; t < TOKENS; t++)
-            tokens[s][t] = (s * 977 + t * t * 31 + t) % plan->n_vocab;
-    return 0;
-}
-
-static int open_model(void **state)
-{
-    return open_path("engine/demo-model");
-}
-
-static int open_model_of_many_runs(void **state)
-{
-    return open_path(MODEL_OF_MANY_RUNS);
-}
-
-static int open_recurrent_model(void **state)
-{
-    return open_path("tests/data/golden/qwen35moe/mlx-mixed3");
-}
-
-static int close_model(void **state)
-{
-    for (int s = 0; s < SEQUENCES; s++)
-        free(alone[s]);
-    model_close(&model);
-    return 0;
-}
+#include "tests/unit/cpu_backend_rig.h"
 
 static struct backend *open_backend(const struct kernels *k, int threads, bool exact)
 {
@@ -81,28 +23,6 @@ static struct backend *open_backend(const struct kernels *k, int threads, bool e
     if (!b)
         fail_msg("%s", e.text);
     return b;
-}
-
-/* Blocks of sequence s, scattered. */
-static const int32_t *blocks_of(int s)
-{
-    static int32_t table[SEQUENCES][4];
-    for (int i = 0; i < 4; i++)
-        table[s][i] = (s * 4 + i) * 7 % 32;
-    return table[s];
-}
-
-static struct step_sequence part(int s, int start, int n)
-{
-    return (struct step_sequence){.tokens = tokens[s] + start, .n_tokens = n, .start = start, .blocks = blocks_of(s),
-                                  .n_experts = experts_of[s], .state = plan->n_recurrent ? s : -1, .n_out = start + n == TOKENS ? 1 : 0, .want_logits = true};
-}
-
-static void run(struct backend *b, const struct step_sequence *s, int n)
-{
-    struct step step = {.sequences = s, .n_sequences = n, .n_top = 8};
-    if (!cpu_backend.step(b, &step, rows, &e))
-        fail_msg("%s", e.text);
 }
 
 static void prefill(struct backend *b, int s, int from, int chunk)
@@ -340,92 +260,6 @@ static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
     cpu_backend.close(&b);
 }
 
-struct routing { /* what a test's router answers, and what the backend says it used */
-    bool own;           /* the model's own choice, as recorded; else replaced_expert() */
-    int32_t *recorded;  /* [n_layer, TOKENS, n_used] */
-    int checked;
-};
-
-static int32_t *recorded_ids(const struct routing *r, int32_t layer, int32_t position)
-{
-    int32_t used = plan->layers[layer].moe.n_used;
-    return r->recorded + ((size_t)layer * TOKENS + (size_t)position) * (size_t)used;
-}
-
-static int32_t replaced_expert(int32_t layer, int32_t position, int32_t i)
-{
-    return (layer * 3 + position * 5 + i) % plan->layers[layer].moe.n_expert;
-}
-
-static void route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids)
-{
-    const struct routing *r = context;
-    for (int32_t i = 0; i < plan->layers[layer].moe.n_used; i++)
-        ids[i] = r->own ? recorded_ids(r, layer, position)[i] : replaced_expert(layer, position, i);
-}
-
-static void record_ids(void *context, const char *name, const void *data, int32_t n, int32_t cols, bool is_int)
-{
-    struct routing *r = context;
-    int layer;
-    char what[32];
-    if (sscanf(name, "layers.%d.%31s", &layer, what) == 2 && !strcmp(what, "expert_ids"))
-        memcpy(recorded_ids(r, layer, 0), data, (size_t)n * (size_t)cols * sizeof(int32_t));
-}
-
-static void check_ids(void *context, const char *name, const void *data, int32_t n, int32_t cols, bool is_int)
-{
-    struct routing *r = context;
-    const int32_t *ids = data;
-    int layer;
-    char what[32];
-    if (sscanf(name, "layers.%d.%31s", &layer, what) != 2 || strcmp(what, "expert_ids"))
-        return;
-    for (int32_t i = 0; i < n * cols; i++)
-        assert_int_equal(ids[i], replaced_expert(layer, i / cols, i % cols));
-    r->checked++;
-}
-
-static void run_routed(struct backend_params p, int n)
-{
-    struct backend *b = cpu_open_with(plan, &p, kernels_best(), &e);
-    assert_non_null(b);
-    struct step_sequence q = part(0, 0, n);
-    q.n_out = 1;
-    run(b, &q, 1);
-    free(alone[0]);
-    alone[0] = malloc((size_t)plan->n_vocab * sizeof(float));
-    memcpy(alone[0], rows[0].logits, (size_t)plan->n_vocab * sizeof(float));
-    cpu_backend.close(&b);
-}
-
-/* Few rows (every thread chooses) and many (shared out): the replacement is what computes, and replacing the
- * router's choice by itself changes nothing. */
-static void test_routing_can_be_replaced(void **state)
-{
-    for (int n = 3; n <= 40; n += 37) {
-        struct routing r = {.recorded = calloc((size_t)plan->n_layer * TOKENS * (size_t)plan->layers[0].moe.n_used, 4)};
-        struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
-                                   .n_threads = 2, .dump = record_ids, .dump_context = &r};
-        float *want = malloc((size_t)plan->n_vocab * sizeof *want);
-        run_routed(p, n);
-        memcpy(want, alone[0], (size_t)plan->n_vocab * sizeof *want);
-        p.route = route;
-        p.route_context = &r;
-        p.dump = NULL;
-        r.own = true;
-        run_routed(p, n);
-        assert_memory_equal(alone[0], want, (size_t)plan->n_vocab * sizeof *want);
-        r.own = false;
-        p.dump = check_ids;
-        run_routed(p, n);
-        assert_int_equal(r.checked, plan->n_layer);
-        assert_memory_not_equal(alone[0], want, (size_t)plan->n_vocab * sizeof *want);
-        free(want);
-        free(r.recorded);
-    }
-}
-
 static void check_estimate(int32_t n_threads)
 {
     struct backend_params p = {.n_blocks = 32, .n_states = STATES, .max_rows = ROWS, .max_sequences = SEQUENCES,
@@ -489,7 +323,6 @@ int main(void)
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
         cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),
-        cmocka_unit_test(test_routing_can_be_replaced),
         cmocka_unit_test(test_estimate_is_what_open_takes),
         cmocka_unit_test(test_steps_that_make_no_sense_are_refused),
     };

@@ -1,6 +1,6 @@
 # tests of engine/vulkan; 77 (skipped) where no Vulkan device answers
 if VULKAN
-VULKAN_TESTS = %D%/test_vulkan_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_kernels
+VULKAN_TESTS = %D%/test_slot_policy %D%/test_vulkan_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_kernels %D%/test_vulkan_experts
 check_PROGRAMS += $(VULKAN_TESTS)
 TESTS += $(VULKAN_TESTS)
 VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -9,8 +9,13 @@ VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LI
 %C%_test_vulkan_delta_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_slots_SOURCES = %D%/test_vulkan_slots.c %D%/cpu_weights.c %D%/cpu_weights.h
 %C%_test_vulkan_slots_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
+%C%_test_slot_policy_SOURCES = %D%/test_slot_policy.c
+%C%_test_slot_policy_LDADD = $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_model_SOURCES = %D%/test_vulkan_model.c
 %C%_test_vulkan_model_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
-%C%_test_vulkan_kernels_SOURCES = %D%/test_vulkan_kernels.c %D%/vulkan_rig.c %D%/vulkan_rig.h %D%/cpu_weights.c %D%/cpu_weights.h
+vulkan_kernel_rig = %D%/vulkan_kernel_rig.c %D%/vulkan_kernel_rig.h %D%/vulkan_rig.c %D%/vulkan_rig.h %D%/cpu_weights.c %D%/cpu_weights.h
+%C%_test_vulkan_kernels_SOURCES = %D%/test_vulkan_kernels.c $(vulkan_kernel_rig)
 %C%_test_vulkan_kernels_LDADD = $(VULKAN_TEST_LIBS)
+%C%_test_vulkan_experts_SOURCES = %D%/test_vulkan_experts.c $(vulkan_kernel_rig)
+%C%_test_vulkan_experts_LDADD = $(VULKAN_TEST_LIBS)
 endif

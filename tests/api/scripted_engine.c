@@ -50,7 +50,7 @@ static const char *argument(int argc, char **argv, const char *name)
     for (int i = 1; i + 1 < argc; i++)
         if (!strcmp(argv[i], name))
             return argv[i + 1];
-    fprintf(stderr, "fake_engine: %s is needed\n", name);
+    fprintf(stderr, "scripted_engine: %s is needed\n", name);
     exit(2);
 }
 
@@ -341,12 +341,12 @@ int main(int argc, char **argv)
     static struct text_model text;
     const char *path = argument(argc, argv, "--socket"), *model = argument(argc, argv, "--model");
     if (!text_model_open(&text, model, argument(argc, argv, "--cache-dir"), &e)) {
-        fprintf(stderr, "fake_engine: %s\n", e.text);
+        fprintf(stderr, "scripted_engine: %s\n", e.text);
         return 1;
     }
     struct status_writer *w = status_create(argument(argc, argv, "--status"), &e);
     if (!w) {
-        fprintf(stderr, "fake_engine: %s\n", e.text);
+        fprintf(stderr, "scripted_engine: %s\n", e.text);
         return 1;
     }
     char refuses[4096];
