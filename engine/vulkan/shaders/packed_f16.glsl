@@ -5,7 +5,7 @@ const uint HALF_PITCH = 9;
 
 #ifndef HAS_HALVES
 /* A chunk as 32 halves. */
-void packed_halves(Packed packed, out uvec4 h[4])
+void packed_f16(Packed packed, out uvec4 h[4])
 {
     vec4 code[8];
     float scale, offset;
@@ -18,7 +18,7 @@ void packed_halves(Packed packed, out uvec4 h[4])
 #endif
 
 /* A chunk as 32 halves, and what rounding to them lost. */
-void packed_two_halves(Packed packed, out uvec4 h[4], out uvec4 l[4])
+void packed_two_f16(Packed packed, out uvec4 h[4], out uvec4 l[4])
 {
     vec4 code[8];
     float scale, offset;
@@ -26,7 +26,7 @@ void packed_two_halves(Packed packed, out uvec4 h[4], out uvec4 l[4])
     [[unroll]] for (uint i = 0; i < 8; i++) {
         vec4 v = code[i] * scale + offset;
         uvec2 w = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
-        vec4 lost = (v - vec4(half_values(w.x), half_values(w.y))) * REST_SCALE;
+        vec4 lost = (v - vec4(half_values(w.x), half_values(w.y))) * LOW_HALF_SCALE;
         uvec2 z = uvec2(packHalf2x16(lost.xy), packHalf2x16(lost.zw));
         if ((i & 1) == 0) {
             h[i / 2].xy = w;

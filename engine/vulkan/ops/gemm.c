@@ -1,5 +1,5 @@
 /* Matrix products of many rows. */
-#include "engine/vulkan/ops/wide.h"
+#include "engine/vulkan/ops/gemm.h"
 
 #include "engine/vulkan/ops/dispatch.h"
 
@@ -8,21 +8,21 @@
 #define FEW_ROWS 64u
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
 
-bool wide_wanted(const struct recorder *r)
+bool gemm_wanted(const struct recorder *r)
 {
-    return wide_takes(r->b, r->n_rows);
+    return gemm_takes(r->b, r->n_rows);
 }
 
-void record_halves(struct recorder *r, const struct halves_op *op)
+void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     struct {
         uint64_t x, norm, outs, rest, gather;
         uint32_t n, x_stride;
         float eps, inverse_cols;
-    } push = {op->x, op->norm, w->xh, w->xl, op->gather, op->n_chunk * 16, op->x_stride / 2, op->eps,
+    } push = {op->x, op->norm, w->x_hi, w->x_lo, op->gather, op->n_chunk * 16, op->x_stride / 2, op->eps,
               1.0f / (float)r->b->plan->d_model};
-    struct dispatch d = {.shader = "halves", .spec = {[SPEC_THREADS] = 256, [SPEC_HALVES_NORM] = op->norm != 0, [SPEC_HALVES_SPLIT] = op->split},
+    struct dispatch d = {.shader = "cast_f16", .spec = {[SPEC_THREADS] = 256, [SPEC_CAST_NORM] = op->norm != 0, [SPEC_CAST_SPLIT] = op->split},
                          .push = &push, .push_bytes = sizeof push,
                          .x = op->n_x, .y = 1, .z = 1};
     dispatch_op(r, &d);
@@ -54,7 +54,7 @@ static struct tile tile_of(const struct recorder *r, const struct matmul *m)
 {
     const struct tuning *tuning = &r->b->tuning;
     const bool few = m->tile_n == 16 && r->n_rows <= FEW_ROWS && !m->max_tiles; /* experts would load x too often */
-    struct tile t = few ? (struct tile){TILE_M_FEW, m->tile_n, FEW_SPLIT, 1} : (struct tile){tuning->wide_m, m->tile_n, 1, tuning->wide_buffers};
+    struct tile t = few ? (struct tile){TILE_M_FEW, m->tile_n, FEW_SPLIT, 1} : (struct tile){tuning->gemm_tile_m, m->tile_n, 1, tuning->gemm_buffers};
     if (!tile_fits(r, &t, m->split)) {
         t.buffers = 1;
     }
@@ -69,14 +69,14 @@ static struct tile tile_of(const struct recorder *r, const struct matmul *m)
 
 static void record_matmul(struct recorder *r, const struct matmul *m)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     const struct tile tile = tile_of(r, m);
     const uint32_t tile_rows = m->mode == 1 ? tile.m / 2 : tile.m;
     struct {
         struct push_planes w;
         uint64_t x, rest, y, bias, tiles, n_tiles, sorted;
         uint32_t rows, n_chunk, y_stride, n_x, up_at, pad;
-    } push = {m->experts ? expert_planes_of(r, m->experts, m->w) : planes_of(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
+    } push = {m->experts ? dispatch_expert_planes(r, m->experts, m->w) : dispatch_planes(m->w), m->x, m->rest, m->y, m->bias, w->tiles, w->n_tiles, w->sorted, m->w->rows, m->w->layout.n_chunk,
               m->y_stride, m->n_x, m->up_at, 0};
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain", .format = m->w->layout.kernel,
                          .spec = {[SPEC_THREADS] = 2 * tile.m * tile.split, [SPEC_TILE_M] = tile.m, [SPEC_TILE_N] = tile.n,
@@ -86,8 +86,8 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
                          .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(m->w->rows, tile_rows), .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n), .z = 1};
     d.spec[SPEC_ODD] = m->w->layout.n_chunk % 2;
-    d.spec[SPEC_APART] = m->experts && m->experts->apart.table;
-    spec_format(d.spec, m->w);
+    d.spec[SPEC_SPLIT_EXPERTS] = m->experts && m->experts->split_experts.table;
+    dispatch_spec_format(d.spec, m->w);
     dispatch_op(r, &d);
     r->last = m->label;
 }
@@ -95,22 +95,22 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
 static uint32_t tile_for(const struct recorder *r, uint32_t rows)
 {
     uint32_t n = 16;
-    while (n < rows && n < r->b->tuning.wide_n) {
+    while (n < rows && n < r->b->tuning.gemm_tile_n) {
         n *= 2;
     }
     return n;
 }
 
-void record_wide_linear(struct recorder *r, const struct linear_op *op, bool split)
+void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool split)
 {
-    record_matmul(r, &(struct matmul){.w = op->w, .label = op->label, .x = r->b->work.xh, .rest = r->b->work.xl, .y = op->y,
+    record_matmul(r, &(struct matmul){.w = op->w, .label = op->label, .x = r->b->workspace.x_hi, .rest = r->b->workspace.x_lo, .y = op->y,
                                       .bias = op->bias, .n_x = op->n_x, .y_stride = op->y_stride, .per_row = 1,
                                       .tile_n = tile_for(r, op->n_x), .add = op->add, .split = split});
 }
 
 static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t tile_n, uint32_t pairs)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     struct {
         uint64_t ids, sorted, tiles, n_tiles;
         uint32_t n, pad;
@@ -124,7 +124,7 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, uint32_t t
 
 static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_used)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     const struct device_matrix *m = &op->m->down;
     struct {
         uint64_t parts, y, bias, weights, ids, rows_at;
@@ -138,9 +138,9 @@ static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_u
     dispatch_op(r, &d);
 }
 
-void record_wide_mlp(struct recorder *r, const struct mlp_op *op)
+void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used, max_tiles = 0;
     uint32_t tile_n = tile_for(r, r->n_rows), h_stride = op->m->down.layout.n_chunk * 32;
     if (op->moe) {
@@ -150,18 +150,18 @@ void record_wide_mlp(struct recorder *r, const struct mlp_op *op)
         record_sort(r, op->moe, tile_n, pairs);
         record_barrier(r);
     }
-    record_matmul(r, &(struct matmul){.w = &op->m->gate_up, .experts = op->moe ? op->layer : NULL, .label = "wide_up", .x = w->xh, .y = op->h, .bias = op->m->b_gate_up, .mode = 1, .n_x = pairs, .y_stride = h_stride,
+    record_matmul(r, &(struct matmul){.w = &op->m->gate_up, .experts = op->moe ? op->layer : NULL, .label = "gemm_up", .x = w->x_hi, .y = op->h, .bias = op->m->b_gate_up, .mode = 1, .n_x = pairs, .y_stride = h_stride,
                                       .per_row = n_used, .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
                                       .tile_n = tile_n, .max_tiles = max_tiles, .clamp = op->clamp});
     record_barrier(r);
-    record_matmul(r, &(struct matmul){.w = &op->m->down, .experts = op->moe ? op->layer : NULL, .label = "wide_down", .x = op->h, .y = w->parts_down,
+    record_matmul(r, &(struct matmul){.w = &op->m->down, .experts = op->moe ? op->layer : NULL, .label = "gemm_down", .x = op->h, .y = w->parts_down,
                                       .mode = 2, .n_x = pairs, .y_stride = op->m->down.rows, .per_row = 1, .tile_n = tile_n,
                                       .max_tiles = max_tiles});
     record_barrier(r);
     record_sum(r, op, n_used);
 }
 
-bool wide_attention_fits(const struct backend *b)
+bool tiled_attention_fits(const struct backend *b)
 {
     const struct model_plan *plan = b->plan;
     if (b->params.exact || (!b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared < 32 << 10)) {
@@ -177,16 +177,16 @@ bool wide_attention_fits(const struct backend *b)
     return b->sizes.group <= 16;
 }
 
-void record_wide_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, uint32_t n_tiles)
+void record_tiled_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, uint32_t n_tiles)
 {
     const struct step_memory *s = &r->b->step;
     struct {
         uint64_t qkv, sinks, outs, rows, tiles, tables, kv;
         uint32_t stride, n_head, n_kv_head, q_step, window;
         float scale;
-    } push = {r->b->work.qkv, l->sinks, r->b->work.attn, s->at_rows, s->at_tiles, s->at_tables, l->kv, r->b->sizes.qkv,
+    } push = {r->b->workspace.qkv, l->sinks, r->b->workspace.attn, s->at_rows, s->at_tiles, s->at_tables, l->kv, r->b->sizes.qkv,
               (uint32_t)a->n_head, (uint32_t)a->n_kv_head, (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)), (uint32_t)a->window, a->scale};
-    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_wide" : "attn_plain",
+    struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "attn_coop" : "attn_plain",
                          .spec = {[SPEC_THREADS] = 128, [SPEC_GROUP] = (uint32_t)(a->n_head / a->n_kv_head),
                                   [SPEC_GATE] = a->output_gate, [SPEC_SINKS] = a->sinks.at != NULL},
                          .push = &push, .push_bytes = sizeof push, .x = (uint32_t)a->n_kv_head, .y = n_tiles, .z = 1};

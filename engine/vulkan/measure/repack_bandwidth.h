@@ -7,4 +7,4 @@
 
 /* Bytes of records (expert_layout.h) per second, over matrices like this layer's; nothing of the weights themselves is
  * read. 0: *e. Takes some 130 MB for the while. */
-double unpack_speed(struct gpu *g, const struct moe_plan *m, struct err *e);
+double repack_bandwidth(struct gpu *g, const struct moe_plan *m, struct err *e);

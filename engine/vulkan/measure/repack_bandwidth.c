@@ -1,5 +1,5 @@
-/* See unpack_speed.h. */
-#include "engine/vulkan/measure/unpack_speed.h"
+/* See repack_bandwidth.h. */
+#include "engine/vulkan/measure/repack_bandwidth.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static double time_matrix(struct gpu *g, struct thread_pool *workers, const stru
     return seconds;
 }
 
-double unpack_speed(struct gpu *g, const struct moe_plan *m, struct err *e)
+double repack_bandwidth(struct gpu *g, const struct moe_plan *m, struct err *e)
 {
     struct thread_pool *workers = thread_pool_create_copiers(e);
     if (!workers) {

@@ -8,7 +8,7 @@
 #include "common.glsl"
 #include "reduce.glsl"
 layout(constant_id = SPEC_MERGE) const bool MERGE = false;
-layout(constant_id = SPEC_TOP_THREADS) const uint THREADS = 256;
+layout(constant_id = SPEC_TOPK_THREADS) const uint THREADS = 256;
 layout(constant_id = SPEC_SLICE) const uint SLICE = 2048;
 const uint MAX_TOP = 128;
 

@@ -1,5 +1,5 @@
 /* From a step's description to device memory, and from results back to rows. */
-#include "engine/vulkan/ops/step.h"
+#include "engine/vulkan/ops/vulkan_step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void fill_trace(struct backend *b, const struct step *s)
 {
     for (int32_t layer = 0; layer < b->plan->n_layer; layer++) {
         const struct layer_plan *l = &b->plan->layers[layer];
-        int32_t *ids = (int32_t *)(void *)((uint8_t *)b->step.trace.map + (uint64_t)layer * step_trace_bytes(b));
+        int32_t *ids = (int32_t *)(void *)((uint8_t *)b->step.trace.map + (uint64_t)layer * workspace_trace_bytes(b));
         for (int32_t i = 0; l->ffn == FFN_MOE && i < s->n_sequences; i++) {
             for (int32_t j = 0; j < s->sequences[i].n_tokens; j++, ids += l->moe.n_used) {
                 b->params.route(b->params.route_context, layer, i, s->sequences[i].start + j, ids);
@@ -52,12 +52,12 @@ static void fill_trace(struct backend *b, const struct step *s)
 }
 
 /* Fills the step's variables; returns the exact shape. */
-static struct shape fill(struct backend *b, const struct step *s)
+static struct step_shape fill(struct backend *b, const struct step *s)
 {
     struct step_memory *m = &b->step;
-    struct shape shape = {.alone = true};
+    struct step_shape shape = {.one_row_each = true};
     int32_t table = 0;
-    int32_t tile = b->tuning.wide_rows == UINT32_MAX ? 0 : m->tile_rows;
+    int32_t tile = b->tuning.gemm_min_rows == UINT32_MAX ? 0 : m->tile_rows;
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const struct step_sequence *q = &s->sequences[i];
         int32_t n_blocks = (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
@@ -67,7 +67,7 @@ static struct shape fill(struct backend *b, const struct step *s)
             int32_t n = q->n_tokens - j < tile ? q->n_tokens - j : tile, run[4] = {shape.n_rows + j, n, 0, 0};
             memcpy(m->tiles[shape.n_tiles++], run, sizeof run);
         }
-        shape.singles = shape.singles || !tiled;
+        shape.has_untiled = shape.has_untiled || !tiled;
         int32_t place[4] = {shape.n_rows, q->n_tokens, q->state, q->start};
         memcpy(m->sequences[i], place, sizeof place);
         for (int32_t j = 0; j < q->n_tokens; j++) {
@@ -82,11 +82,11 @@ static struct shape fill(struct backend *b, const struct step *s)
         }
         memcpy(m->tables + table, q->blocks, (size_t)n_blocks * sizeof(int32_t));
         table += n_blocks;
-        shape.alone = shape.alone && q->n_tokens == 1;
-        shape.whole = shape.whole || (q->want_logits && q->n_out);
+        shape.one_row_each = shape.one_row_each && q->n_tokens == 1;
+        shape.full_logits = shape.full_logits || (q->want_logits && q->n_out);
         b->counters.kv_bytes_read += (uint64_t)n_blocks * b->kv_block_bytes * (uint64_t)b->plan->n_attention;
     }
-    shape.n_sequences = b->plan->n_recurrent && !(shape.alone && b->delta_steps) ? s->n_sequences : 0;
+    shape.n_sequences = b->plan->n_recurrent && !(shape.one_row_each && b->delta_steps) ? s->n_sequences : 0;
     m->n_top[0] = s->n_top < 1 ? 1 : s->n_top > BACKEND_MAX_TOP ? BACKEND_MAX_TOP : s->n_top;
     if (m->n_top[0] > b->plan->n_vocab) {
         m->n_top[0] = b->plan->n_vocab;
@@ -95,9 +95,9 @@ static struct shape fill(struct backend *b, const struct step *s)
 }
 
 /* Pads to the recorded shape with dead rows; padded outputs repeat row 0. */
-static struct shape pad(struct backend *b, struct shape exact)
+static struct step_shape pad(struct backend *b, struct step_shape exact)
 {
-    struct shape shape = exact;
+    struct step_shape shape = exact;
     shape.n_rows = round_rows(exact.n_rows, b->params.max_rows);
     shape.n_out = round_rows(exact.n_out, b->params.max_rows);
     shape.n_tiles = (exact.n_tiles + 7) / 8 * 8;
@@ -114,7 +114,7 @@ static struct shape pad(struct backend *b, struct shape exact)
         memset(b->step.tiles[i], 0, sizeof b->step.tiles[i]);
     }
     for (int32_t i = exact.n_rows; i < shape.n_rows; i++) {
-        int32_t row[4] = {0, STEP_DEAD, 0, 0};
+        int32_t row[4] = {0, STEP_PADDING, 0, 0};
         memcpy(b->step.rows[i], row, sizeof row);
     }
     for (int32_t i = exact.n_out; i < shape.n_out; i++) {
@@ -123,17 +123,17 @@ static struct shape pad(struct backend *b, struct shape exact)
     return shape;
 }
 
-static bool shape_equal(const struct shape *a, const struct shape *b)
+static bool shape_equal(const struct step_shape *a, const struct step_shape *b)
 {
-    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles && a->n_sequences == b->n_sequences && a->alone == b->alone && a->singles == b->singles &&
-           a->whole == b->whole;
+    return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles && a->n_sequences == b->n_sequences && a->one_row_each == b->one_row_each && a->has_untiled == b->has_untiled &&
+           a->full_logits == b->full_logits;
 }
 
-static VkCommandBuffer recorded(struct backend *b, const struct shape *s, struct err *e)
+static VkCommandBuffer recorded(struct backend *b, const struct step_shape *s, struct err *e)
 {
     int oldest = 0;
     for (int i = 0; i < b->n_recorded; i++) {
-        struct recorded *r = &b->recorded[i];
+        struct recorded_step *r = &b->recorded[i];
         if (shape_equal(&r->shape, s)) {
             r->used_at = b->n_steps;
             return r->command;
@@ -146,11 +146,11 @@ static VkCommandBuffer recorded(struct backend *b, const struct shape *s, struct
     }
     int at = b->n_recorded < MAX_RECORDED ? b->n_recorded++ : oldest;
     gpu_command_free(&b->gpu, &b->recorded[at].command);
-    b->recorded[at] = (struct recorded){.shape = *s, .command = c, .used_at = b->n_steps};
+    b->recorded[at] = (struct recorded_step){.shape = *s, .command = c, .used_at = b->n_steps};
     return c;
 }
 
-static void count(struct backend *b, const struct shape *exact)
+static void count(struct backend *b, const struct step_shape *exact)
 {
     uint64_t bytes = b->dense_bytes;
     for (int i = 0; i < b->plan->n_layer; i++) {
@@ -178,7 +178,7 @@ static void publish(struct backend *b, const struct step *s, struct step_row *ro
                                         .top_logits = r->logits + n * BACKEND_MAX_TOP,
                                         .log_sum_exp = r->lse[n]};
             if (s->sequences[i].want_logits) {
-                rows[n].logits = (const float *)r->whole.map + n * (size_t)b->plan->n_vocab;
+                rows[n].logits = (const float *)r->full_logits.map + n * (size_t)b->plan->n_vocab;
             }
         }
     }
@@ -194,24 +194,24 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
         return false;
     }
     b->n_steps++;
-    struct shape exact = fill(b, s);
+    struct step_shape exact = fill(b, s);
     if (b->params.route) {
         fill_trace(b, s);
     }
-    const bool pooled = b->model.pooled, leaves = !b->params.dump && expert_rest_wanted(b, exact.n_rows);
-    struct shape shape = b->params.dump || pooled || leaves ? exact : pad(b, exact);
-    if (shape.whole && !work_reserve_whole(b, shape.n_out, e)) {
+    const bool pooled = b->model.pooled, offload = !b->params.dump && expert_cpu_offload_wanted(b, exact.n_rows);
+    struct step_shape shape = b->params.dump || pooled || offload ? exact : pad(b, exact);
+    if (shape.full_logits && !workspace_reserve_full_logits(b, shape.n_out, e)) {
         return false;
     }
     if (b->params.dump) {
         if (!forward_dump(b, &shape, e)) {
             return false;
         }
-    } else if (pooled || leaves) {
+    } else if (pooled || offload) {
         if (pooled) {
             expert_pool_fit(&b->pool, &b->gpu);
         }
-        if (!forward_stopping(b, &shape, leaves, e)) {
+        if (!forward_run_by_layer(b, &shape, offload, e)) {
             return false;
         }
     } else {
@@ -222,10 +222,10 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     count(b, &exact);
     publish(b, s, rows);
-    if (b->model.n_slots && !device_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, leaves, e)) {
+    if (b->model.n_slots && !device_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, offload, e)) {
         return false;
     }
-    expert_rest_note(b);
+    expert_cpu_offload_note(b);
     b->counters.step_ns += clock_ns() - start;
     return true;
 }

@@ -6,11 +6,11 @@
 #include "engine/base/err.h"
 #include "engine/model/plan.h"
 
-#define MINIATURE_KINDS 4
-#define MINIATURE_LEAST 2 /* layers of a kind, where the other model has them: a difference tells what one costs */
-#define MINIATURE_MOST 16
+#define PROXY_MODEL_KINDS 4
+#define PROXY_MODEL_MIN_LAYERS 2 /* layers of a kind, where the other model has them: a difference tells what one costs */
+#define PROXY_MODEL_MAX_LAYERS 16
 
-struct miniature_kind { /* layers of the same shapes and formats */
+struct proxy_model_kind { /* layers of the same shapes and formats */
     int32_t like;       /* the first such layer of the other model */
     int32_t count;      /* how many it has */
     int32_t first, n;   /* layers of the miniature */
@@ -18,14 +18,14 @@ struct miniature_kind { /* layers of the same shapes and formats */
     uint64_t expert_bytes; /* of these, routed experts */
 };
 
-struct miniature {
+struct proxy_model {
     struct model_plan plan;   /* layers ordered by kind */
-    struct miniature_kind kinds[MINIATURE_KINDS];
+    struct proxy_model_kind kinds[PROXY_MODEL_KINDS];
     int32_t n_kinds;
     double head_share; /* of the other one's vocabulary */
     void *memory;      /* what weights and vectors point into */
 };
 
-/* bytes: of layers at most, beyond MINIATURE_LEAST of each kind. ERR_NOMEM: nothing is kept. */
-bool miniature_make(struct miniature *m, const struct model_plan *plan, uint64_t bytes, struct err *e);
-void miniature_fini(struct miniature *m); /* accepts a zeroed struct */
+/* bytes: of layers at most, beyond PROXY_MODEL_MIN_LAYERS of each kind. ERR_NOMEM: nothing is kept. */
+bool proxy_model_init(struct proxy_model *m, const struct model_plan *plan, uint64_t bytes, struct err *e);
+void proxy_model_fini(struct proxy_model *m); /* accepts a zeroed struct */

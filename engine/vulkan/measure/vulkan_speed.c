@@ -1,7 +1,7 @@
 /* See speed.h. Small kernels reach a fraction of the device's bandwidth, which differs by shape, format and device; so
  * nothing is reckoned from bandwidth: the backend's own steps are timed on a miniature, kind of layer by kind of layer, and
  * differences between steps tell what its parts cost. */
-#include "engine/vulkan/measure/speed.h"
+#include "engine/vulkan/measure/vulkan_speed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/median.h"
 #include "engine/model/facts.h"
-#include "engine/vulkan/measure/miniature.h"
-#include "engine/vulkan/measure/unpack_speed.h"
+#include "engine/vulkan/measure/proxy_model.h"
+#include "engine/vulkan/measure/repack_bandwidth.h"
 #include "engine/vulkan/ops/backend_state.h"
-#include "engine/vulkan/ops/bandwidth.h"
-#include "engine/vulkan/ops/step.h"
+#include "engine/vulkan/ops/device_bandwidth.h"
+#include "engine/vulkan/ops/vulkan_step.h"
 
 #define LAYER_BYTES ((uint64_t)96 << 20) /* past the caches of most devices, where the model is */
 #define LINK_NS 60000000u
@@ -26,7 +26,7 @@
 #define N_BLOCKS (DEPTH / BACKEND_BLOCK_TOKENS)
 
 struct probe {
-    struct miniature mini;
+    struct proxy_model mini;
     struct layer_plan *layers;    /* the miniature's, and the same on the device: all of them */
     struct device_layer *on_device;
     struct backend *b;
@@ -48,7 +48,7 @@ struct wanted { /* a step */
 static void choose(struct probe *p, int32_t kind, int32_t n_layers)
 {
     struct backend *b = p->b;
-    const struct miniature_kind *k = kind < 0 ? NULL : &p->mini.kinds[kind];
+    const struct proxy_model_kind *k = kind < 0 ? NULL : &p->mini.kinds[kind];
     p->mini.plan.n_layer = !k ? 0 : n_layers ? n_layers : k->n;
     for (int32_t i = 0; i < p->mini.plan.n_layer; i++) {
         p->mini.plan.layers[i] = p->layers[k->first + i];
@@ -95,7 +95,7 @@ struct times { /* seconds of a token */
 /* One layer of a kind: what a step with more of them takes longer. `base` is what a step without layers takes. */
 static struct times time_kind(struct probe *p, int32_t kind, double base)
 {
-    const struct miniature_kind *k = &p->mini.kinds[kind];
+    const struct proxy_model_kind *k = &p->mini.kinds[kind];
     const struct layer_plan *l = &p->layers[k->first];
     const int32_t n_used = l->ffn == FFN_MOE ? l->moe.n_used : 0;
     double all = time_step(p, &(struct wanted){.kind = kind}), each = 0;
@@ -136,7 +136,7 @@ static double time_head(struct probe *p, const struct model_plan *plan)
 static struct times time_token(struct probe *p, const struct model_plan *plan)
 {
     struct times sum = {0};
-    p->bandwidth = bandwidth_of_weights(p->b, p->b->gpu.caps.software ? TIME_NS : WARM_NS);
+    p->bandwidth = device_bandwidth_of_weights(p->b, p->b->gpu.caps.software ? TIME_NS : WARM_NS);
     double base = time_step(p, &(struct wanted){.kind = -1});
     for (int32_t i = 0; p->ok && i < p->mini.n_kinds; i++) {
         struct times t = time_kind(p, i, base);
@@ -183,12 +183,12 @@ static double time_link(struct probe *p, const struct model_plan *plan)
 {
     struct gpu_buffer host = {0};
     uint64_t bytes = all_experts(plan);
-    bytes = bytes < BANDWIDTH_BUS_BYTES ? bytes : BANDWIDTH_BUS_BYTES;
+    bytes = bytes < DEVICE_BANDWIDTH_BUS_BYTES ? bytes : DEVICE_BANDWIDTH_BUS_BYTES;
     p->ok = p->ok && gpu_buffer_create(&p->b->gpu, GPU_UPLOAD, bytes, "probe of the host's memory", &host, p->e);
     if (p->ok) {
         memset(host.map, 0, bytes); /* pages that are there */
     }
-    double rate = p->ok ? bandwidth_read(p->b, &host, LINK_NS, p->e) : 0;
+    double rate = p->ok ? device_bandwidth_read(p->b, &host, LINK_NS, p->e) : 0;
     gpu_buffer_destroy(&p->b->gpu, &host);
     return rate;
 }
@@ -198,7 +198,7 @@ static double time_stop(struct probe *p)
 {
     struct backend *b = p->b;
     struct gpu *g = &b->gpu;
-    const struct shape shape = {.n_rows = 1, .alone = true, .singles = true, .n_sequences = b->plan->n_recurrent && !b->delta_steps};
+    const struct step_shape shape = {.n_rows = 1, .one_row_each = true, .has_untiled = true, .n_sequences = b->plan->n_recurrent && !b->delta_steps};
     double runs[MOST_RUNS];
     choose(p, 0, 0);
     for (int i = 0; p->ok && i < MOST_RUNS; i++) {
@@ -245,7 +245,7 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
     if (params->host_experts) {
         s->waits = true;
         s->layer_s = time_stop(p) * n_moe / plan->n_layer;
-        s->unpack = p->ok ? unpack_speed(&p->b->gpu, some_experts(p), p->e) : 0;
+        s->unpack = p->ok ? repack_bandwidth(&p->b->gpu, some_experts(p), p->e) : 0;
         p->ok = s->unpack > 0;
     }
 }
@@ -253,12 +253,12 @@ static void measure(struct probe *p, const struct model_plan *plan, const struct
 bool vulkan_speed(const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s, struct err *e)
 {
     struct probe p = {.e = e};
-    if (!miniature_make(&p.mini, plan, LAYER_BYTES, e)) {
+    if (!proxy_model_init(&p.mini, plan, LAYER_BYTES, e)) {
         return false;
     }
     const size_t n = (size_t)p.mini.plan.n_layer;
     p.mini.plan.n_ctx = DEPTH;
-    p.b = backend_make(&p.mini.plan, &(struct backend_params){.n_blocks = N_BLOCKS, .n_states = p.mini.plan.n_recurrent > 0, .max_rows = 1,
+    p.b = vulkan_backend_create(&p.mini.plan, &(struct backend_params){.n_blocks = N_BLOCKS, .n_states = p.mini.plan.n_recurrent > 0, .max_rows = 1,
                                                               .max_sequences = 1, .exact = params->exact, .cache_dir = params->cache_dir}, e);
     p.layers = malloc(n * sizeof *p.layers);
     p.on_device = malloc(n * sizeof *p.on_device);
@@ -279,6 +279,6 @@ bool vulkan_speed(const struct model_plan *plan, const struct backend_params *pa
     }
     free(p.layers);
     free(p.on_device);
-    miniature_fini(&p.mini);
+    proxy_model_fini(&p.mini);
     return p.ok;
 }

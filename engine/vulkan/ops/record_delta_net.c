@@ -1,5 +1,5 @@
 /* Dispatches of gated DeltaNet, and its state as tests want to see it. */
-#include "engine/vulkan/ops/delta_net.h"
+#include "engine/vulkan/ops/record_delta_net.h"
 
 #include "engine/vulkan/ops/dispatch.h"
 
@@ -51,7 +51,7 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p, cons
         uint64_t x, conv, a_log, dt_bias, weight, state, outs, rows, runs, state_bytes;
         uint32_t stride, z_at, gates_at;
         float eps;
-    } push = {r->b->work.qkv, d->conv, d->a_log, d->dt_bias, d->norm, l->state, r->b->work.attn, s->at_rows, s->at_runs,
+    } push = {r->b->workspace.qkv, d->conv, d->a_log, d->dt_bias, d->norm, l->state, r->b->workspace.attn, s->at_rows, s->at_runs,
               delta_net_state_bytes(p), r->b->sizes.qkv, z_at(p), gates_at(p), r->b->plan->norm_eps};
     struct dispatch one = {.shader = "delta_step", .push = &push, .push_bytes = sizeof push, .x = (uint32_t)p->n_v_head, .y = r->n_rows, .z = 1};
     spec_delta_net(r, one.spec, 4 * (uint32_t)p->d_v, p);
@@ -65,7 +65,7 @@ static void record_conv(struct recorder *r, const struct delta_net_plan *p, cons
     struct {
         uint64_t x, conv, a_log, dt_bias, state, outs, gate, rows, runs, state_bytes;
         uint32_t stride, gates_at;
-    } push = {r->b->work.qkv, d->conv, d->a_log, d->dt_bias, l->state, r->b->work.convolved, r->b->work.gates, s->at_rows, s->at_runs,
+    } push = {r->b->workspace.qkv, d->conv, d->a_log, d->dt_bias, l->state, r->b->workspace.convolved, r->b->workspace.gates, s->at_rows, s->at_runs,
               delta_net_state_bytes(p), r->b->sizes.qkv, gates_at(p)};
     struct dispatch one = {.shader = "delta_conv", .push = &push, .push_bytes = sizeof push,
                            .x = (uint32_t)(2 * p->n_k_head + p->n_v_head), .y = r->n_rows, .z = 1};
@@ -78,7 +78,7 @@ static void record_scan(struct recorder *r, const struct delta_net_plan *p, cons
     struct {
         uint64_t raw, x, gate, state, outs, sequences, state_bytes;
         uint32_t raw_stride, pad;
-    } push = {r->b->work.qkv, r->b->work.convolved, r->b->work.gates, l->state, r->b->work.attn, r->b->step.at_sequences,
+    } push = {r->b->workspace.qkv, r->b->workspace.convolved, r->b->workspace.gates, l->state, r->b->workspace.attn, r->b->step.at_sequences,
               delta_net_state_bytes(p), r->b->sizes.qkv, 0};
     struct dispatch one = {.shader = "delta_scan", .push = &push, .push_bytes = sizeof push,
                            .x = (uint32_t)(p->n_v_head * p->d_v / SCAN_COLUMNS), .y = n_sequences, .z = 1};
@@ -93,7 +93,7 @@ static void record_norm(struct recorder *r, const struct delta_net_plan *p, cons
         uint32_t stride, z_at;
         float eps;
         uint32_t pad;
-    } push = {r->b->work.attn, r->b->work.qkv, l->delta_net.norm, r->b->step.at_rows, r->b->sizes.qkv, z_at(p), r->b->plan->norm_eps, 0};
+    } push = {r->b->workspace.attn, r->b->workspace.qkv, l->delta_net.norm, r->b->step.at_rows, r->b->sizes.qkv, z_at(p), r->b->plan->norm_eps, 0};
     struct dispatch one = {.shader = "delta_norm", .push = &push, .push_bytes = sizeof push, .x = (uint32_t)p->n_v_head, .y = r->n_rows, .z = 1};
     spec_delta_net(r, one.spec, (uint32_t)p->d_v, p);
     dispatch_op(r, &one);

@@ -1,5 +1,5 @@
-/* See device_restore.h: each function undoes its namesake of device_block.c. */
-#include "engine/vulkan/weights/device_restore.h"
+/* See block_decode.h: each function undoes its namesake of device_block.c. */
+#include "engine/vulkan/weights/block_decode.h"
 
 #include <string.h>
 
@@ -189,7 +189,7 @@ static void put_record(enum device_block block, const uint8_t *record, uint8_t *
     }
 }
 
-void device_restore_row(const struct device_block_format *f, const uint8_t *const planes[BLOCK_PLANES], uint32_t n, uint8_t *out)
+void block_decode_row(const struct device_block_format *f, const uint8_t *const planes[BLOCK_PLANES], uint32_t n, uint8_t *out)
 {
     const uint32_t size = f->bytes[0] + f->bytes[1] + f->bytes[2], chunks = f->cols / 32;
     const int low = (int)(f->bytes[0] / (4 * chunks)), high = (int)(f->bytes[2] / (4 * chunks));

@@ -8,10 +8,10 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/vulkan/measure/speed.h"
-#include "engine/vulkan/ops/bandwidth.h"
-#include "engine/vulkan/ops/delta_net.h"
-#include "engine/vulkan/ops/step.h"
+#include "engine/vulkan/measure/vulkan_speed.h"
+#include "engine/vulkan/ops/device_bandwidth.h"
+#include "engine/vulkan/ops/record_delta_net.h"
+#include "engine/vulkan/ops/vulkan_step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)
 {
@@ -48,12 +48,12 @@ void backend_close(struct backend **b)
         for (int i = 0; i < (*b)->n_recorded; i++) {
             gpu_command_free(&(*b)->gpu, &(*b)->recorded[i].command);
         }
-        expert_rest_close(*b);
+        expert_cpu_offload_close(*b);
         device_slots_close(&(*b)->slots, &(*b)->gpu);
         expert_pool_close(&(*b)->pool, &(*b)->gpu);
-        work_close(*b);
+        workspace_close(*b);
     }
-    heap_fini(&(*b)->work.heap, &(*b)->gpu);
+    heap_fini(&(*b)->workspace.heap, &(*b)->gpu);
     heap_fini(&(*b)->kv_heap, &(*b)->gpu);
     heap_fini(&(*b)->state_heap, &(*b)->gpu);
     device_model_fini(&(*b)->model, &(*b)->gpu);
@@ -72,24 +72,24 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
     }
     b->plan = plan;
     b->params = *p;
-    sizes_of(plan, p, &b->sizes);
+    workspace_sizes_of(plan, p, &b->sizes);
     b->tuning = (struct tuning){.threads = 256, .linear_rows = 1, .head_rows = 2, .up_rows = 2, .down_rows = 1,
-                                .wide_rows = UINT32_MAX, /* until the device is known */
-                                .wide_m = 64, .wide_n = 64, .wide_buffers = 1};
+                                .gemm_min_rows = UINT32_MAX, /* until the device is known */
+                                .gemm_tile_m = 64, .gemm_tile_n = 64, .gemm_buffers = 1};
     b->dense_bytes = dense_bytes(plan);
     if (b->sizes.expert > USED_WORDS * 32) {
         err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert, USED_WORDS * 32);
         backend_close(&b);
     } else if (!device_model_plan(&b->model, plan, p->device_experts, p->host_experts > 0, e) ||
-               (p->host_experts && !expert_pool_plan(&b->pool, &b->model, plan, p->host_experts, e)) || !work_plan(b, e)) {
+               (p->host_experts && !expert_pool_plan(&b->pool, &b->model, plan, p->host_experts, e)) || !workspace_plan(b, e)) {
         backend_close(&b);
     } else {
-        expert_rest_plan(b);
+        expert_cpu_offload_plan(b);
     }
     return b;
 }
 
-static bool open_experts_apart(struct backend *b, struct err *e)
+static bool open_split_experts(struct backend *b, struct err *e)
 {
     struct device_model *m = &b->model;
     if (m->n_slots == 0) {
@@ -99,7 +99,7 @@ static bool open_experts_apart(struct backend *b, struct err *e)
         return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
                expert_pool_open(&b->pool, &b->gpu, &b->slots, m, b->params.experts, e);
     }
-    return heap_commit(&m->host, &b->gpu, expert_rest_memory(b), "experts in host memory", e) &&
+    return heap_commit(&m->host, &b->gpu, expert_cpu_offload_memory(b), "experts in host memory", e) &&
            heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
@@ -109,18 +109,18 @@ static void tune(struct backend *b)
     /* Tiles share what they read, and few of them leave most of the device idle; rows spread their context over it. */
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
-        b->tuning.wide_rows = b->plan->d_model < 1024 ? UINT32_MAX : 9; /* small matrices do not fill the matrix units */
+        b->tuning.gemm_min_rows = b->plan->d_model < 1024 ? UINT32_MAX : 9; /* small matrices do not fill the matrix units */
         return;
     }
-    b->tuning.wide_rows = 16;
+    b->tuning.gemm_min_rows = 16;
     for (int i = 0; i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
         const uint32_t rows = l->ffn == FFN_MOE ? 4 * (uint32_t)l->moe.n_expert / (uint32_t)l->moe.n_used : 0; /* 4 for each expert */
-        b->tuning.wide_rows = rows > b->tuning.wide_rows ? rows : b->tuning.wide_rows;
+        b->tuning.gemm_min_rows = rows > b->tuning.gemm_min_rows ? rows : b->tuning.gemm_min_rows;
     }
 }
 
-struct backend *backend_make(const struct model_plan *plan, const struct backend_params *p, struct err *e)
+struct backend *vulkan_backend_create(const struct model_plan *plan, const struct backend_params *p, struct err *e)
 {
     struct backend *b = backend_plan(plan, p, e);
     uint64_t available, total;
@@ -135,7 +135,7 @@ struct backend *backend_make(const struct model_plan *plan, const struct backend
         goto fail;
     }
     tune(b);
-    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->model.slots) + heap_planned_bytes(&b->work.heap) + heap_planned_bytes(&b->kv_heap) +
+    uint64_t need = heap_planned_bytes(&b->model.heap) + heap_planned_bytes(&b->model.slots) + heap_planned_bytes(&b->workspace.heap) + heap_planned_bytes(&b->kv_heap) +
                     heap_planned_bytes(&b->state_heap);
     gpu_memory_free(&b->gpu, &available, &total);
     if (need > available) {
@@ -144,7 +144,7 @@ struct backend *backend_make(const struct model_plan *plan, const struct backend
                 size_text((double)available, have), size_text((double)total, all));
         goto fail;
     }
-    if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_experts_apart(b, e) || !work_open(b, e) || !expert_rest_open(b, e)) {
+    if (!heap_commit(&b->model.heap, &b->gpu, GPU_LOCAL, "weights", e) || !open_split_experts(b, e) || !workspace_open(b, e) || !expert_cpu_offload_open(b, e)) {
         goto fail;
     }
     return b;
@@ -156,12 +156,12 @@ fail:
 static struct backend *backend_open(const struct model_plan *plan, const struct backend_params *p, struct err *e)
 {
     uint64_t start = clock_ns();
-    struct backend *b = backend_make(plan, p, e);
+    struct backend *b = vulkan_backend_create(plan, p, e);
     if (!b) {
         return NULL;
     }
     log_info("device=\"%s\" weights_mb=%.1f kv_mb=%.1f state_mb=%.1f work_mb=%.1f ms=%.0f", b->gpu.caps.name, (double)b->model.heap.bytes / 1e6,
-             (double)b->kv_heap.bytes / 1e6, (double)b->state_heap.bytes / 1e6, (double)b->work.heap.bytes / 1e6,
+             (double)b->kv_heap.bytes / 1e6, (double)b->state_heap.bytes / 1e6, (double)b->workspace.heap.bytes / 1e6,
              (double)(clock_ns() - start) / 1e6);
     if (!b->gpu.caps.cooperative_matrix) {
         log_info("prefill on plain arithmetic: this device has no VK_NV_cooperative_matrix");
@@ -237,19 +237,19 @@ static void memory_of(const struct backend *b, bool planned, struct backend_memo
 {
     *m = (struct backend_memory){0};
     const uint64_t slots = planned ? heap_planned_bytes(&b->model.slots) : b->model.slots.bytes;
-    const uint64_t apart = planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
+    const uint64_t split_experts = planned ? heap_planned_bytes(&b->model.host) + expert_pool_planned_bytes(&b->pool)
                                    : b->model.host.bytes + expert_pool_bytes(&b->pool) + passing_bytes(b);
     const uint64_t table = device_slots_table_bytes(&b->model, b->plan);
     m->weights = slots + (planned ? heap_planned_bytes(&b->model.heap) : b->model.heap.bytes);
     m->kv = planned ? heap_planned_bytes(&b->kv_heap) : b->kv_heap.bytes;
     m->state = planned ? heap_planned_bytes(&b->state_heap) : b->state_heap.bytes;
-    m->work = planned ? heap_planned_bytes(&b->work.heap) : b->work.heap.bytes;
+    m->work = planned ? heap_planned_bytes(&b->workspace.heap) : b->workspace.heap.bytes;
     m->device = m->weights + m->kv + m->state + m->work;
-    m->host = planned ? work_host_bytes(b) : b->step.buffer.size + b->result.buffer.size + b->result.whole.size;
-    m->host += table + expert_rest_bytes(b);
+    m->host = planned ? workspace_host_bytes(b) : b->step.buffer.size + b->result.buffer.size + b->result.full_logits.size;
+    m->host += table + expert_cpu_offload_bytes(b);
     m->work += m->host;
-    m->weights += apart;
-    m->host += apart;
+    m->weights += split_experts;
+    m->host += split_experts;
 }
 
 static void backend_memory(const struct backend *b, struct backend_memory *m)
@@ -276,7 +276,7 @@ static void backend_counters(const struct backend *b, struct backend_counters *c
     c->expert_evictions = b->slots.evictions;
     c->expert_bus_bytes = b->slots.bus_bytes;
     c->expert_copied_bytes = b->slots.copied_bytes;
-    c->expert_on_cpu = b->rest.computed;
+    c->expert_on_cpu = b->cpu_offload.computed;
 }
 
 static const char *backend_device_name(const struct backend *b)
@@ -286,12 +286,12 @@ static const char *backend_device_name(const struct backend *b)
 
 static int32_t backend_threads(const struct backend *b)
 {
-    return b->rest.rows ? b->params.expert_rows->threads(b->rest.rows) : 0;
+    return b->cpu_offload.rows ? b->params.expert_rows->threads(b->cpu_offload.rows) : 0;
 }
 
 static double backend_read_bandwidth(struct backend *b)
 {
-    return bandwidth_of(b);
+    return device_bandwidth_of(b);
 }
 
 static bool pick_only(bool *software, struct err *e)

@@ -1,13 +1,13 @@
 #version 460
-/* out[t, :] = halves of x[t, :], RMS-normalised when NORM; rest[t, :] = halves of REST_SCALE times what that rounding lost, when SPLIT
+/* out[t, :] = halves of x[t, :], RMS-normalised when NORM; rest[t, :] = halves of LOW_HALF_SCALE times what that rounding lost, when SPLIT
  * x [T, x_stride] f32; out, rest [T, n] halves
  * Before the matrix products of more rows than the f32 kernels take.
  * Grid (T); one workgroup per row, two columns a thread. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "reduce.glsl"
-layout(constant_id = SPEC_HALVES_NORM) const bool NORM = true;
-layout(constant_id = SPEC_HALVES_SPLIT) const bool SPLIT = false;
+layout(constant_id = SPEC_CAST_NORM) const bool NORM = true;
+layout(constant_id = SPEC_CAST_SPLIT) const bool SPLIT = false;
 
 layout(push_constant, std430) uniform Push {
     F32x2 x, norm;
@@ -36,7 +36,7 @@ void main()
         uint h = packHalf2x16(v);
         p.outs.at[t * p.n + i] = h;
         if (SPLIT) {
-            p.rest.at[t * p.n + i] = packHalf2x16((v - half_values(h)) * REST_SCALE);
+            p.rest.at[t * p.n + i] = packHalf2x16((v - half_values(h)) * LOW_HALF_SCALE);
         }
     }
 }

@@ -1,5 +1,5 @@
 /* Measured read bandwidth of the memory that holds the weights. */
-#include "engine/vulkan/ops/bandwidth.h"
+#include "engine/vulkan/ops/device_bandwidth.h"
 
 #include "engine/base/clock.h"
 #include "engine/vulkan/ops/backend_state.h"
@@ -8,7 +8,7 @@
 #define PASSES 4
 #define MEASURE_NS 300000000ull /* after a long load the memory's clock is low and wants this long to rise */
 
-double bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t ns, struct err *e)
+double device_bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t ns, struct err *e)
 {
     const uint64_t bytes = from->size / 16 * 16;
     double best = 0;
@@ -39,7 +39,7 @@ double bandwidth_read(struct backend *b, const struct gpu_buffer *from, uint64_t
     return ok ? best : 0;
 }
 
-double bandwidth_of_weights(struct backend *b, uint64_t ns)
+double device_bandwidth_of_weights(struct backend *b, uint64_t ns)
 {
     struct err ignored = {0};
     const struct heap *h = &b->model.heap;
@@ -47,13 +47,13 @@ double bandwidth_of_weights(struct backend *b, uint64_t ns)
     for (int i = 1; i < h->n_buffers; i++) {
         largest = h->buffers[i].size > largest->size ? &h->buffers[i] : largest;
     }
-    return bandwidth_read(b, largest, ns, &ignored);
+    return device_bandwidth_read(b, largest, ns, &ignored);
 }
 
-double bandwidth_of(struct backend *b)
+double device_bandwidth_of(struct backend *b)
 {
     if (b->bandwidth == 0) {
-        b->bandwidth = bandwidth_of_weights(b, MEASURE_NS);
+        b->bandwidth = device_bandwidth_of_weights(b, MEASURE_NS);
     }
     return b->bandwidth;
 }

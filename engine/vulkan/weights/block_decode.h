@@ -4,4 +4,4 @@
 #include "engine/vulkan/weights/device_block.h"
 
 /* One row of n blocks; planes: its starts (one that the format lacks is not read). */
-void device_restore_row(const struct device_block_format *f, const uint8_t *const planes[BLOCK_PLANES], uint32_t n, uint8_t *out);
+void block_decode_row(const struct device_block_format *f, const uint8_t *const planes[BLOCK_PLANES], uint32_t n, uint8_t *out);

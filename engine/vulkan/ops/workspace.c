@@ -1,7 +1,7 @@
 /* Memory beside the weights: activations, KV, the step's variables, results. Sizes follow the plan and max_rows. */
 #include "engine/vulkan/ops/backend_state.h"
-#include "engine/vulkan/ops/delta_net.h"
-#include "engine/vulkan/ops/wide.h"
+#include "engine/vulkan/ops/record_delta_net.h"
+#include "engine/vulkan/ops/gemm.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void widen(uint32_t *most, int64_t n)
     }
 }
 
-static void sizes_of_layer(const struct layer_plan *l, struct sizes *s)
+static void sizes_of_layer(const struct layer_plan *l, struct workspace_sizes *s)
 {
     const struct attention_plan *a = &l->attention;
     if (l->mixer == MIXER_ATTENTION) {
@@ -50,9 +50,9 @@ static void sizes_of_layer(const struct layer_plan *l, struct sizes *s)
     s->n_used = (uint32_t)l->moe.n_used > s->n_used ? (uint32_t)l->moe.n_used : s->n_used;
 }
 
-void sizes_of(const struct model_plan *plan, const struct backend_params *p, struct sizes *s)
+void workspace_sizes_of(const struct model_plan *plan, const struct backend_params *p, struct workspace_sizes *s)
 {
-    *s = (struct sizes){.d = pad32(plan->d_model), .n_used = 1, .expert = 32, .max_splits = 32};
+    *s = (struct workspace_sizes){.d = pad32(plan->d_model), .n_used = 1, .expert = 32, .max_splits = 32};
     for (int i = 0; i < plan->n_layer; i++) {
         sizes_of_layer(&plan->layers[i], s);
     }
@@ -67,23 +67,23 @@ static bool plan_clear(struct heap *h, VkDeviceAddress *address, uint64_t floats
 }
 
 /* Room for the splits of attention: all of them for a decode step's rows, few for each of many. */
-static uint64_t part_floats(const struct sizes *s, uint64_t rows)
+static uint64_t part_floats(const struct workspace_sizes *s, uint64_t rows)
 {
     uint64_t each = (uint64_t)s->n_kv_head * s->group * (s->d_head + 2);
     uint64_t few = each * rows * 4, all = each * s->decode_rows * s->max_splits;
     return few > all ? few : all;
 }
 
-bool work_plan(struct backend *b, struct err *e)
+bool workspace_plan(struct backend *b, struct err *e)
 {
-    const struct sizes *s = &b->sizes;
-    struct work *w = &b->work;
+    const struct workspace_sizes *s = &b->sizes;
+    struct workspace *w = &b->workspace;
     struct heap *h = &w->heap;
     uint64_t rows = (uint64_t)pad32(b->params.max_rows), heads = STEP_HEAD_ROWS, slices = s->n_slices;
     bool ok = plan_clear(h, &w->x, rows * s->d, e) && plan_clear(h, &w->qkv, rows * s->qkv, e) &&
               plan_clear(h, &w->attn, rows * s->attn, e) && plan_clear(h, &w->convolved, rows * s->channels, e) &&
               plan_clear(h, &w->gates, rows * s->gates, e) && plan_clear(h, &w->parts, part_floats(s, rows), e) &&
-              plan_clear(h, &w->arrived, rows * s->n_kv_head, e) && plan_clear(h, &w->router, rows * s->expert, e) &&
+              plan_clear(h, &w->split_done, rows * s->n_kv_head, e) && plan_clear(h, &w->router, rows * s->expert, e) &&
               plan_clear(h, &w->shared_gate, rows, e) && plan_clear(h, &w->ids, rows * s->n_used, e) &&
               plan_clear(h, &w->weights, rows * s->n_used, e) && plan_clear(h, &w->h, rows * s->h + 64, e) &&
               plan_clear(h, &w->h_shared, rows * s->h_shared + 64, e) &&
@@ -95,7 +95,7 @@ bool work_plan(struct backend *b, struct err *e)
     if (ok && !b->params.exact) {
         /* 64 floats more: a tile's last loads may reach past its row. */
         uint64_t widest = s->d > s->attn ? s->d : s->attn, pairs = rows * s->n_used;
-        ok = plan_clear(h, &w->xh, rows * widest / 2 + 64, e) && plan_clear(h, &w->xl, rows * widest / 2 + 64, e) &&
+        ok = plan_clear(h, &w->x_hi, rows * widest / 2 + 64, e) && plan_clear(h, &w->x_lo, rows * widest / 2 + 64, e) &&
              plan_clear(h, &w->parts_down, pairs * s->d, e) && plan_clear(h, &w->sorted, pairs, e) &&
              plan_clear(h, &w->tiles, (s->expert + pairs / 16 + 1) * 4, e) && plan_clear(h, &w->n_tiles, 4, e);
     }
@@ -147,7 +147,7 @@ static bool step_open(struct backend *b, struct err *e)
     struct step_memory *s = &b->step;
     struct step_places at = step_places(b);
     s->table_cap = at.table_cap;
-    s->tile_rows = wide_attention_fits(b) ? at.tile_rows : 0;
+    s->tile_rows = tiled_attention_fits(b) ? at.tile_rows : 0;
     s->tile_cap = s->tile_rows ? at.tile_cap : 1;
     if (!gpu_buffer_create(&b->gpu, GPU_STEP, at.bytes, "step", &s->buffer, e)) {
         return false;
@@ -171,7 +171,7 @@ static bool step_open(struct backend *b, struct err *e)
     return true;
 }
 
-uint64_t step_trace_bytes(const struct backend *b)
+uint64_t workspace_trace_bytes(const struct backend *b)
 {
     return (uint64_t)pad32(b->params.max_rows) * b->sizes.n_used * 4;
 }
@@ -179,7 +179,7 @@ uint64_t step_trace_bytes(const struct backend *b)
 /* Rows that only pad a batch are dead: what stands in their places is never used. */
 static bool trace_open(struct backend *b, struct err *e)
 {
-    return !b->params.route || gpu_buffer_create(&b->gpu, GPU_STEP, step_trace_bytes(b) * (uint64_t)b->plan->n_layer, "trace", &b->step.trace, e);
+    return !b->params.route || gpu_buffer_create(&b->gpu, GPU_STEP, workspace_trace_bytes(b) * (uint64_t)b->plan->n_layer, "trace", &b->step.trace, e);
 }
 
 static uint64_t result_bytes(const struct backend *b, uint64_t *top, uint64_t *used)
@@ -190,7 +190,7 @@ static uint64_t result_bytes(const struct backend *b, uint64_t *top, uint64_t *u
     return *used + (uint64_t)b->plan->n_layer * USED_WORDS * 4;
 }
 
-uint64_t work_host_bytes(const struct backend *b)
+uint64_t workspace_host_bytes(const struct backend *b)
 {
     uint64_t top, used;
     return step_places(b).bytes + result_bytes(b, &top, &used);
@@ -225,17 +225,17 @@ static bool delta_steps_fit(const struct backend *b)
     return fit;
 }
 
-bool work_open(struct backend *b, struct err *e)
+bool workspace_open(struct backend *b, struct err *e)
 {
     b->delta_steps = delta_steps_fit(b);
-    return heap_commit(&b->work.heap, &b->gpu, GPU_LOCAL, "work", e) &&
+    return heap_commit(&b->workspace.heap, &b->gpu, GPU_LOCAL, "work", e) &&
            (b->kv_heap.n_parts == 0 || heap_commit(&b->kv_heap, &b->gpu, GPU_LOCAL, "kv", e)) &&
            (b->state_heap.n_parts == 0 || heap_commit(&b->state_heap, &b->gpu, GPU_LOCAL, "states", e)) && step_open(b, e) && trace_open(b, e) && result_open(b, e);
 }
 
-bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e)
+bool workspace_reserve_full_logits(struct backend *b, int32_t rows, struct err *e)
 {
-    struct gpu_buffer *w = &b->result.whole;
+    struct gpu_buffer *w = &b->result.full_logits;
     uint64_t need = (uint64_t)pad32(rows) * (uint64_t)b->plan->n_vocab * 4;
     if (w->size >= need) {
         return true;
@@ -243,7 +243,7 @@ bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e)
     gpu_buffer_destroy(&b->gpu, w);
     /* Recorded steps hold the old buffer: they are dropped by the caller's eviction. */
     for (int i = 0; i < b->n_recorded; i++) {
-        if (b->recorded[i].shape.whole) {
+        if (b->recorded[i].shape.full_logits) {
             gpu_command_free(&b->gpu, &b->recorded[i].command);
             b->recorded[i--] = b->recorded[--b->n_recorded];
             b->recorded[b->n_recorded].command = VK_NULL_HANDLE; /* it lives at i now */
@@ -252,13 +252,13 @@ bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e)
     return gpu_buffer_create(&b->gpu, GPU_READBACK, need, "whole logits", w, e);
 }
 
-void work_close(struct backend *b)
+void workspace_close(struct backend *b)
 {
-    gpu_buffer_destroy(&b->gpu, &b->result.whole);
+    gpu_buffer_destroy(&b->gpu, &b->result.full_logits);
     gpu_buffer_destroy(&b->gpu, &b->result.buffer);
     gpu_buffer_destroy(&b->gpu, &b->step.trace);
     gpu_buffer_destroy(&b->gpu, &b->step.buffer);
     heap_fini(&b->kv_heap, &b->gpu);
     heap_fini(&b->state_heap, &b->gpu);
-    heap_fini(&b->work.heap, &b->gpu);
+    heap_fini(&b->workspace.heap, &b->gpu);
 }

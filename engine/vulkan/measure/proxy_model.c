@@ -1,5 +1,5 @@
 /* See miniature.h. */
-#include "engine/vulkan/measure/miniature.h"
+#include "engine/vulkan/measure/proxy_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static uint64_t mlp_bytes(const struct mlp_plan *m)
     return weight_matrix_bytes(&m->gate) + weight_matrix_bytes(&m->up) + weight_matrix_bytes(&m->down);
 }
 
-static void count_bytes(const struct layer_plan *l, struct miniature_kind *k)
+static void count_bytes(const struct layer_plan *l, struct proxy_model_kind *k)
 {
     const struct attention_plan *a = &l->attention;
     const struct delta_net_plan *d = &l->delta_net;
@@ -71,14 +71,14 @@ static void count_bytes(const struct layer_plan *l, struct miniature_kind *k)
 }
 
 /* Kinds beyond the room for them are rare ones: they count with the last. */
-static void find_kinds(struct miniature *m, const struct model_plan *plan)
+static void find_kinds(struct proxy_model *m, const struct model_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_layer; i++) {
         int32_t k = 0;
         while (k < m->n_kinds && !same_layer(&plan->layers[m->kinds[k].like], &plan->layers[i])) {
             k++;
         }
-        if (k == MINIATURE_KINDS) {
+        if (k == PROXY_MODEL_KINDS) {
             k--;
         } else if (k == m->n_kinds) {
             m->kinds[m->n_kinds++].like = i;
@@ -88,13 +88,13 @@ static void find_kinds(struct miniature *m, const struct model_plan *plan)
     }
 }
 
-static int32_t count_layers(struct miniature *m, uint64_t bytes)
+static int32_t count_layers(struct proxy_model *m, uint64_t bytes)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < m->n_kinds; k++) {
-        struct miniature_kind *kind = &m->kinds[k];
+        struct proxy_model_kind *kind = &m->kinds[k];
         uint64_t fit = bytes / (uint64_t)m->n_kinds / (kind->bytes ? kind->bytes : 1);
-        int32_t most = kind->count < MINIATURE_MOST ? kind->count : MINIATURE_MOST, least = most < MINIATURE_LEAST ? most : MINIATURE_LEAST;
+        int32_t most = kind->count < PROXY_MODEL_MAX_LAYERS ? kind->count : PROXY_MODEL_MAX_LAYERS, least = most < PROXY_MODEL_MIN_LAYERS ? most : PROXY_MODEL_MIN_LAYERS;
         kind->n = fit < (uint64_t)least ? least : fit < (uint64_t)most ? (int32_t)fit : most;
         kind->first = n;
         n += kind->n;
@@ -198,7 +198,7 @@ static void fill_all(struct filler *f, struct model_plan *p)
     }
 }
 
-static void copy_layers(struct miniature *m, const struct model_plan *plan)
+static void copy_layers(struct proxy_model *m, const struct model_plan *plan)
 {
     struct model_plan *p = &m->plan;
     p->n_attention = p->n_recurrent = 0;
@@ -212,7 +212,7 @@ static void copy_layers(struct miniature *m, const struct model_plan *plan)
     }
 }
 
-static void cut_head(struct miniature *m, const struct model_plan *plan)
+static void cut_head(struct proxy_model *m, const struct model_plan *plan)
 {
     struct model_plan *p = &m->plan;
     uint64_t row = weight_row_size(&p->head) + 2 * weight_scale_row_size(&p->head), rows = HEAD_BYTES / (row ? row : 1);
@@ -222,9 +222,9 @@ static void cut_head(struct miniature *m, const struct model_plan *plan)
     m->head_share = (double)p->n_vocab / plan->n_vocab;
 }
 
-bool miniature_make(struct miniature *m, const struct model_plan *plan, uint64_t bytes, struct err *e)
+bool proxy_model_init(struct proxy_model *m, const struct model_plan *plan, uint64_t bytes, struct err *e)
 {
-    *m = (struct miniature){.plan = *plan};
+    *m = (struct proxy_model){.plan = *plan};
     find_kinds(m, plan);
     m->plan.n_layer = count_layers(m, bytes);
     m->plan.layers = calloc((size_t)m->plan.n_layer, sizeof *m->plan.layers);
@@ -238,7 +238,7 @@ bool miniature_make(struct miniature *m, const struct model_plan *plan, uint64_t
     size_t rows = (f.row + 64) / 64 * 64;
     m->memory = calloc(1, rows + f.vector);
     if (!m->memory) {
-        miniature_fini(m);
+        proxy_model_fini(m);
         return err_set(e, ERR_NOMEM, "no memory for a probe of %zu bytes", rows + f.vector);
     }
     f.rows = m->memory;
@@ -248,9 +248,9 @@ bool miniature_make(struct miniature *m, const struct model_plan *plan, uint64_t
     return true;
 }
 
-void miniature_fini(struct miniature *m)
+void proxy_model_fini(struct proxy_model *m)
 {
     free(m->plan.layers);
     free(m->memory);
-    *m = (struct miniature){0};
+    *m = (struct proxy_model){0};
 }
