@@ -126,8 +126,8 @@ struct engine_usage {
     double prefill_tokens_per_s, decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
     double experts[ENGINE_EXPERT__N];
     struct engine_memory memory;
-    int32_t lossy_experts; /* experts per token where fewer were used than the model says; else 0 */
-    int32_t own_experts;   /* as the model says; 0: it has none */
+    int32_t reduced_top_k; /* experts per token where fewer were used than the model says; else 0 */
+    int32_t trained_top_k;   /* as the model says; 0: it has none */
 };
 
 struct engine_event {

@@ -43,12 +43,12 @@ static bool check_ids(const struct inbox_limits *l, const struct engine_job_para
 
 static bool check_experts(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
 {
-    if (p->experts_per_token <= l->own_experts)
+    if (p->experts_per_token <= l->trained_top_k)
         return true;
-    if (!l->own_experts)
+    if (!l->trained_top_k)
         return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, but the model has no experts", p->experts_per_token);
     return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, the model uses %d: want 1 to %d", p->experts_per_token,
-                     l->own_experts, l->own_experts);
+                     l->trained_top_k, l->trained_top_k);
 }
 
 static bool check_length(const struct inbox_limits *l, struct engine_job_params *p, struct err *e)

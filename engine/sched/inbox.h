@@ -10,7 +10,7 @@
 
 struct inbox_limits {
     int32_t n_vocab, n_ctx, max_queue;
-    int32_t own_experts; /* of a layer, as the model says; 0: it has none */
+    int32_t trained_top_k; /* of a layer, as the model says; 0: it has none */
 };
 
 enum inbox_state { INBOX_LOADING, INBOX_OPEN, INBOX_CLOSED };

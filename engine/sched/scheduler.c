@@ -134,8 +134,8 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
     memcpy(u.experts, j->experts, sizeof u.experts);
     u.memory = memory_now(s);
     int32_t experts = j->n_experts ? j->n_experts : s->set.experts_per_token;
-    u.lossy_experts = experts < s->set.own_experts ? experts : 0;
-    u.own_experts = s->set.own_experts;
+    u.reduced_top_k = experts < s->set.trained_top_k ? experts : 0;
+    u.trained_top_k = s->set.trained_top_k;
     return u;
 }
 
@@ -147,7 +147,7 @@ void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, c
              (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish), ev.usage.prompt_tokens,
              ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,
              ev.usage.decode_ms);
-    s->tally.jobs_lossy += ev.usage.lossy_experts > 0;
+    s->tally.jobs_lossy += ev.usage.reduced_top_k > 0;
     leave(s, j, &ev, (enum job_outcome)finish);
 }
 

@@ -35,7 +35,7 @@ struct scheduler_params {
     uint64_t fingerprint;
     struct expert_store *experts; /* the backend's, for the counters; NULL: none */
     int32_t experts_per_token;    /* of a layer, as the backend's plan has them, and as the model says; 0: it has none */
-    int32_t own_experts;
+    int32_t trained_top_k;
     struct status_writer *status; /* NULL: none */
 };
 

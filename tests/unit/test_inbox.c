@@ -84,7 +84,7 @@ static void test_more_experts_than_the_model_has_are_refused(void **state)
     struct inbox in, dense;
     struct err e = {0};
     inbox_init(&in);
-    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 2, .own_experts = 8});
+    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 2, .trained_top_k = 8});
     assert_true(check_experts(&in, 0, &e));
     assert_true(check_experts(&in, 8, &e));
     assert_false(check_experts(&in, 9, &e));

@@ -62,16 +62,16 @@ static void test_fewer_experts_have_kv_of_their_own_and_say_so(void **state)
     fill_prompt(prompt, 96, 4);
     rig_init(&r, 2, 64, 64);
     struct engine_usage u = usage_with(&r, prompt, 96, 0);
-    assert_int_equal(u.lossy_experts, 0);
+    assert_int_equal(u.reduced_top_k, 0);
     u = usage_with(&r, prompt, 96, 2);
     assert_int_equal(u.cached_tokens, 0);
-    assert_int_equal(u.lossy_experts, 2);
-    assert_int_equal(u.own_experts, RIG_EXPERTS);
+    assert_int_equal(u.reduced_top_k, 2);
+    assert_int_equal(u.trained_top_k, RIG_EXPERTS);
     assert_int_equal(usage_with(&r, prompt, 96, 2).cached_tokens, 64);
     assert_int_equal(usage_with(&r, prompt, 96, 1).cached_tokens, 0);
     u = usage_with(&r, prompt, 96, RIG_EXPERTS); /* as many as there are: nothing is lost, and all is shared */
     assert_int_equal(u.cached_tokens, 64);
-    assert_int_equal(u.lossy_experts, 0);
+    assert_int_equal(u.reduced_top_k, 0);
     assert_all_returned(&r, 2);
     rig_fini(&r);
 }
