@@ -125,9 +125,9 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
     out.compute_s = dense + experts;
     double missing = streams ? 1 - out.hit_rate : 0;
     double read = seconds(missed, r->disk.bytes_per_s * MEMORY_DISK_IN_STEPS) + seconds(missed, s->unpack);
-    out.disk_s = read + layers_missing(m, missing) * r->disk.lead_s;
+    out.disk_s = read + layers_missing(m, missing) * r->disk.latency_s;
     double total = s->waits ? out.compute_s + out.disk_s
-                            : dense + experts * missing + overlapped_seconds(m, experts, read, r->disk.lead_s, missing);
+                            : dense + experts * missing + overlapped_seconds(m, experts, read, r->disk.latency_s, missing);
     out.tokens_per_s = total > 0 ? 1 / total : 0;
     return out;
 }

@@ -7,7 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/median.h"
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 #include "engine/experts/disk_probe.h"
 
 int32_t bench_positions(const struct bench *b)
@@ -125,7 +125,7 @@ static bool time_decode(struct bench *b, const struct bench_case *c, struct err 
 static void look(const struct bench *b, struct expert_counters *c)
 {
     if (b->run.memory.streaming)
-        expert_store_counters(streaming_store(b->run.memory.streaming), c);
+        expert_cache_counters(streaming_cache(b->run.memory.streaming), c);
 }
 
 static bool time_case(struct bench *b, const struct bench_case *c, double *ms, struct err *e)

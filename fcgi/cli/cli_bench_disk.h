@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 
 struct bench_disk { /* of one case: differences of the store's counters, over the repeats that count */
     uint64_t asked, hits, late, misses; /* (layer, expert) pairs */

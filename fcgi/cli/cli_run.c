@@ -18,15 +18,15 @@ static bool open_backend(struct run *r, const struct run_params *p, struct err *
         return err_set(e, ERR_NOMEM, "no memory for %d block numbers", (int)n_blocks);
     for (int32_t i = 0; i < n_blocks; i++)
         r->blocks[i] = i;
-    struct memory_wish wish = {.fixed = {.n_ctx = r->n_tokens, .n_slots = r->n_sequences, .n_blocks = (int32_t)n_blocks,
+    struct memory_request request = {.fixed = {.n_ctx = r->n_tokens, .n_slots = r->n_sequences, .n_blocks = (int32_t)n_blocks,
                                          .prefill_chunk = r->chunk, .max_rows = r->chunk,
                                          .n_states = r->plan->n_recurrent ? r->n_sequences + p->n_states_more : 0},
                                .n_threads = p->n_threads, .exact = p->exact};
     if (p->memory)
-        memory_options_wish(p->memory, &wish);
+        memory_options_request(p->memory, &request);
     struct backend_params more = {.dump = p->dump, .dump_context = p->dump_context, .route = p->route,
                                   .guess = p->guess, .route_context = p->route_context};
-    if (!memory_load_plan(&r->memory, r->model, p->backend, &wish, e) || !memory_load_open(&r->memory, &more, e))
+    if (!memory_load_plan(&r->memory, r->model, p->backend, &request, e) || !memory_load_open(&r->memory, &more, e))
         return false;
     r->ops = r->memory.ops;
     r->backend = r->memory.opened;

@@ -112,10 +112,10 @@ static void print_disk(const struct bench *b, const struct options *o)
 {
     const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
     struct expert_counters now;
-    expert_store_counters(streaming_store(b->run.memory.streaming), &now);
+    expert_cache_counters(streaming_cache(b->run.memory.streaming), &now);
     printf("\nexperts on disk%s: %.2f GB, %.2f GB of them may be in memory; %s, records in random order at %.2f GB/s\n",
            l->packed ? ", packed" : "", (double)l->expert_bytes / 1e9, (double)now.budget_bytes / 1e9,
-           expert_store_way(streaming_store(b->run.memory.streaming)), b->disk_bandwidth / 1e9);
+           expert_cache_read_method(streaming_cache(b->run.memory.streaming)), b->disk_bandwidth / 1e9);
     if (foreseen(b, o) > 0)
         printf("the layer before foresees %.0f %% of a layer's experts\n", foreseen(b, o) * 100);
     printf("\n%-8s %6s %6s %6s %7s %12s %12s %10s %8s %7s\n", "what", "tokens", "depth", "batch", "hit", "miss MB/tok",
@@ -262,9 +262,9 @@ static void print_case(const struct bench *b, const struct bench_case *c)
 static void json_disk(const struct bench *b, const struct options *o, struct buf *out)
 {
     const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
-    const char *way = expert_store_way(streaming_store(b->run.memory.streaming));
+    const char *way = expert_cache_read_method(streaming_cache(b->run.memory.streaming));
     struct expert_counters now;
-    expert_store_counters(streaming_store(b->run.memory.streaming), &now);
+    expert_cache_counters(streaming_cache(b->run.memory.streaming), &now);
     buf_printf(out, " \"experts\": {\"bytes\": %" PRIu64 ", \"cache_bytes\": %" PRIu64 ", \"packed\": %s, "
                     "\"disk_bytes_per_s\": %.0f, \"guess\": %.3f, \"read_by\": ",
                l->expert_bytes, now.budget_bytes, l->packed ? "true" : "false", b->disk_bandwidth,
@@ -310,7 +310,7 @@ static void reconcile(const struct bench *b)
         if (c->kind != BENCH_DECODE || c->batch != 1)
             continue;
         /* Who reads ahead asks the next layer's router as well, which is read once more for it. */
-        if (b->run.memory.streaming && expert_store_prefetching(streaming_store(b->run.memory.streaming)))
+        if (b->run.memory.streaming && expert_cache_prefetching(streaming_cache(b->run.memory.streaming)))
             continue;
         double counted = per_step(c->weight_bytes, c) * 1e9, planned = bench_planned_weights(&b->run, 1);
         if (fabs(counted / planned - 1) > 0.02)

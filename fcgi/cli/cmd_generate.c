@@ -28,7 +28,7 @@ struct generate {
     struct run run;
     struct cli_grammar grammar;
     struct sampler *sampler;
-    struct sampler_work *work;
+    struct sampler_workspace *work;
     struct engine_token next;
     int32_t n_top;
     struct ids prompt, answer;
@@ -109,7 +109,7 @@ static bool open_run(struct generate *g, struct err *e)
     if ((g->gbnf_file || g->schema_file) && !cli_grammar_open(&g->grammar, g->gbnf_file, g->schema_file, g->vocab,
                                                               plan->n_vocab, plan->eos, plan->n_eos, e))
         return false;
-    g->work = sampler_work_create(g->run.plan->n_vocab, e);
+    g->work = sampler_workspace_create(g->run.plan->n_vocab, e);
     g->sampler = g->work ? sampler_create(&s, g->run.plan->n_vocab, e) : NULL;
     if (g->sampler)
         g->n_top = sampler_n_top(g->sampler, -1);
@@ -150,7 +150,7 @@ static bool answer(struct generate *g, struct err *e)
     struct run_feed feed = {.tokens = g->prompt.at, .n = (int32_t)g->prompt.n, .n_out = 1, .n_top = g->n_top,
                             .want_logits = g->grammar.run || sampler_wants_logits(g->sampler), .on_row = pick, .context = g};
     double begin = clock_ms();
-    sampler_see_prompt(g->sampler, g->prompt.at, (int32_t)g->prompt.n);
+    sampler_add_prompt(g->sampler, g->prompt.at, (int32_t)g->prompt.n);
     if (!run_feed(&g->run, &feed, e))
         return false;
     double first = clock_ms();
@@ -219,7 +219,7 @@ static int run_generate(int argc, char **argv)
         report(&g);
     cli_grammar_close(&g.grammar);
     sampler_destroy(&g.sampler);
-    sampler_work_destroy(&g.work);
+    sampler_workspace_destroy(&g.work);
     run_close(&g.run);
     vocab_close(&g.vocab);
     ids_fini(&g.prompt);

@@ -93,7 +93,7 @@ struct job *add(struct rig *r, const struct engine_job_params *p)
     own.prompt = prompt;
     struct job *j = job_create(++r->last_id, arena, &own, &e);
     assert_non_null(j);
-    job_share(j);
+    job_ref(j);
     scheduler_add(r->scheduler, j);
     return j;
 }

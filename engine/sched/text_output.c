@@ -1,16 +1,16 @@
 /* Tokens to text that may be shown. */
-#include "engine/sched/answer.h"
+#include "engine/sched/text_output.h"
 
-bool answer_init(struct answer *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,
+bool text_output_init(struct text_output *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,
                  struct err *e)
 {
-    *a = (struct answer){0};
+    *a = (struct text_output){0};
     detokenizer_init(&a->detokenizer, v, special_text);
     a->stops = stop_matcher_create(stops, n_stop, e);
     return a->stops != NULL;
 }
 
-void answer_fini(struct answer *a)
+void text_output_fini(struct text_output *a)
 {
     stop_matcher_destroy(&a->stops);
     buf_fini(&a->piece);
@@ -18,23 +18,23 @@ void answer_fini(struct answer *a)
 }
 
 /* Reasoning goes past the stops; a stop that has begun before it does not go on behind it. */
-static int32_t push_stops(struct answer *a, const struct buf *text, bool content, struct buf *out)
+static int32_t push_stops(struct text_output *a, const struct buf *text, bool content, struct buf *out)
 {
-    if (content && !a->deaf)
+    if (content && !a->ignore_stops)
         return stop_matcher_push(a->stops, text->data, text->len, out);
     stop_matcher_flush(a->stops, out);
     buf_append(out, text->data, text->len);
     return -1;
 }
 
-static int32_t push_undecided(struct answer *a, bool content, struct buf *out)
+static int32_t push_undecided(struct text_output *a, bool content, struct buf *out)
 {
     int32_t met = push_stops(a, &a->undecided, content, out);
     buf_clear(&a->undecided);
     return met;
 }
 
-static int32_t push_piece(struct answer *a, struct buf *out)
+static int32_t push_piece(struct text_output *a, struct buf *out)
 {
     if (!a->gate.format)
         return push_stops(a, &a->piece, true, out);
@@ -50,7 +50,7 @@ static int32_t push_piece(struct answer *a, struct buf *out)
 }
 
 /* The piece goes through the stops and is empty again. */
-static int32_t pass_on(struct answer *a, bool whole, struct buf *out)
+static int32_t pass_on(struct text_output *a, bool whole, struct buf *out)
 {
     int32_t met = -1;
     if (!whole)
@@ -61,12 +61,12 @@ static int32_t pass_on(struct answer *a, bool whole, struct buf *out)
     return met;
 }
 
-int32_t answer_push(struct answer *a, int32_t id, struct buf *out)
+int32_t text_output_push(struct text_output *a, int32_t id, struct buf *out)
 {
     return pass_on(a, detokenizer_push(&a->detokenizer, id, &a->piece), out);
 }
 
-int32_t answer_flush(struct answer *a, struct buf *out)
+int32_t text_output_flush(struct text_output *a, struct buf *out)
 {
     int32_t met = pass_on(a, detokenizer_flush(&a->detokenizer, &a->piece), out);
     if (met < 0 && a->undecided.len) /* the beginning of a tag that never came is text */

@@ -18,7 +18,7 @@
 #define LOG_MODULE "test"
 #include "engine/base/log.h"
 #include "engine/experts/cache/expert_slots.h"
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 #include "engine/experts/policy/expert_history.h"
 #include "tests/unit/expert_models.h"
 #include "tests/unit/tiny_model.h"
@@ -26,12 +26,12 @@
 struct rig {
     struct model *model;
     struct expert_layout layout;
-    struct expert_store *store;
+    struct expert_cache *store;
 };
 
 static struct err e;
 
-static void open_rig(struct rig *r, const char *path, struct expert_store_params p)
+static void open_rig(struct rig *r, const char *path, struct expert_cache_params p)
 {
     memset(&e, 0, sizeof e);
     r->model = model_open(path, &e);
@@ -39,14 +39,14 @@ static void open_rig(struct rig *r, const char *path, struct expert_store_params
         fail_msg("%s", e.text);
     p.layout = &r->layout;
     p.plan = model_plan(r->model);
-    r->store = expert_store_open(&p, &e);
+    r->store = expert_cache_open(&p, &e);
     if (!r->store)
         fail_msg("%s", e.text);
 }
 
 static void close_rig(struct rig *r)
 {
-    expert_store_close(&r->store);
+    expert_cache_close(&r->store);
     expert_layout_close(&r->layout);
     model_close(&r->model);
 }
@@ -59,14 +59,14 @@ static const char *demo(void)
 static struct expert_counters counters(const struct rig *r)
 {
     struct expert_counters c;
-    expert_store_counters(r->store, &c);
+    expert_cache_counters(r->store, &c);
     return c;
 }
 
 /* The store's table shows the bytes that the model's mapping shows, in the first n matrices. */
 static void check_matrices(const struct rig *r, int32_t layer, int32_t expert, int n)
 {
-    const struct moe_plan *got = &expert_store_plan(r->store)->layers[layer].moe;
+    const struct moe_plan *got = &expert_cache_plan(r->store)->layers[layer].moe;
     const struct moe_plan *want = &model_plan(r->model)->layers[layer].moe;
     const struct weight a[] = {got->gate, got->up, got->down}, b[] = {want->gate, want->up, want->down};
     struct weight_planes x[3] = {0}, y[3] = {0};
@@ -89,8 +89,8 @@ static bool use(struct rig *r, int32_t layer, const int32_t *ids, int32_t n, boo
     int32_t out[256], seen = 0, got;
     for (int32_t i = 0; i < n; i++)
         wants[i] = (struct expert_want){.expert = ids[i], .rows = 1};
-    expert_store_begin(r->store, layer, wants, n, in_order ? 64 : 1, in_order);
-    while ((got = expert_store_take(r->store, out, 256, true, &e)) > 0) {
+    expert_cache_begin(r->store, layer, wants, n, in_order ? 64 : 1, in_order);
+    while ((got = expert_cache_take(r->store, out, 256, true, &e)) > 0) {
         for (int32_t i = 0; i < got; i++) {
             if (in_order)
                 assert_int_equal(out[i], ids[seen + i]);
@@ -99,9 +99,9 @@ static bool use(struct rig *r, int32_t layer, const int32_t *ids, int32_t n, boo
         seen += got;
         struct expert_counters c = counters(r);
         assert_true(c.resident_bytes <= c.budget_bytes);
-        expert_store_give(r->store, out, got);
+        expert_cache_give(r->store, out, got);
     }
-    expert_store_end(r->store);
+    expert_cache_end(r->store);
     if (got == 0)
         assert_int_equal(seen, n);
     return got == 0;
@@ -120,8 +120,8 @@ static void test_a_layer_larger_than_the_budget_goes_in_waves(void **state)
 {
     struct rig r;
     for (int way = 0; way < 2; way++) {
-        open_rig(&r, demo(), (struct expert_store_params){.budget = 1, .no_uring = way, .chunk = 8192});
-        assert_int_equal(counters(&r).budget_bytes, expert_store_smallest(&r.layout));
+        open_rig(&r, demo(), (struct expert_cache_params){.budget = 1, .no_uring = way, .chunk = 8192});
+        assert_int_equal(counters(&r).budget_bytes, expert_cache_min_bytes(&r.layout));
         use_all(&r, true);
         use_all(&r, false);
         close_rig(&r);
@@ -133,18 +133,18 @@ static void test_heads_come_before_the_whole(void **state)
 {
     struct rig r;
     for (int way = 0; way < 2; way++) {
-        open_rig(&r, demo(), (struct expert_store_params){.budget = 1u << 24, .no_uring = way, .chunk = 4096, .depth = 1});
+        open_rig(&r, demo(), (struct expert_cache_params){.budget = 1u << 24, .no_uring = way, .chunk = 4096, .depth = 1});
         const int32_t layer = r.layout.layers[1].layer, n = 6;
         struct expert_want wants[6];
         int32_t ids[6], heads[6], n_heads = 0, n_whole = 0;
         bool had[6] = {0}, whole[6] = {0};
         for (int32_t i = 0; i < n; i++)
             wants[i] = (struct expert_want){.expert = i, .rows = 1};
-        expert_store_begin(r.store, layer, wants, n, 1, false);
-        for (struct expert_taken t = {.ids = ids, .heads = heads}; n_whole < n; n_whole += t.n, n_heads += t.n_heads) {
-            assert_true(expert_store_take_heads(r.store, &t, n, true, &e));
-            assert_true(t.n || t.n_heads);
-            for (int32_t i = 0; i < t.n_heads; i++) {
+        expert_cache_begin(r.store, layer, wants, n, 1, false);
+        for (struct expert_taken t = {.ids = ids, .gate_up_ready = heads}; n_whole < n; n_whole += t.n, n_heads += t.n_gate_up_ready) {
+            assert_true(expert_cache_take_gate_up(r.store, &t, n, true, &e));
+            assert_true(t.n || t.n_gate_up_ready);
+            for (int32_t i = 0; i < t.n_gate_up_ready; i++) {
                 assert_false(had[heads[i]] || whole[heads[i]]);
                 had[heads[i]] = true;
                 check_matrices(&r, layer, heads[i], EXPERT_DOWN);
@@ -154,10 +154,10 @@ static void test_heads_come_before_the_whole(void **state)
                 whole[ids[i]] = true;
                 check_bytes(&r, layer, ids[i]);
             }
-            expert_store_give(r.store, ids, t.n);
+            expert_cache_give(r.store, ids, t.n);
         }
         assert_true(way || n_heads == n); /* threads may have read all of it before anybody looks */
-        expert_store_end(r.store);
+        expert_cache_end(r.store);
         close_rig(&r);
     }
 }
@@ -167,7 +167,7 @@ static void test_what_is_used_often_survives_a_scan(void **state)
 {
     struct rig r;
     const int32_t hot[] = {3, 5, 6};
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 24 * 200000});
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 24 * 200000});
     int32_t layer = r.layout.layers[0].layer;
     for (int i = 0; i < 50; i++)
         assert_true(use(&r, layer, hot, 3, false));
@@ -187,24 +187,24 @@ static void test_what_is_used_often_survives_a_scan(void **state)
 static void test_the_budget_may_change(void **state)
 {
     struct rig r;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 1u << 30});
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 1u << 30});
     use_all(&r, false);
     struct expert_counters full = counters(&r);
     assert_int_equal(full.resident_experts, (uint64_t)expert_slots_count(&r.layout));
-    expert_store_set_budget(r.store, full.resident_bytes / 3);
+    expert_cache_set_budget(r.store, full.resident_bytes / 3);
     struct expert_counters less = counters(&r);
     assert_true(less.resident_bytes <= full.resident_bytes / 3);
     assert_true(less.evictions > 0);
     use_all(&r, false);
     assert_true(counters(&r).resident_bytes <= full.resident_bytes / 3);
-    expert_store_set_budget(r.store, 1u << 30);
+    expert_cache_set_budget(r.store, 1u << 30);
     use_all(&r, false);
     assert_int_equal(counters(&r).resident_bytes, full.resident_bytes);
     close_rig(&r);
 }
 
 struct changer {
-    struct expert_store *store;
+    struct expert_cache *store;
     atomic_bool stop;
 };
 
@@ -213,8 +213,8 @@ static void *change(void *context)
     struct changer *c = context;
     struct expert_counters counted;
     for (uint64_t i = 0; !atomic_load(&c->stop); i++) {
-        expert_store_set_budget(c->store, (i * 2654435761u) % 3000000);
-        expert_store_counters(c->store, &counted);
+        expert_cache_set_budget(c->store, (i * 2654435761u) % 3000000);
+        expert_cache_counters(c->store, &counted);
     }
     return NULL;
 }
@@ -223,7 +223,7 @@ static void test_the_budget_may_change_under_a_running_step(void **state)
 {
     struct rig r;
     pthread_t thread;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 1u << 30});
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 1u << 30});
     struct changer c = {.store = r.store};
     assert_int_equal(pthread_create(&thread, NULL, change, &c), 0);
     for (int i = 0; i < 4; i++) {
@@ -233,14 +233,14 @@ static void test_the_budget_may_change_under_a_running_step(void **state)
             int32_t out[4], got;
             for (int x = 0; x < 4; x++)
                 wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
-            expert_store_begin(r.store, r.layout.layers[k].layer, wants, 4, 1, i % 2);
-            while ((got = expert_store_take(r.store, out, 4, true, &e)) > 0) {
+            expert_cache_begin(r.store, r.layout.layers[k].layer, wants, 4, 1, i % 2);
+            while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0) {
                 for (int x = 0; x < got; x++)
                     check_bytes(&r, r.layout.layers[k].layer, out[x]);
-                expert_store_give(r.store, out, got);
+                expert_cache_give(r.store, out, got);
             }
             assert_int_equal(got, 0);
-            expert_store_end(r.store);
+            expert_cache_end(r.store);
         }
     }
     atomic_store(&c.stop, true);
@@ -272,12 +272,12 @@ static void test_what_was_learnt_warms_the_next_start(void **state)
     char dir[128];
     const int32_t hot[] = {0, 2};
     make_tiny(&t, dir, sizeof dir);
-    open_rig(&r, t.dir, (struct expert_store_params){.budget = 1u << 20, .state_dir = dir});
+    open_rig(&r, t.dir, (struct expert_cache_params){.budget = 1u << 20, .state_dir = dir});
     assert_int_equal(counters(&r).warm_bytes, 0);
     for (int i = 0; i < 3; i++)
         assert_true(use(&r, 0, hot, 2, false));
     close_rig(&r);
-    open_rig(&r, t.dir, (struct expert_store_params){.budget = 1u << 20, .state_dir = dir});
+    open_rig(&r, t.dir, (struct expert_cache_params){.budget = 1u << 20, .state_dir = dir});
     assert_int_equal(counters(&r).resident_experts, 2);
     assert_int_equal(counters(&r).warm_bytes, counters(&r).disk.bytes);
     assert_true(use(&r, 0, hot, 2, false));
@@ -296,7 +296,7 @@ static void test_bytes_that_changed_behind_our_back_are_not_used(void **state)
     char dir[128], path[256];
     const int32_t one = 2; /* the fingerprint looks at the middle one */
     make_tiny(&t, dir, sizeof dir);
-    open_rig(&r, t.dir, (struct expert_store_params){.budget = 1u << 20, .state_dir = dir});
+    open_rig(&r, t.dir, (struct expert_cache_params){.budget = 1u << 20, .state_dir = dir});
     assert_true(use(&r, 0, &one, 1, false));
     const struct expert_record *record = &r.layout.layers[0].records[2];
     const struct expert_part *part = &record->parts[0];
@@ -317,7 +317,7 @@ static void test_bytes_that_changed_behind_our_back_are_not_used(void **state)
     close(fd);
     struct timespec times[2] = {st.st_atim, st.st_mtim};
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-    open_rig(&r, t.dir, (struct expert_store_params){.budget = 1u << 20, .state_dir = dir});
+    open_rig(&r, t.dir, (struct expert_cache_params){.budget = 1u << 20, .state_dir = dir});
     assert_true(counters(&r).failures > 0); /* warming met it */
     memset(&e, 0, sizeof e);
     assert_false(use(&r, 0, &one, 1, false));
@@ -338,7 +338,7 @@ static void test_a_damaged_history_is_passed_over(void **state)
     const int32_t one = 1;
     make_tiny(&t, dir, sizeof dir);
     for (int round = 0; round < 2; round++) {
-        open_rig(&r, t.dir, (struct expert_store_params){.budget = 1u << 20, .state_dir = dir});
+        open_rig(&r, t.dir, (struct expert_cache_params){.budget = 1u << 20, .state_dir = dir});
         assert_int_equal(counters(&r).warm_bytes, 0);
         assert_true(use(&r, 0, &one, 1, false));
         close_rig(&r);
@@ -366,8 +366,8 @@ static uint64_t kernel_read_bytes(void)
 static void test_our_bytes_are_the_kernels(void **state)
 {
     struct rig r;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 1u << 20});
-    if (!strstr(expert_store_way(r.store), "O_DIRECT")) {
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 1u << 20});
+    if (!strstr(expert_cache_read_method(r.store), "O_DIRECT")) {
         close_rig(&r);
         skip();
     }
@@ -382,11 +382,11 @@ static void test_our_bytes_are_the_kernels(void **state)
                 int32_t out[4], got;
                 for (int x = 0; x < 4; x++)
                     wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
-                expert_store_begin(r.store, r.layout.layers[i].layer, wants, 4, 1, false);
-                while ((got = expert_store_take(r.store, out, 4, true, &e)) > 0)
-                    expert_store_give(r.store, out, got);
+                expert_cache_begin(r.store, r.layout.layers[i].layer, wants, 4, 1, false);
+                while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0)
+                    expert_cache_give(r.store, out, got);
                 assert_int_equal(got, 0);
-                expert_store_end(r.store);
+                expert_cache_end(r.store);
             }
     kernel = kernel_read_bytes() - kernel;
     ours = counters(&r).disk.bytes - ours;
@@ -409,15 +409,15 @@ static void test_our_bytes_are_the_kernels(void **state)
 }
 
 /* One layer of a token that wants one expert, and what is guessed of the next layer meanwhile. */
-static void use_and_guess(struct rig *r, int32_t k, int32_t id, const struct expert_guess *guesses, int32_t n)
+static void use_and_guess(struct rig *r, int32_t k, int32_t id, const struct expert_prediction *guesses, int32_t n)
 {
     const struct expert_want want = {.expert = id, .rows = 1};
     int32_t out;
-    expert_store_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
-    expert_store_prefetch(r->store, r->layout.layers[k].layer, guesses, n);
-    assert_int_equal(expert_store_take(r->store, &out, 1, true, &e), 1);
-    expert_store_give(r->store, &out, 1);
-    expert_store_end(r->store);
+    expert_cache_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
+    expert_cache_prefetch(r->store, r->layout.layers[k].layer, guesses, n);
+    assert_int_equal(expert_cache_take(r->store, &out, 1, true, &e), 1);
+    expert_cache_give(r->store, &out, 1);
+    expert_cache_end(r->store);
 }
 
 /* One token of a model that keeps wanting what was foretold, or never. */
@@ -426,7 +426,7 @@ static void foretold(struct rig *r, int rounds, bool right)
     int32_t n = r->layout.layers[0].n_expert;
     for (int i = 0; i < rounds; i++)
         for (int32_t k = 0; k < r->layout.n_layers; k++) {
-            const struct expert_guess next = {.expert = (i * 5 + k + 1 + !right) % n};
+            const struct expert_prediction next = {.expert = (i * 5 + k + 1 + !right) % n};
             use_and_guess(r, k, (i * 5 + k) % n, &next, 1);
         }
 }
@@ -434,7 +434,7 @@ static void foretold(struct rig *r, int rounds, bool right)
 static void test_reading_ahead_is_counted_and_rests_when_it_does_not_pay(void **state)
 {
     struct rig r;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 3000000, .no_trial = true});
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 3000000, .no_trial = true});
     foretold(&r, 60, true);
     struct expert_counters c = counters(&r);
     assert_true(c.prefetching);
@@ -457,7 +457,7 @@ static uint64_t foretold_by_rank(struct rig *r, int rounds)
     const uint64_t before = counters(r).prefetch_wasted_bytes;
     for (int i = 0; i < rounds; i++)
         for (int32_t k = 0; k < r->layout.n_layers; k++) {
-            const struct expert_guess guesses[] = {{.expert = (i * 5 + k + 1) % n},
+            const struct expert_prediction guesses[] = {{.expert = (i * 5 + k + 1) % n},
                                                    {.expert = (i * 5 + k + 12) % n, .rank = 5}};
             use_and_guess(r, k, (i * 5 + k) % n, guesses, 2);
         }
@@ -467,7 +467,7 @@ static uint64_t foretold_by_rank(struct rig *r, int rounds)
 static void test_guesses_of_a_rank_that_is_wrong_are_not_read(void **state)
 {
     struct rig r;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 1000000, .no_trial = true});
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 1000000, .no_trial = true});
     foretold_by_rank(&r, 40);
     const uint64_t useful = counters(&r).prefetch_useful_bytes;
     assert_int_equal(foretold_by_rank(&r, 40), 0);
@@ -482,7 +482,7 @@ static void test_reading_ahead_is_tried_against_time(void **state)
 {
     struct rig r;
     int changes = 0;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 400000});
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 400000});
     bool was = true;
     for (int i = 0; i < 120; i++) {
         foretold(&r, 1, true);
@@ -498,21 +498,21 @@ static void test_ranks_follow_recency_and_frequency(void **state)
 {
     struct rig r;
     struct expert_history h;
-    open_rig(&r, demo(), (struct expert_store_params){.budget = 1});
+    open_rig(&r, demo(), (struct expert_cache_params){.budget = 1});
     assert_true(expert_history_init(&h, &r.layout, 1, &e));
     for (int i = 0; i < 20; i++) { /* 0 always, 1 some time ago, 2 once just now */
         expert_history_advance(&h, 0, 1);
         expert_history_touch(&h, 0, 0, 1, 1);
     }
     expert_history_touch(&h, 0, 1, 1, 1);
-    expert_history_advance(&h, 0, (int32_t)EXPERT_HALF_LIFE);
+    expert_history_advance(&h, 0, (int32_t)EXPERT_RECENCY_HALF_LIFE);
     expert_history_touch(&h, 0, 2, 1, 1);
-    assert_true(expert_history_rank(&h, 0, 0) > expert_history_rank(&h, 0, 2));
-    assert_true(expert_history_rank(&h, 0, 2) > expert_history_rank(&h, 0, 1));
-    assert_true(expert_history_rank(&h, 0, 3) < expert_history_rank(&h, 0, 1));
-    double before = expert_history_rank(&h, 0, 2);
+    assert_true(expert_history_recency(&h, 0, 0) > expert_history_recency(&h, 0, 2));
+    assert_true(expert_history_recency(&h, 0, 2) > expert_history_recency(&h, 0, 1));
+    assert_true(expert_history_recency(&h, 0, 3) < expert_history_recency(&h, 0, 1));
+    double before = expert_history_recency(&h, 0, 2);
     expert_history_advance(&h, 1, 1000000); /* another layer's rows make nothing older here */
-    assert_true(expert_history_rank(&h, 0, 2) == before);
+    assert_true(expert_history_recency(&h, 0, 2) == before);
     expert_history_fini(&h);
     close_rig(&r);
 }

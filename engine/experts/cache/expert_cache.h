@@ -6,11 +6,11 @@
  *
  *     begin -> (take -> compute -> give)* -> end
  *
- * A device that computes on experts in a form of its own keeps them itself: then the store is the way in, with memory for
- * what passes through, and the owner says what it holds (expert_store_held), so that one set of figures counts both.
+ * A device that computes on experts in a form of its own keeps them itself: then the cache is the way in, with memory for
+ * what passes through, and the owner says what it holds (expert_cache_set_device_resident), so that one set of figures counts both.
  *
  * One thread, the owner (a backend's step), calls begin, take, give, end, prefetch; every other thread may call what
- * says so. The store's plan is the model's with the experts' addresses in tables that the store keeps: an address is
+ * says so. The cache's plan is the model's with the experts' addresses in tables that the cache keeps: an address is
  * valid between take and give. */
 #pragma once
 #include <stdbool.h>
@@ -21,13 +21,13 @@
 #include "engine/experts/io/expert_reader.h"
 #include "engine/experts/pack/expert_layout.h"
 
-struct expert_store;
+struct expert_cache;
 
-struct expert_store_params {
-    const struct expert_layout *layout; /* must outlive the store */
-    const struct model_plan *plan;      /* that the layout was made from; must outlive the store */
-    uint64_t budget;       /* bytes of records at most, `outside` included; raised to expert_store_smallest() + outside */
-    uint64_t outside;      /* bytes of the budget that the owner keeps experts in; 0: it keeps none */
+struct expert_cache_params {
+    const struct expert_layout *layout; /* must outlive the cache */
+    const struct model_plan *plan;      /* that the layout was made from; must outlive the cache */
+    uint64_t budget;       /* bytes of records at most, `device_share` included; raised to expert_cache_min_bytes() + outside */
+    uint64_t device_share;      /* bytes of the budget that the owner keeps experts in; 0: it keeps none */
     int32_t depth;         /* reads under way at most; 0: the reader's choice */
     uint32_t chunk;        /* bytes of a read; 0: the reader's choice */
     const char *state_dir; /* what was learnt about the experts is kept here; NULL: nowhere */
@@ -58,61 +58,61 @@ struct expert_counters { /* since open */
 };
 
 /* Bytes of the largest records that must fit: the least budget. */
-uint64_t expert_store_smallest(const struct expert_layout *l);
+uint64_t expert_cache_min_bytes(const struct expert_layout *l);
 /* Reads the hottest experts of earlier runs when state_dir knows them. */
-struct expert_store *expert_store_open(const struct expert_store_params *p, struct err *e);
-void expert_store_close(struct expert_store **s); /* keeps what was learnt */
-const struct model_plan *expert_store_plan(const struct expert_store *s);
-/* How it reads: see expert_reader_way(). */
-const char *expert_store_way(const struct expert_store *s);
+struct expert_cache *expert_cache_open(const struct expert_cache_params *p, struct err *e);
+void expert_cache_close(struct expert_cache **s); /* keeps what was learnt */
+const struct model_plan *expert_cache_plan(const struct expert_cache *s);
+/* How it reads: see expert_reader_method(). */
+const char *expert_cache_read_method(const struct expert_cache *s);
 
 /* `layer` in the plan. in_order: taken in the order of `wants`, so that a step that wants more than the budget holds
  * goes through them in waves; else as they come. rows: of the step. */
-void expert_store_begin(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
+void expert_cache_begin(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
                         bool in_order);
 /* Experts that are ready and were not handed out yet, at most `max`, into ids; 0: none, which with `wait` means that
  * all were handed out. -1: a read failed; the step must fail and call end. */
-int32_t expert_store_take(struct expert_store *s, int32_t *ids, int32_t max, bool wait, struct err *e);
+int32_t expert_cache_take(struct expert_cache *s, int32_t *ids, int32_t max, bool wait, struct err *e);
 struct expert_taken {
     int32_t *ids, n;         /* as above */
-    int32_t *heads, n_heads; /* gate and up are there, down is not yet: it comes among `ids` later */
+    int32_t *gate_up_ready, n_gate_up_ready; /* gate and up are there, down is not yet: it comes among `ids` later */
 };
 /* The same, each list of at most `max`, for who can begin with the heads; not in_order. With `wait`, both empty means that all
  * were handed out. False: a read failed. */
-bool expert_store_take_heads(struct expert_store *s, struct expert_taken *t, int32_t max, bool wait, struct err *e);
+bool expert_cache_take_gate_up(struct expert_cache *s, struct expert_taken *t, int32_t max, bool wait, struct err *e);
 /* Nobody reads these any more. */
-void expert_store_give(struct expert_store *s, const int32_t *ids, int32_t n);
-void expert_store_end(struct expert_store *s);
-struct expert_guess {
+void expert_cache_give(struct expert_cache *s, const int32_t *ids, int32_t n);
+void expert_cache_end(struct expert_cache *s);
+struct expert_prediction {
     int32_t expert;
     int32_t rank; /* among what its row is expected to want; 0: the surest */
 };
 /* Experts that the next MoE layer after `layer` is expected to want, surest first: read when nothing else is, as far as
  * guesses of their rank come true. Between begin and end. */
-void expert_store_prefetch(struct expert_store *s, int32_t layer, const struct expert_guess *guesses, int32_t n);
-/* With `outside`. Between begin and end: experts of the layer that the step wants and the owner holds, beside those that
+void expert_cache_prefetch(struct expert_cache *s, int32_t layer, const struct expert_prediction *predictions, int32_t n);
+/* With `device_share`. Between begin and end: experts of the layer that the step wants and the owner holds, beside those that
  * begin named: they count as hits. */
-void expert_store_count_held(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows);
-struct expert_held { /* by the owner, now and since open */
+void expert_cache_count_device_hits(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows);
+struct expert_device_resident { /* by the owner, now and since open */
     uint64_t bytes, experts, evictions;
 };
-void expert_store_held(struct expert_store *s, const struct expert_held *held);
-/* Any thread. What the owner may hold now: `outside`, or less while memory is short. */
-uint64_t expert_store_outside(const struct expert_store *s);
-struct expert_place {
+void expert_cache_set_device_resident(struct expert_cache *s, const struct expert_device_resident *resident);
+/* Any thread. What the owner may hold now: `device_share`, or less while memory is short. */
+uint64_t expert_cache_device_share(const struct expert_cache *s);
+struct expert_id {
     int32_t layer, expert; /* layer of the plan; negative: nowhere */
 };
 /* Of these the one that is worth least, beside those of layer `except` and those that are nowhere; -1: none. */
-int32_t expert_store_least(const struct expert_store *s, const struct expert_place *of, int32_t n, int32_t except);
+int32_t expert_cache_least_valuable(const struct expert_cache *s, const struct expert_id *of, int32_t n, int32_t except);
 /* What was read until now was read before anybody asked: counted as warm. */
-void expert_store_count_warm(struct expert_store *s);
+void expert_cache_count_warm(struct expert_cache *s);
 /* The experts that were used most, by what is known from earlier runs, hottest first; returns how many (<= cap). */
-int32_t expert_store_hottest(const struct expert_store *s, struct expert_place *out, int32_t cap);
+int32_t expert_cache_hottest(const struct expert_cache *s, struct expert_id *out, int32_t cap);
 /* Whether prefetch would read anything now; the step may save itself the guess. */
-bool expert_store_prefetching(const struct expert_store *s);
+bool expert_cache_prefetching(const struct expert_cache *s);
 
 /* Any thread. Evicts at once what is over; what a running layer holds goes when it is given back. */
-void expert_store_set_budget(struct expert_store *s, uint64_t bytes);
-void expert_store_counters(const struct expert_store *s, struct expert_counters *c);
+void expert_cache_set_budget(struct expert_cache *s, uint64_t bytes);
+void expert_cache_counters(const struct expert_cache *s, struct expert_counters *c);
 /* Writes what was learnt to the state folder, when there is one. Any thread. */
-bool expert_store_save(struct expert_store *s, struct err *e);
+bool expert_cache_save(struct expert_cache *s, struct err *e);

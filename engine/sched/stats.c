@@ -1,27 +1,27 @@
 /* What was done, for the status page. */
-#include "engine/sched/tally.h"
+#include "engine/sched/stats.h"
 
 #include <string.h>
 
 #define SLICE_S 0.25
 
-void tally_init(struct tally *t)
+void stats_init(struct stats *t)
 {
-    *t = (struct tally){0};
+    *t = (struct stats){0};
     status_histogram_init(&t->time_to_first_token, 0.005, 2);    /* 5 ms .. 22 min */
     status_histogram_init(&t->time_per_output_token, 0.0005, 2); /* 0.5 ms .. 131 s */
     status_histogram_init(&t->queue_time, 0.001, 2.5);
     status_histogram_init(&t->job_time, 0.01, 2);
 }
 
-void tally_step(struct tally *t, double seconds, int32_t prefill_rows, int32_t decode_rows)
+void stats_step(struct stats *t, double seconds, int32_t prefill_rows, int32_t decode_rows)
 {
     if (t->slice_s >= SLICE_S) {
-        t->current = (t->current + 1) % TALLY_WINDOW;
-        t->slices[t->current] = (struct tally_slice){0};
+        t->current = (t->current + 1) % STATS_WINDOW;
+        t->slices[t->current] = (struct stats_slice){0};
         t->slice_s = 0;
     }
-    struct tally_slice *s = &t->slices[t->current];
+    struct stats_slice *s = &t->slices[t->current];
     t->slice_s += seconds;
     t->step_seconds += seconds;
     t->prefill_tokens += (uint64_t)prefill_rows;
@@ -35,27 +35,27 @@ void tally_step(struct tally *t, double seconds, int32_t prefill_rows, int32_t d
     }
 }
 
-double tally_prefill_rate(const struct tally *t)
+double stats_prefill_rate(const struct stats *t)
 {
     double tokens = 0, seconds = 0;
-    for (int i = 0; i < TALLY_WINDOW; i++) {
+    for (int i = 0; i < STATS_WINDOW; i++) {
         tokens += t->slices[i].prefill_tokens;
         seconds += t->slices[i].prefill_s;
     }
     return seconds > 0 ? tokens / seconds : 0;
 }
 
-double tally_decode_rate(const struct tally *t)
+double stats_decode_rate(const struct stats *t)
 {
     double tokens = 0, seconds = 0;
-    for (int i = 0; i < TALLY_WINDOW; i++) {
+    for (int i = 0; i < STATS_WINDOW; i++) {
         tokens += t->slices[i].decode_tokens;
         seconds += t->slices[i].decode_s;
     }
     return seconds > 0 ? tokens / seconds : 0;
 }
 
-void tally_publish(const struct tally *t, struct status_page *p)
+void stats_publish(const struct stats *t, struct status_page *p)
 {
     memcpy(p->jobs_done, t->jobs_done, sizeof p->jobs_done);
     p->jobs_lossy = t->jobs_lossy;
@@ -71,6 +71,6 @@ void tally_publish(const struct tally *t, struct status_page *p)
     p->time_per_output_token = t->time_per_output_token;
     p->queue_time = t->queue_time;
     p->job_time = t->job_time;
-    p->prefill_tokens_per_s = tally_prefill_rate(t);
-    p->decode_tokens_per_s = tally_decode_rate(t);
+    p->prefill_tokens_per_s = stats_prefill_rate(t);
+    p->decode_tokens_per_s = stats_decode_rate(t);
 }

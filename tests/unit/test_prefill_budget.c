@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "engine/sched/pace.h"
+#include "engine/sched/prefill_budget.h"
 
 struct device {
     double row_ms;     /* computing of a row */
@@ -17,28 +17,28 @@ struct device {
     int32_t chunk;     /* prompt rows of a step at most */
 };
 
-static struct pace_step run(const struct device *d, int32_t rows)
+static struct prefill_budget_step run(const struct device *d, int32_t rows)
 {
     double wanted = 1 - pow(1 - d->share, rows + d->answers);
     double reading = d->reading_ms * wanted, computing = d->row_ms * (rows + d->answers);
     double ms = fmax(reading, computing) + 1;
-    return (struct pace_step){.ms = ms, .waited_ms = ms - computing, .reading_ms = reading, .prefill_rows = rows};
+    return (struct prefill_budget_step){.ms = ms, .waited_ms = ms - computing, .reading_ms = reading, .prefill_rows = rows};
 }
 
-static int32_t next_rows(const struct pace *p, const struct device *d)
+static int32_t next_rows(const struct prefill_budget *p, const struct device *d)
 {
-    int32_t rows = pace_rows(p, d->answers > 0);
+    int32_t rows = prefill_budget_rows(p, d->answers > 0);
     rows = rows < d->chunk ? rows : d->chunk;
-    return rows > PACE_LEAST_ROWS ? rows : PACE_LEAST_ROWS;
+    return rows > PREFILL_BUDGET_MIN_ROWS ? rows : PREFILL_BUDGET_MIN_ROWS;
 }
 
 /* Until the sizes have settled; returns the rows of a step then, *longest the longest step of all but the first. */
-static int32_t settle(struct pace *p, const struct device *d, double *longest)
+static int32_t settle(struct prefill_budget *p, const struct device *d, double *longest)
 {
     *longest = 0;
     for (int i = 0; i < 60; i++) {
-        struct pace_step s = run(d, next_rows(p, d));
-        pace_note(p, &s);
+        struct prefill_budget_step s = run(d, next_rows(p, d));
+        prefill_budget_note(p, &s);
         if (i && s.ms > *longest)
             *longest = s.ms;
     }
@@ -48,20 +48,20 @@ static int32_t settle(struct pace *p, const struct device *d, double *longest)
 static void test_in_memory_a_step_keeps_its_time(void **state)
 {
     const struct device alone = {.row_ms = 2, .chunk = 512}, beside = {.row_ms = 2, .chunk = 512, .answers = 2};
-    struct pace p = {0};
+    struct prefill_budget p = {0};
     double longest;
     assert_in_range(next_rows(&p, &alone), 32, 256); /* nothing is known: no long step */
     assert_in_range(settle(&p, &alone, &longest), 240, 250);
     assert_true(longest < 550);
-    p = (struct pace){0};
+    p = (struct prefill_budget){0};
     assert_in_range(settle(&p, &beside, &longest), 40, 50);
-    assert_in_range(pace_rows(&p, false), 200, 250); /* the answers ended */
+    assert_in_range(prefill_budget_rows(&p, false), 200, 250); /* the answers ended */
 }
 
 static void test_a_fast_device_is_bound_by_its_chunk(void **state)
 {
     const struct device d = {.row_ms = 0.02, .chunk = 512, .answers = 4};
-    struct pace p = {0};
+    struct prefill_budget p = {0};
     double longest;
     assert_int_equal(settle(&p, &d, &longest), 512);
 }
@@ -71,7 +71,7 @@ static void test_a_fast_device_is_bound_by_its_chunk(void **state)
 static void test_streaming_does_not_shrink_the_parts(void **state)
 {
     const struct device d = {.row_ms = 5, .reading_ms = 1200, .share = 8.0 / 256, .chunk = 2048, .answers = 8};
-    struct pace p = {0};
+    struct prefill_budget p = {0};
     double longest;
     assert_in_range(settle(&p, &d, &longest), 200, 260); /* computes for about as long as it reads */
     assert_true(longest < 2 * 1200);
@@ -80,7 +80,7 @@ static void test_streaming_does_not_shrink_the_parts(void **state)
 static void test_a_slow_disk_gets_whole_chunks(void **state)
 {
     const struct device d = {.row_ms = 5, .reading_ms = 30000, .share = 8.0 / 256, .chunk = 2048, .answers = 8};
-    struct pace p = {0};
+    struct prefill_budget p = {0};
     double longest;
     assert_int_equal(settle(&p, &d, &longest), 2048);
 }
@@ -89,7 +89,7 @@ static void test_what_became_resident_is_not_read_any_more(void **state)
 {
     const struct device cold = {.row_ms = 5, .reading_ms = 3000, .share = 0.1, .chunk = 2048, .answers = 2};
     struct device warm = cold;
-    struct pace p = {0};
+    struct prefill_budget p = {0};
     double longest;
     assert_true(settle(&p, &cold, &longest) > 500);
     warm.reading_ms = 0;
@@ -98,14 +98,14 @@ static void test_what_became_resident_is_not_read_any_more(void **state)
 
 static void test_short_ends_of_prompts_tell_nothing(void **state)
 {
-    struct pace p = {0};
-    pace_note(&p, &(struct pace_step){.ms = 200, .prefill_rows = 100});
-    struct pace before = p;
-    pace_note(&p, &(struct pace_step){.ms = 50, .prefill_rows = 1});
-    pace_note(&p, &(struct pace_step){.ms = 50, .prefill_rows = 0});
+    struct prefill_budget p = {0};
+    prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 200, .prefill_rows = 100});
+    struct prefill_budget before = p;
+    prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 50, .prefill_rows = 1});
+    prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 50, .prefill_rows = 0});
     assert_memory_equal(&p, &before, sizeof p);
-    pace_note(&p, &(struct pace_step){.ms = 10, .waited_ms = 11, .reading_ms = 10, .prefill_rows = 32}); /* clocks differ */
-    assert_true(pace_rows(&p, true) >= 1);
+    prefill_budget_note(&p, &(struct prefill_budget_step){.ms = 10, .waited_ms = 11, .reading_ms = 10, .prefill_rows = 32}); /* clocks differ */
+    assert_true(prefill_budget_rows(&p, true) >= 1);
 }
 
 int main(void)

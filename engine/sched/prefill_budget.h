@@ -8,20 +8,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct pace {
+struct prefill_budget {
     double row_ms;     /* smoothed: computing of one prompt row; 0: not measured yet */
     double reading_ms; /* smoothed: of a step with prompt rows, the time with reads of experts under way */
 };
 
-struct pace_step { /* one that ran; milliseconds */
+struct prefill_budget_step { /* one that ran; milliseconds */
     double ms;
     double waited_ms;  /* of these, nothing could be computed before an expert came */
     double reading_ms; /* a read was under way */
     int32_t prefill_rows;
 };
 
-#define PACE_LEAST_ROWS 8 /* steps of fewer prompt rows tell nothing; and a very slow device still gets its prompts read */
+#define PREFILL_BUDGET_MIN_ROWS 8 /* steps of fewer prompt rows tell nothing; and a very slow device still gets its prompts read */
 
-void pace_note(struct pace *p, const struct pace_step *s);
+void prefill_budget_note(struct prefill_budget *p, const struct prefill_budget_step *s);
 /* Prompt rows of the next step, 1 or more; the caller has limits of its own. */
-int32_t pace_rows(const struct pace *p, bool beside_answers);
+int32_t prefill_budget_rows(const struct prefill_budget *p, bool beside_answers);

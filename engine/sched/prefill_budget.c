@@ -1,5 +1,5 @@
 /* See pace.h. */
-#include "engine/sched/pace.h"
+#include "engine/sched/prefill_budget.h"
 
 /* How long a step may compute for the sake of prompts: with answers running, their readers see the gap; without, it only
  * delays a cancellation. */
@@ -14,9 +14,9 @@ static double smooth(double known, double now)
     return KEPT * known + (1 - KEPT) * now;
 }
 
-void pace_note(struct pace *p, const struct pace_step *s)
+void prefill_budget_note(struct prefill_budget *p, const struct prefill_budget_step *s)
 {
-    if (s->prefill_rows < PACE_LEAST_ROWS)
+    if (s->prefill_rows < PREFILL_BUDGET_MIN_ROWS)
         return;
     double computing = s->ms > s->waited_ms ? s->ms - s->waited_ms : 0;
     double row_ms = computing / s->prefill_rows;
@@ -24,7 +24,7 @@ void pace_note(struct pace *p, const struct pace_step *s)
     p->row_ms = p->row_ms > 0 ? smooth(p->row_ms, row_ms) : row_ms;
 }
 
-int32_t pace_rows(const struct pace *p, bool beside_answers)
+int32_t prefill_budget_rows(const struct prefill_budget *p, bool beside_answers)
 {
     double ms = beside_answers ? MS_BESIDE_ANSWERS : MS_ALONE;
     if (p->row_ms <= 0)

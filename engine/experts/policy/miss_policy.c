@@ -1,5 +1,5 @@
-/* See miss_choice.h. */
-#include "engine/experts/policy/miss_choice.h"
+/* See miss_policy.h. */
+#include "engine/experts/policy/miss_policy.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,42 +25,42 @@ struct miss_shape miss_shape_of(const struct model_plan *plan, double slots)
     return s;
 }
 
-double miss_distinct(const struct miss_shape *s, int32_t n_rows)
+double miss_policy_distinct(const struct miss_shape *s, int32_t n_rows)
 {
     return s->n_expert > 0 ? s->n_expert * (1 - pow(1 - (double)s->n_used / s->n_expert, n_rows)) : 0;
 }
 
-double miss_bus_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
+double miss_policy_bus_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
 {
-    return miss_distinct(s, n_rows) * s->missing * (double)s->expert_bytes / r->bus;
+    return miss_policy_distinct(s, n_rows) * s->missing * (double)s->expert_bytes / r->bus;
 }
 
-double miss_cpu_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
+double miss_policy_cpu_seconds(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
 {
-    const double experts = miss_distinct(s, n_rows) * s->missing;
+    const double experts = miss_policy_distinct(s, n_rows) * s->missing;
     const double pairs = (double)n_rows * s->n_used * s->missing;
-    return r->meeting_s + experts * r->expert_s + (pairs > experts ? pairs - experts : 0) * r->row_s;
+    return r->sync_s + experts * r->expert_s + (pairs > experts ? pairs - experts : 0) * r->row_s;
 }
 
-bool miss_on_cpu(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
+bool miss_policy_on_cpu(const struct miss_rates *r, const struct miss_shape *s, int32_t n_rows)
 {
-    return n_rows <= r->rows && r->bus > 0 && r->meeting_s > 0 && r->expert_s > 0 && r->row_s >= 0 &&
-           miss_bus_seconds(r, s, n_rows) > MISS_MARGIN * miss_cpu_seconds(r, s, n_rows);
+    return n_rows <= r->rows && r->bus > 0 && r->sync_s > 0 && r->expert_s > 0 && r->row_s >= 0 &&
+           miss_policy_bus_seconds(r, s, n_rows) > MISS_POLICY_MARGIN * miss_policy_cpu_seconds(r, s, n_rows);
 }
 
-bool miss_range(const struct miss_rates *r, const struct miss_shape *s, int32_t *first, int32_t *last)
+bool miss_policy_range(const struct miss_rates *r, const struct miss_shape *s, int32_t *first, int32_t *last)
 {
     int32_t n = r->rows;
-    while (n > 0 && !miss_on_cpu(r, s, n))
+    while (n > 0 && !miss_policy_on_cpu(r, s, n))
         n--;
     *last = n;
-    while (n > 1 && miss_on_cpu(r, s, n - 1))
+    while (n > 1 && miss_policy_on_cpu(r, s, n - 1))
         n--;
     *first = n;
     return *last > 0;
 }
 
-const char *miss_text(bool any, int32_t first, int32_t last, char text[64])
+const char *miss_policy_text(bool any, int32_t first, int32_t last, char text[64])
 {
     if (!any)
         snprintf(text, 64, "read over the bus");
@@ -71,14 +71,14 @@ const char *miss_text(bool any, int32_t first, int32_t last, char text[64])
     return text;
 }
 
-uint64_t miss_key(const struct model_plan *plan, int32_t n_threads, bool exact)
+uint64_t miss_policy_key(const struct model_plan *plan, int32_t n_threads, bool exact)
 {
     const uint64_t parts[3] = {plan->fingerprint, (uint64_t)n_threads, exact};
     return hash64(parts, sizeof parts, 0);
 }
 
 /* Lines "device key bus meeting expert row cached rows time". */
-bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t key, struct miss_rates *r)
+bool miss_rates_load(const char *cache_dir, const char *device, uint64_t key, struct miss_rates *r)
 {
     const uint64_t wanted = hash64(device, strlen(device), 0);
     struct buf b = {0};
@@ -93,9 +93,9 @@ bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t key, st
         uint64_t whose, what;
         int cached;
         int64_t when;
-        if (sscanf(line, "%" SCNx64 " %" SCNx64 " %lf %lf %lf %lf %d %" SCNd32 " %" SCNd64, &whose, &what, &at.bus, &at.meeting_s,
+        if (sscanf(line, "%" SCNx64 " %" SCNx64 " %lf %lf %lf %lf %d %" SCNd32 " %" SCNd64, &whose, &what, &at.bus, &at.sync_s,
                    &at.expert_s, &at.row_s, &cached, &at.rows, &when) == 9 && whose == wanted && what == key && at.bus > 0 &&
-            at.meeting_s > 0 && at.expert_s > 0 && at.row_s >= 0 && rates_file_counts(when)) {
+            at.sync_s > 0 && at.expert_s > 0 && at.row_s >= 0 && rates_file_is_current(when)) {
             at.cached = cached != 0;
             *r = at;
             found = true;
@@ -105,10 +105,10 @@ bool miss_rates_kept(const char *cache_dir, const char *device, uint64_t key, st
     return found;
 }
 
-void miss_rates_keep(const char *cache_dir, const char *device, uint64_t key, const struct miss_rates *r)
+void miss_rates_save(const char *cache_dir, const char *device, uint64_t key, const struct miss_rates *r)
 {
     char line[256];
     snprintf(line, sizeof line, "%016" PRIx64 " %016" PRIx64 " %.0f %.9f %.9f %.9f %d %" PRId32 " %" PRId64, hash64(device, strlen(device), 0),
-             key, r->bus, r->meeting_s, r->expert_s, r->row_s, r->cached, r->rows, clock_wall_s());
+             key, r->bus, r->sync_s, r->expert_s, r->row_s, r->cached, r->rows, clock_wall_s());
     rates_file_add(cache_dir, RATES_FILE, line);
 }

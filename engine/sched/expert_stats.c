@@ -1,14 +1,14 @@
-/* See expert_tally.h. */
-#include "engine/sched/expert_tally.h"
+/* See expert_stats.h. */
+#include "engine/sched/expert_stats.h"
 
 #include <stdio.h>
 
-void expert_tally_read(struct expert_tally *t, const struct expert_store *store, const struct backend_counters *backend)
+void expert_stats_read(struct expert_stats *t, const struct expert_cache *cache, const struct backend_counters *backend)
 {
     struct expert_counters c = {0};
-    if (store)
-        expert_store_counters(store, &c);
-    *t = (struct expert_tally){.total = {[ENGINE_EXPERT_READ_BYTES] = c.disk.bytes,
+    if (cache)
+        expert_cache_counters(cache, &c);
+    *t = (struct expert_stats){.total = {[ENGINE_EXPERT_READ_BYTES] = c.disk.bytes,
                                          [ENGINE_EXPERT_ASKED] = c.asked,
                                          [ENGINE_EXPERT_HITS] = c.hits,
                                          [ENGINE_EXPERT_LATE] = c.late,
@@ -21,7 +21,7 @@ void expert_tally_read(struct expert_tally *t, const struct expert_store *store,
                                .wait_ns = c.wait_ns, .read_ns = c.disk.read_ns};
 }
 
-void expert_tally_step(struct expert_tally *t, const struct expert_tally *now, struct job *const *members,
+void expert_stats_step(struct expert_stats *t, const struct expert_stats *now, struct job *const *members,
                        const struct step_sequence *sequences, int32_t n)
 {
     double rows = 0;
@@ -32,17 +32,17 @@ void expert_tally_step(struct expert_tally *t, const struct expert_tally *now, s
         for (int k = 0; k < ENGINE_EXPERT__N; k++)
             members[i]->experts[k] += share * (double)(now->total[k] - t->total[k]);
     }
-    const struct expert_tally before = *t;
+    const struct expert_stats before = *t;
     *t = *now;
     t->waited_ms = (double)(now->wait_ns - before.wait_ns) * 1e-6;
     t->reading_ms = (double)(now->read_ns - before.read_ns) * 1e-6;
 }
 
-void expert_tally_publish(const struct expert_store *store, struct status_page *page)
+void expert_stats_publish(const struct expert_cache *cache, struct status_page *page)
 {
     struct expert_counters c;
     struct status_experts *to = &page->experts;
-    expert_store_counters(store, &c);
+    expert_cache_counters(cache, &c);
     *to = (struct status_experts){
         .budget_bytes = c.budget_bytes,
         .resident_bytes = c.resident_bytes,
@@ -74,5 +74,5 @@ void expert_tally_publish(const struct expert_store *store, struct status_page *
         to->read_time.total += c.disk.latency[i];
     }
     to->read_time.sum = c.disk.latency_sum_s;
-    snprintf(to->way, sizeof to->way, "%s", expert_store_way(store));
+    snprintf(to->way, sizeof to->way, "%s", expert_cache_read_method(cache));
 }

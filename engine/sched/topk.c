@@ -1,5 +1,5 @@
 /* Order and weights of a row of logits. */
-#include "engine/sched/ranking.h"
+#include "engine/sched/topk.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void unmake_heap(struct candidate *heap, int32_t n)
     }
 }
 
-void ranking_best(const float *logits, int32_t n, int32_t k, struct candidate *out)
+void topk_select(const float *logits, int32_t n, int32_t k, struct candidate *out)
 {
     for (int32_t i = 0; i < k; i++)
         out[i] = (struct candidate){logits[i], i};
@@ -62,13 +62,13 @@ void ranking_best(const float *logits, int32_t n, int32_t k, struct candidate *o
     unmake_heap(out, k);
 }
 
-void ranking_sort(struct candidate *list, int32_t n)
+void topk_sort(struct candidate *list, int32_t n)
 {
     make_heap(list, n);
     unmake_heap(list, n);
 }
 
-int32_t ranking_greatest(const float *logits, int32_t n)
+int32_t topk_argmax(const float *logits, int32_t n)
 {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
@@ -102,12 +102,12 @@ static inline float weight(float logit, float max, float sharpness)
     return x > -87.0f ? p : 0.0f;
 }
 
-float ranking_weight(float logit, float max, float sharpness)
+float topk_weight(float logit, float max, float sharpness)
 {
     return weight(logit, max, sharpness);
 }
 
-double ranking_weights(const float *logits, int32_t n, float max, float sharpness, float *out)
+double topk_weights(const float *logits, int32_t n, float max, float sharpness, float *out)
 {
     double sums[LANES] = {0}, sum = 0;
     int32_t i = 0;
