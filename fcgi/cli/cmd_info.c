@@ -12,7 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/model/plan_parts.h"
 #include "engine/text/text_model.h"
-#include "fcgi/cli/cli_experts.h"
+#include "fcgi/cli/expert_report.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_info;
@@ -24,7 +24,7 @@ struct info {
     bool json, unused, exact;
     struct model *model;
     struct plan_parts parts;
-    struct experts_facts experts;
+    struct expert_report experts;
     struct text_model text;
     struct err text_error;
     bool has_text;
@@ -175,7 +175,7 @@ static void print_people(const struct info *n)
     if (f->state_bytes)
         printf("  recurrent state         %.1f MB a sequence\n", (double)f->state_bytes / 1e6);
     print_parts(n);
-    experts_print(&n->experts);
+    expert_report_print(&n->experts);
     print_text(n);
     print_plan(n);
     print_unused(n);
@@ -258,7 +258,7 @@ static void print_json(const struct info *n)
     struct buf b = {0};
     json_model(n, &b);
     buf_puts(&b, ",\n \"routed_experts\": ");
-    experts_json(&n->experts, &b);
+    expert_report_json(&n->experts, &b);
     json_text(n, &b);
     json_plan(n, &b);
     buf_puts(&b, ",\n \"unused\": [");
@@ -281,7 +281,7 @@ static bool info(struct info *n, struct err *e)
         return false;
     }
     plan_parts_of(&n->parts, model_plan(n->model));
-    experts_of(&n->experts, n->model, NULL);
+    expert_report_make(&n->experts, n->model, NULL);
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
     make_plan(n);
     (n->json ? print_json : print_people)(n);
@@ -296,7 +296,7 @@ static int run_info(int argc, char **argv)
     struct info n = {0};
     struct err e = {0};
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    int status = rest ? cli_options(&cmd_info, options, sizeof options / sizeof *options, argc, argv, &n, rest) : 1;
+    int status = rest ? cli_options(&cmd_info, argc, argv, &n, rest) : 1;
     if (status < 0 && (!rest[0] || rest[1]))
         status = cli_misused(&cmd_info, "one model is needed");
     if (status < 0) {
@@ -311,5 +311,7 @@ const struct command cmd_info = {
     .name = "info",
     .usage = "MODEL [--slots N] [--ctx N] [--strategy S] [--ram-budget BYTES] [--json]",
     .help = "say what a model is, what it needs and what would be applied",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_info,
 };

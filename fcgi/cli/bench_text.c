@@ -5,7 +5,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/sched/random.h"
-#include "fcgi/cli/cli_bench.h"
+#include "fcgi/cli/bench.h"
 
 static const char *const passages[] = {
     "The harbour lay quiet under a low sky when the ferry came in. Three people got off: a woman with a cello, a boy "
@@ -52,11 +52,11 @@ static bool tokenized(const char *model, int32_t n_vocab, int32_t n, struct ids 
     return ok;
 }
 
-bool bench_prompt(const char *model, int32_t n_vocab, int32_t n, struct ids *out, bool *real, struct err *e)
+bool bench_prompt(const struct bench_prompt_params *p, struct ids *out, bool *real, struct err *e)
 {
-    *real = tokenized(model, n_vocab, n, out);
-    for (uint64_t i = out->n; i < (uint64_t)n; i++)
-        if (!ids_push(out, (int32_t)(random_uniform(3, i) * n_vocab)))
-            return err_set(e, ERR_NOMEM, "no memory for %d ids", n);
+    *real = tokenized(p->model, p->n_vocab, p->n, out);
+    for (uint64_t i = out->n; i < (uint64_t)p->n; i++)
+        if (!ids_push(out, (int32_t)(random_uniform(3, i) * p->n_vocab)))
+            return err_set(e, ERR_NOMEM, "no memory for %d ids", p->n);
     return true;
 }

@@ -1,5 +1,5 @@
-/* See cli_synth_gguf.h. Container: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; blocks: ggml-common.h. */
-#include "fcgi/cli/cli_synth_gguf.h"
+/* Writes a synthetic model as one GGUF file: metadata, tensor table, then random blocks. Container: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; blocks: ggml-common.h. */
+#include "fcgi/cli/synth_gguf.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "engine/format/gguf.h"
 #include "engine/format/weight_block.h"
 #include "engine/model/tensor_manifest.h"
-#include "fcgi/cli/cli_synth.h"
+#include "fcgi/cli/synth.h"
 
 #define ALIGNMENT 32
 #define CHUNK_BLOCKS 4096
@@ -274,8 +274,8 @@ static uint64_t aligned(uint64_t n)
 }
 
 /* Header and tensor table; *data: bytes of the data part. */
-static void put_header(struct meta *m, const struct synth_shape *s, const char *format, const struct tensor_manifest *o,
-                       struct buf *out, uint64_t *data)
+static void put_header(struct meta *m, const struct synth_gguf_params *p, const struct tensor_manifest *o, struct buf *out,
+                       uint64_t *data)
 {
     buf_append(out, "GGUF", 4);
     put_u32(out, 3);
@@ -285,10 +285,10 @@ static void put_header(struct meta *m, const struct synth_shape *s, const char *
     *data = 0;
     for (int32_t i = 0; i < o->n; i++) {
         const struct tensor_manifest_item *item = &o->items[i];
-        const struct block *b = format_of(format, item, o->n_layer);
+        const struct block *b = format_of(p->format, item, o->n_layer);
         char name[300];
         int64_t dims[GGUF_MAX_DIMS];
-        int n_dims = dims_of(item, s->experts, dims);
+        int n_dims = dims_of(item, p->shape->experts, dims);
         snprintf(name, sizeof name, "%s%s", item->path, item->has_weight ? ".weight" : "");
         put_string(out, name);
         put_u32(out, (uint32_t)n_dims);
@@ -314,12 +314,12 @@ static uint16_t half_of(double v)
     return (uint16_t)(sign | (uint16_t)(((exponent + 14) << 10) + (int)lround((mantissa - 0.5) * 2048)));
 }
 
-static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const struct block *b, uint64_t values,
-                       double deviation, struct err *e)
+static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const struct block *b,
+                       const struct synth_values *v, struct err *e)
 {
     size_t size = weight_block_size(b->type);
-    uint64_t n = values / (uint64_t)weight_block_cols(b->type);
-    double scale = deviation / b->unit;
+    uint64_t n = v->n / (uint64_t)weight_block_cols(b->type);
+    double scale = v->deviation / b->unit;
     uint16_t halves[2] = {half_of(scale), half_of(scale * b->middle)};
     uint8_t exponent = (uint8_t)((int)lround(log2(scale)) + 127);
     uint8_t *chunk = malloc(CHUNK_BLOCKS * size);
@@ -355,7 +355,8 @@ static bool put_vector(struct tensor_writer *w, struct synth_random *r, const st
     size_t n = sizeof kinds / sizeof *kinds, i = 0;
     while (i + 1 < n && !contains(item->path, kinds[i].part))
         i++;
-    return synth_values(w, r, SYNTH_F32, (uint64_t)item->cols, kinds[i].mean, kinds[i].deviation, e);
+    struct synth_values v = {.n = (uint64_t)item->cols, .mean = kinds[i].mean, .deviation = kinds[i].deviation};
+    return synth_values(w, r, SYNTH_F32, &v, e);
 }
 
 /* Residual branches add little, the head tells tokens apart; as in cmd_synth.c. */
@@ -372,27 +373,30 @@ static bool put_item(struct tensor_writer *w, struct synth_random *r, const stru
 {
     static const uint8_t zeros[ALIGNMENT];
     uint64_t bytes = bytes_of(b, item);
+    struct synth_values v = {.n = values_of(item), .deviation = deviation_of(item)};
     bool ok = item->is_vector          ? put_vector(w, r, item, e)
-              : b->type == WEIGHT_NONE ? synth_values(w, r, b->plain, values_of(item), 0, deviation_of(item), e)
-                                       : put_blocks(w, r, b, values_of(item), deviation_of(item), e);
+              : b->type == WEIGHT_NONE ? synth_values(w, r, b->plain, &v, e)
+                                       : put_blocks(w, r, b, &v, e);
     return ok && tensor_writer_put(w, zeros, (size_t)(aligned(bytes) - bytes), e);
 }
 
-static bool write_file(const struct synth_shape *s, const struct family_meta *f, const char *format,
-                       const struct tensor_manifest *o, const char *path, uint64_t seed, uint64_t *bytes, struct err *e)
+static bool write_file(const struct synth_gguf_params *p, const struct family_meta *f, const struct tensor_manifest *o,
+                       uint64_t *bytes, struct err *e)
 {
+    char path[4096];
     struct meta m = {.arch = f->arch};
     struct buf header = {0};
     struct tensor_writer w = {0};
     struct synth_random r;
-    meta_usual(&m, s);
-    f->put(&m, s);
-    put_header(&m, s, format, o, &header, bytes);
+    meta_usual(&m, p->shape);
+    f->put(&m, p->shape);
+    put_header(&m, p, o, &header, bytes);
     bool ok = (!header.failed && !m.out.failed) || err_set(e, ERR_NOMEM, "no memory for a GGUF header");
-    ok = ok && synth_space(path, *bytes, e) && tensor_writer_begin_raw(&w, path, header.data, header.len, *bytes, e);
-    synth_seed(&r, seed);
+    ok = ok && file_join(path, sizeof path, p->folder, "model.gguf", e) && synth_space(path, *bytes, e) &&
+         tensor_writer_begin_raw(&w, path, header.data, header.len, *bytes, e);
+    synth_seed(&r, p->seed);
     for (int32_t i = 0; ok && i < o->n; i++)
-        ok = put_item(&w, &r, format_of(format, &o->items[i], o->n_layer), &o->items[i], e);
+        ok = put_item(&w, &r, format_of(p->format, &o->items[i], o->n_layer), &o->items[i], e);
     ok = ok && tensor_writer_end(&w, e);
     tensor_writer_abort(&w);
     buf_fini(&header);
@@ -400,18 +404,15 @@ static bool write_file(const struct synth_shape *s, const struct family_meta *f,
     return ok;
 }
 
-bool synth_gguf(const struct synth_shape *s, const char *format, const char *config, const char *folder, uint64_t seed,
-                uint64_t *bytes, int32_t *n_tensors, struct err *e)
+bool synth_gguf(const struct synth_gguf_params *p, uint64_t *bytes, int32_t *n_tensors, struct err *e)
 {
-    char path[4096];
     struct tensor_manifest o = {0};
     const struct family_meta *f = families, *end = families + sizeof families / sizeof *families;
-    while (f < end && strcmp(f->family, s->family))
+    while (f < end && strcmp(f->family, p->shape->family))
         f++;
     if (f == end)
-        return err_field(e, ERR_INPUT, "format", "no GGUF form of family %s is made here", s->family);
-    bool ok = file_join(path, sizeof path, folder, "model.gguf", e) && tensor_manifest_open(&o, config, true, e);
-    ok = ok && write_file(s, f, format, &o, path, seed, bytes, e);
+        return err_field(e, ERR_INPUT, "format", "no GGUF form of family %s is made here", p->shape->family);
+    bool ok = tensor_manifest_open(&o, p->config, true, e) && write_file(p, f, &o, bytes, e);
     *n_tensors = o.n;
     tensor_manifest_close(&o);
     return ok;

@@ -1,5 +1,5 @@
-/* See cli_bench_disk.h. */
-#include "fcgi/cli/cli_bench_disk.h"
+/* Differences of the expert cache's counters, summed over the repeats of a case. */
+#include "fcgi/cli/bench_disk.h"
 
 void bench_disk_add(struct bench_disk *d, const struct expert_counters *before, const struct expert_counters *after)
 {

@@ -1,5 +1,5 @@
-/* See cli_routing.h. */
-#include "fcgi/cli/cli_routing.h"
+/* Draws routing traces by the laws of the header's table and looks experts up in them. */
+#include "fcgi/cli/routing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -109,22 +109,27 @@ static bool holds(const uint16_t *ids, int32_t n, uint16_t id)
     return false;
 }
 
-/* One of a recent token's ids, or -1 where none is so old. at: ids of this token; those of the token `lag` before lie
- * lag * per_position before it. */
-static int32_t recent(const struct routing *r, const struct moe_plan *m, const struct law *law, const uint16_t *at,
-                      int32_t position, struct draw *d)
+/* One token at one layer. The ids of the token `lag` before lie lag * per_position before its own. */
+struct place {
+    const struct moe_plan *moe;
+    struct law law;
+    const uint16_t *ids;
+    int32_t position;
+};
+
+/* Draws one of a recent token's ids; -1 where the trace does not reach that far back. */
+static int32_t recent(const struct routing *r, const struct place *p, struct draw *d)
 {
     int32_t lag = 1;
-    while (lag < law->max_lag && uniform(d) < law->more)
+    while (lag < p->law.max_lag && uniform(d) < p->law.more)
         lag++;
-    return lag <= position ? at[-(ptrdiff_t)r->per_position * lag + below(d, m->n_used)] : -1;
+    return lag <= p->position ? p->ids[-(ptrdiff_t)r->per_position * lag + below(d, p->moe->n_used)] : -1;
 }
 
-static uint16_t candidate(const struct routing *r, const struct moe_plan *m, const struct law *law,
-                          const uint16_t *at, int32_t position, struct draw *d)
+static uint16_t candidate(const struct routing *r, const struct place *p, struct draw *d)
 {
-    const int32_t id = law->reuse > 0 && uniform(d) < law->reuse ? recent(r, m, law, at, position, d) : -1;
-    return id >= 0 ? (uint16_t)id : popular(r, m->n_expert, d);
+    const int32_t id = p->law.reuse > 0 && uniform(d) < p->law.reuse ? recent(r, p, d) : -1;
+    return id >= 0 ? (uint16_t)id : popular(r, p->moe->n_expert, d);
 }
 
 static void fill_layer(struct routing *r, int32_t sequence, int32_t layer, uint64_t round)
@@ -140,9 +145,10 @@ static void fill_layer(struct routing *r, int32_t sequence, int32_t layer, uint6
             shuffle(r, m->n_expert, &order);
         }
         uint16_t *ids = ids_at(r, sequence, t, layer);
+        const struct place place = {.moe = m, .law = law, .ids = ids, .position = t};
         for (int32_t i = 0; i < m->n_used; i++) {
             do
-                ids[i] = candidate(r, m, &law, ids, t, &d);
+                ids[i] = candidate(r, &place, &d);
             while (holds(ids, i, ids[i]));
         }
     }
@@ -262,11 +268,11 @@ static double guess_share(const struct routing *r, const struct moe_plan *m, int
 static int32_t wrong_guess(const struct routing *r, int32_t layer, int32_t sequence, int32_t position, struct draw *d)
 {
     const struct moe_plan *m = &r->params.plan->layers[layer].moe;
-    const struct law law = law_for(m, r->params.kind);
-    int32_t at, id = -1;
-    const uint16_t *trace = trace_at(r, layer, sequence, position, &at);
-    if (law.reuse > 0 && uniform(d) < WRONG_RECENT)
-        id = recent(r, m, &law, trace, at, d);
+    struct place place = {.moe = m, .law = law_for(m, r->params.kind)};
+    int32_t id = -1;
+    place.ids = trace_at(r, layer, sequence, position, &place.position);
+    if (place.law.reuse > 0 && uniform(d) < WRONG_RECENT)
+        id = recent(r, &place, d);
     return id >= 0 ? id : below(d, m->n_expert);
 }
 

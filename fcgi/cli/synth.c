@@ -1,5 +1,5 @@
-/* See cli_synth.h. */
-#include "fcgi/cli/cli_synth.h"
+/* Random bytes (xoshiro256**), and the planes of packed weights made from them chunk by chunk. */
+#include "fcgi/cli/synth.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -93,15 +93,15 @@ static void put_value(uint8_t *at, enum synth_type type, float v)
         memcpy(at, &half, 2);
 }
 
-bool synth_values(struct tensor_writer *w, struct synth_random *r, enum synth_type type, uint64_t n, double mean,
-                  double deviation, struct err *e)
+bool synth_values(struct tensor_writer *w, struct synth_random *r, enum synth_type type, const struct synth_values *v,
+                  struct err *e)
 {
     static _Thread_local uint8_t chunk[CHUNK];
     size_t size = value_size(type), per_chunk = CHUNK / size;
     /* 16 random bits a value: uniform over [-sqrt 3, sqrt 3) deviations */
-    float step = (float)(deviation * sqrt(3.0) / 32768), middle = (float)mean;
-    for (uint64_t at = 0; at < n; at += per_chunk) {
-        size_t here = n - at < per_chunk ? (size_t)(n - at) : per_chunk;
+    float step = (float)(v->deviation * sqrt(3.0) / 32768), middle = (float)v->mean;
+    for (uint64_t at = 0; at < v->n; at += per_chunk) {
+        size_t here = v->n - at < per_chunk ? (size_t)(v->n - at) : per_chunk;
         uint64_t bits = 0;
         for (size_t i = 0; i < here; i++) {
             bits = i % 4 ? bits >> 16 : next(r);
@@ -134,30 +134,31 @@ static double code_deviation(const struct synth_format *f)
     return f->type == SYNTH_MXFP4 ? 2.926 /* of the sixteen FP4 values */ : sqrt((n * n - 1) / 12);
 }
 
-static bool put_bytes(struct tensor_writer *w, uint64_t n, uint8_t low, uint8_t high, struct synth_random *r, struct err *e)
+/* n bytes, each one of the two at random. */
+static bool put_bytes(struct tensor_writer *w, struct synth_random *r, const uint8_t either[2], uint64_t n, struct err *e)
 {
     static _Thread_local uint8_t chunk[CHUNK];
     for (uint64_t at = 0; at < n; at += CHUNK) {
         size_t here = n - at < CHUNK ? (size_t)(n - at) : CHUNK;
         synth_bytes(r, chunk, here);
         for (size_t i = 0; i < here; i++)
-            chunk[i] = chunk[i] & 1 ? high : low;
+            chunk[i] = either[chunk[i] & 1];
         if (!tensor_writer_put(w, chunk, here, e))
             return false;
     }
     return true;
 }
 
-bool synth_scales(struct tensor_writer *w, struct synth_random *r, const struct synth_format *f, uint64_t values,
-                  double deviation, struct err *e)
+bool synth_scales(struct tensor_writer *w, struct synth_random *r, const struct synth_format *f,
+                  const struct synth_values *v, struct err *e)
 {
-    double scale = deviation / code_deviation(f);
-    uint64_t groups = values / (uint64_t)f->group;
+    double scale = v->deviation / code_deviation(f);
+    uint64_t groups = v->n / (uint64_t)f->group;
     if (f->type == SYNTH_AFFINE)
-        return synth_values(w, r, SYNTH_BF16, groups, scale, 0, e);
+        return synth_values(w, r, SYNTH_BF16, &(struct synth_values){.n = groups, .mean = scale}, e);
     /* powers of two on both sides of the wanted scale, in equal shares */
     int exponent = (int)floor(log2(scale)) + 127;
-    return put_bytes(w, groups, (uint8_t)exponent, (uint8_t)(exponent + 1), r, e);
+    return put_bytes(w, r, (const uint8_t[2]){(uint8_t)exponent, (uint8_t)(exponent + 1)}, groups, e);
 }
 
 bool synth_biases(struct tensor_writer *w, const struct synth_format *f, uint64_t values, double deviation, struct err *e)
@@ -165,5 +166,6 @@ bool synth_biases(struct tensor_writer *w, const struct synth_format *f, uint64_
     struct synth_random unused = {{1, 2, 3, 4}};
     float scale = bf16_to_f32(f32_to_bf16((float)(deviation / code_deviation(f))));
     double middle = ((1u << f->bits) - 1) / 2.0;
-    return synth_values(w, &unused, SYNTH_BF16, values / (uint64_t)f->group, -middle * (double)scale, 0, e);
+    struct synth_values biases = {.n = values / (uint64_t)f->group, .mean = -middle * (double)scale};
+    return synth_values(w, &unused, SYNTH_BF16, &biases, e);
 }

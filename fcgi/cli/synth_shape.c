@@ -1,5 +1,5 @@
-/* See cli_synth_shape.h. Presets are the published models' numbers. */
-#include "fcgi/cli/cli_synth_shape.h"
+/* Presets with the published models' numbers, and the config.json of a shape. */
+#include "fcgi/cli/synth_shape.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_schema.h"
 #include "engine/sched/random.h"
-#include "fcgi/cli/cli_bench.h"
+#include "fcgi/cli/bench.h"
 
 #define ANSWERS 40
 #define ANSWER_TOKENS 200
@@ -104,11 +104,18 @@ static int32_t choose(const struct vocab *v, const struct grammar_mask *m, int32
     return id;
 }
 
-/* One answer; false: *e. */
-static bool walk(struct grammar_cache *c, const struct token_trie *t, const struct buf *program, uint64_t seed,
-                 struct times *times, struct err *e)
+/* A compiled grammar with what its runs share. */
+struct compiled {
+    struct grammar_cache *cache;
+    const struct token_trie *trie;
+    struct buf program;
+};
+
+/* Walks one random answer and notes each token's time. */
+static bool walk(const struct compiled *g, uint64_t seed, struct times *times, struct err *e)
 {
-    struct grammar_run *r = grammar_run_create(c, program->data, program->len, e);
+    const struct token_trie *t = g->trie;
+    struct grammar_run *r = grammar_run_create(g->cache, g->program.data, g->program.len, e);
     uint64_t position = 0;
     bool ok = r != NULL;
     for (int i = 0; ok && i < ANSWER_TOKENS && !grammar_run_must_end(r); i++) {
@@ -140,26 +147,26 @@ static void print_times(struct times *t, bool json)
 
 static bool measure(const struct grammar_case *g, const struct token_trie *t, bool json, struct err *e)
 {
-    struct buf program = {0};
+    struct compiled built = {.trie = t};
     struct times cold = {0}, warm = {0};
     double began = clock_ms();
-    bool ok = compile(g, &program, e);
-    double compiled = clock_ms() - began;
-    struct grammar_cache *c = ok ? grammar_cache_create(t, 0, e) : NULL;
-    ok = c != NULL;
+    bool ok = compile(g, &built.program, e);
+    double compile_ms = clock_ms() - began;
+    built.cache = ok ? grammar_cache_create(t, 0, e) : NULL;
+    ok = built.cache != NULL;
     for (uint64_t i = 0; ok && i < ANSWERS; i++)
-        ok = walk(c, t, &program, i + 1, i < COLD_ANSWERS ? &cold : &warm, e);
+        ok = walk(&built, i + 1, i < COLD_ANSWERS ? &cold : &warm, e);
     if (ok) {
         printf(json ? "  {\"grammar\": \"%s\", \"compile_ms\": %.3f, \"program_bytes\": %zu, \"kept_bytes\": %zu, \"cold\": "
                     : "%-18s %8.2f %9zu %9zu",
-               g->name, compiled, program.len, grammar_cache_bytes(c));
+               g->name, compile_ms, built.program.len, grammar_cache_bytes(built.cache));
         print_times(&cold, json);
         fputs(json ? ", \"warm\": " : " ", stdout);
         print_times(&warm, json);
         fputs(json ? "}" : "\n", stdout);
     }
-    grammar_cache_destroy(&c);
-    buf_fini(&program);
+    grammar_cache_destroy(&built.cache);
+    buf_fini(&built.program);
     free(cold.at);
     free(warm.at);
     return ok;

@@ -8,16 +8,16 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 
-struct jsonl_line {
+struct cli_jsonl_line {
     const cJSON *root;
     unsigned char nul; /* strings hold U+0000 as EF B7 and this byte, since C strings end at a NUL */
 };
 
 /* Appends a string of the line with its NULs put back. */
-bool jsonl_text(const struct jsonl_line *line, const char *s, struct buf *out);
+bool cli_jsonl_text(const struct cli_jsonl_line *line, const char *s, struct buf *out);
 
 /* Writes the answer, one JSON value without line feeds, to out. */
-typedef bool (*jsonl_fn)(void *context, const struct jsonl_line *line, struct buf *out,
+typedef bool (*cli_jsonl_fn)(void *context, const struct cli_jsonl_line *line, struct buf *out,
                          struct err *e);
 /* Reads standard input to its end. Returns the exit status: 0, or 1 when a line failed. */
-int jsonl_run(const char *command, jsonl_fn fn, void *context);
+int cli_jsonl_run(const char *command, cli_jsonl_fn fn, void *context);

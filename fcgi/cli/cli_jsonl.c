@@ -1,5 +1,6 @@
-/* See jsonl.h. */
-#include "fcgi/cli/jsonl.h"
+/* The loop over standard input. cJSON's strings end at a NUL byte, so an escaped U+0000 travels as a noncharacter that
+ * the line does not hold. */
+#include "fcgi/cli/cli_jsonl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static bool replace_nul(const char *line, size_t len, unsigned char c, struct bu
     return !out->failed;
 }
 
-bool jsonl_text(const struct jsonl_line *line, const char *s, struct buf *out)
+bool cli_jsonl_text(const struct cli_jsonl_line *line, const char *s, struct buf *out)
 {
     const char mark[4] = {(char)0xEF, (char)0xB7, (char)line->nul, 0};
     const char *next;
@@ -58,12 +59,16 @@ bool jsonl_text(const struct jsonl_line *line, const char *s, struct buf *out)
     return buf_puts(out, s);
 }
 
-static bool answer_line(const char *line, size_t len, jsonl_fn fn, void *context, struct buf *out,
-                        struct err *e)
+struct handler {
+    cli_jsonl_fn fn;
+    void *context;
+};
+
+static bool answer_line(const char *line, size_t len, const struct handler *h, struct buf *out, struct err *e)
 {
     struct buf clean = {0};
     struct json_limits limits = {.max_bytes = LINE_MAX_BYTES, .max_depth = 900};
-    struct jsonl_line l = {0};
+    struct cli_jsonl_line l = {0};
     cJSON *root = NULL;
     if (memmem(line, len, "\\u0000", 6)) {
         l.nul = free_noncharacter(line, len);
@@ -76,19 +81,20 @@ static bool answer_line(const char *line, size_t len, jsonl_fn fn, void *context
         root = json_parse(line, len, &limits, e);
     }
     l.root = root;
-    bool ok = root && fn(context, &l, out, e);
+    bool ok = root && h->fn(h->context, &l, out, e);
     cJSON_Delete(root);
     buf_fini(&clean);
     return ok && (!out->failed || err_set(e, ERR_NOMEM, "out of memory"));
 }
 
-int jsonl_run(const char *command, jsonl_fn fn, void *context)
+int cli_jsonl_run(const char *command, cli_jsonl_fn fn, void *context)
 {
     char *line = NULL;
     size_t cap = 0;
     ssize_t len;
     int status = 0;
     struct buf out = {0};
+    const struct handler handler = {.fn = fn, .context = context};
     while ((len = getline(&line, &cap, stdin)) > 0) {
         struct err e = {0};
         if (line[len - 1] == '\n')
@@ -96,7 +102,7 @@ int jsonl_run(const char *command, jsonl_fn fn, void *context)
         if (len == 0)
             continue;
         buf_clear(&out);
-        if (!answer_line(line, (size_t)len, fn, context, &out, &e)) {
+        if (!answer_line(line, (size_t)len, &handler, &out, &e)) {
             status = 1;
             buf_clear(&out);
             buf_puts(&out, "{\"error\":");

@@ -1,5 +1,6 @@
-/* See cli_bench.h. */
-#include "fcgi/cli/cli_bench.h"
+/* The measuring loop of `sluice bench`: fills the caches to a case's depth, times it, and turns counters into rates
+ * and shares of the bandwidth. */
+#include "fcgi/cli/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,11 +37,12 @@ static const int32_t *own_text(const struct bench *b, int32_t s)
     return b->prompt + (room > 0 ? (int32_t)((int64_t)s * 977 % room) : 0);
 }
 
-static bool feed(struct bench *b, int32_t s, const int32_t *tokens, int32_t n, int32_t start, struct err *e)
+/* Runs tokens through one sequence, which follows its own routing trace. */
+static bool feed(struct bench *b, const struct cli_run_feed *f, struct err *e)
 {
     if (b->routing)
-        routing_first(b->routing, s);
-    bool ok = run_feed(&b->run, &(struct run_feed){.sequence = s, .tokens = tokens, .n = n, .start = start}, e);
+        routing_first(b->routing, f->sequence);
+    bool ok = cli_run_feed(&b->run, f, e);
     if (b->routing)
         routing_first(b->routing, 0);
     return ok;
@@ -72,35 +74,38 @@ static bool keep_states(struct bench *b, int32_t n, bool back, struct err *e)
 /* Sequence 0 reads depth tokens; the others get copies, so that a deep batch costs one prefill. */
 static bool fill(struct bench *b, const struct bench_case *c, struct err *e)
 {
-    struct run *r = &b->run;
-    if (c->depth && !feed(b, 0, own_text(b, 0), c->depth, 0, e))
+    struct cli_run *r = &b->run;
+    struct cli_run_feed context = {.tokens = own_text(b, 0), .n = c->depth};
+    if (c->depth && !feed(b, &context, e))
         return false;
     int32_t n = (c->depth + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
     int32_t(*pairs)[2] = malloc((size_t)(n + 1) * sizeof *pairs);
     bool ok = pairs || err_set(e, ERR_NOMEM, "no memory for %d blocks", n);
     for (int32_t s = 1; ok && s < c->batch; s++) {
         for (int32_t i = 0; i < n; i++) {
-            pairs[i][0] = run_blocks(r, 0)[i];
-            pairs[i][1] = run_blocks(r, s)[i];
+            pairs[i][0] = cli_run_blocks(r, 0)[i];
+            pairs[i][1] = cli_run_blocks(r, s)[i];
         }
         ok = (!n || r->ops->copy_blocks(r->backend, (const int32_t(*)[2])pairs, n, e)) &&
              (!r->plan->n_recurrent || !c->depth || r->ops->copy_state(r->backend, 0, s, e));
     }
     free(pairs);
     for (int32_t s = 0; ok && c->kind == BENCH_DECODE && s < c->batch; s++)
-        ok = feed(b, s, own_text(b, s + 1), BENCH_LEAD, c->depth, e);
+        ok = feed(b, &(struct cli_run_feed){.sequence = s, .tokens = own_text(b, s + 1),
+                                            .n = BENCH_LEAD, .start = c->depth}, e);
     return ok && keep_states(b, c->batch, false, e);
 }
 
 static bool time_prefill(struct bench *b, const struct bench_case *c, struct err *e)
 {
-    return feed(b, 0, own_text(b, 7), c->tokens, c->depth, e);
+    struct cli_run_feed f = {.tokens = own_text(b, 7), .n = c->tokens, .start = c->depth};
+    return feed(b, &f, e);
 }
 
 /* Greedy decoding as the scheduler does it: each step's ids come from the one before. */
 static bool time_decode(struct bench *b, const struct bench_case *c, struct err *e)
 {
-    struct run *r = &b->run;
+    struct cli_run *r = &b->run;
     struct step_sequence *sequences = calloc((size_t)c->batch, sizeof *sequences);
     struct step_row *rows = calloc((size_t)c->batch, sizeof *rows);
     int32_t *ids = calloc((size_t)c->batch, sizeof *ids);
@@ -110,7 +115,7 @@ static bool time_decode(struct bench *b, const struct bench_case *c, struct err 
     for (int32_t i = 0; ok && i < c->tokens; i++) {
         for (int32_t s = 0; s < c->batch; s++)
             sequences[s] = (struct step_sequence){.tokens = &ids[s], .n_tokens = 1,
-                                                  .start = c->depth + BENCH_LEAD + i, .blocks = run_blocks(r, s),
+                                                  .start = c->depth + BENCH_LEAD + i, .blocks = cli_run_blocks(r, s),
                                                   .state = r->plan->n_recurrent ? s : -1, .n_out = 1};
         ok = r->ops->step(r->backend, &(struct step){sequences, c->batch, 1}, rows, e);
         for (int32_t s = 0; ok && s < c->batch; s++)
@@ -240,7 +245,7 @@ struct bench_rate bench_rate(const struct bench_case *c)
     return (struct bench_rate){n / median_ms(c), low, high};
 }
 
-double bench_planned_weights(const struct run *r, int32_t batch)
+double bench_planned_weights(const struct cli_run *r, int32_t batch)
 {
     const struct model_stats *f = model_stats(r->model);
     double experts = 0;

@@ -1,5 +1,5 @@
-/* See cli_dump.h. */
-#include "fcgi/cli/cli_dump.h"
+/* Keeps what a backend shows by name in memory, then writes it as one safetensors file. */
+#include "fcgi/cli/dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,13 +25,17 @@ struct synth_format {
     int bits, group;
 };
 
-/* n values of uniform distribution with the given mean and deviation, as F32, F16 or BF16. */
-bool synth_values(struct tensor_writer *w, struct synth_random *r, enum synth_type type, uint64_t n, double mean,
-                  double deviation, struct err *e);
-/* The planes of packed matrices with `values` values and cols columns: codes, then scales, then (AFFINE) biases. */
+struct synth_values { /* n values, uniformly distributed */
+    uint64_t n;
+    double mean, deviation;
+};
+/* The values as F32, F16 or BF16. */
+bool synth_values(struct tensor_writer *w, struct synth_random *r, enum synth_type type, const struct synth_values *v,
+                  struct err *e);
+/* The planes of packed matrices with that many values, whose mean is 0: codes, then scales, then (AFFINE) biases. */
 bool synth_codes(struct tensor_writer *w, struct synth_random *r, const struct synth_format *f, uint64_t values,
                  struct err *e);
-bool synth_scales(struct tensor_writer *w, struct synth_random *r, const struct synth_format *f, uint64_t values,
-                  double deviation, struct err *e);
+bool synth_scales(struct tensor_writer *w, struct synth_random *r, const struct synth_format *f,
+                  const struct synth_values *v, struct err *e);
 bool synth_biases(struct tensor_writer *w, const struct synth_format *f, uint64_t values, double deviation,
                   struct err *e);

@@ -1,5 +1,5 @@
-/* See cli_experts.h. */
-#include "fcgi/cli/cli_experts.h"
+/* Counts the reads that a model's experts take from its own files and from a packed sidecar, and prints both. */
+#include "fcgi/cli/expert_report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "engine/experts/pack/expert_pack.h"
 
-static void count_own(struct experts_facts *f, const struct expert_layout *l)
+static void count_own(struct expert_report *f, const struct expert_layout *l)
 {
     f->bytes = l->expert_bytes;
     f->read_bytes = l->read_bytes;
@@ -17,10 +17,10 @@ static void count_own(struct experts_facts *f, const struct expert_layout *l)
             f->reads += (uint64_t)l->layers[i].records[x].n_parts;
 }
 
-void experts_of(struct experts_facts *f, const struct model *m, const char *folder)
+void expert_report_make(struct expert_report *f, const struct model *m, const char *folder)
 {
     struct expert_layout l;
-    *f = (struct experts_facts){0};
+    *f = (struct expert_report){0};
     if (!expert_layout_open(&l, m, &f->why))
         return;
     count_own(f, &l);
@@ -35,12 +35,12 @@ void experts_of(struct experts_facts *f, const struct model *m, const char *fold
     }
 }
 
-static double mb_each(const struct experts_facts *f, uint64_t bytes)
+static double mb_each(const struct expert_report *f, uint64_t bytes)
 {
     return (double)bytes / (double)f->n / 1e6;
 }
 
-void experts_print(const struct experts_facts *f)
+void expert_report_print(const struct expert_report *f)
 {
     if (!f->n)
         return;
@@ -57,7 +57,7 @@ void experts_print(const struct experts_facts *f)
            (double)f->file_bytes / 1e9);
 }
 
-void experts_json(const struct experts_facts *f, struct buf *b)
+void expert_report_json(const struct expert_report *f, struct buf *b)
 {
     static const char *const states[] = {"none", "refused", "used"};
     if (!f->n) {

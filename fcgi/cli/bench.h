@@ -8,8 +8,8 @@
 #include "engine/base/err.h"
 #include "engine/experts/streaming.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "fcgi/cli/cli_bench_disk.h"
-#include "fcgi/cli/cli_routing.h"
+#include "fcgi/cli/bench_disk.h"
+#include "fcgi/cli/routing.h"
 #include "fcgi/cli/cli_run.h"
 
 #define BENCH_MAX_REPEATS 64
@@ -31,7 +31,7 @@ struct bench_case {
 };
 
 struct bench {
-    struct run run;
+    struct cli_run run;
     const int32_t *prompt; /* [n_prompt] real or random ids; sequences begin at different places */
     int32_t n_prompt;
     struct bench_case *cases;
@@ -46,7 +46,7 @@ struct bench {
 /* Tokens per sequence and states that the cases need. */
 int32_t bench_positions(const struct bench *b);
 int32_t bench_sequences(const struct bench *b);
-/* run_params.route and guess; context is the struct bench. */
+/* cli_run_params.route and guess; context is the struct bench. */
 void bench_guess(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
 void bench_route(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
 /* Runs all cases n_repeats times, after one repeat that is not counted; each with draws of its own where routing is a
@@ -60,7 +60,7 @@ struct bench_rate {
 struct bench_rate bench_rate(const struct bench_case *c);
 /* Bytes of weights that a decode step reads by the plan's own arithmetic: exactly at batch 1, with independent
  * uniform routing else. */
-double bench_planned_weights(const struct run *r, int32_t batch);
+double bench_planned_weights(const struct cli_run *r, int32_t batch);
 /* Where experts are streamed: share of the best possible time, the longer of computing with all experts resident
  * and of reading the needed bytes at the disk's full rate; 0 where the former was not measured. */
 double bench_disk_share(const struct bench *b, const struct bench_case *c);
@@ -72,9 +72,14 @@ double bench_hit_rate(const struct bench_case *c);
 /* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. */
 double bench_share(const struct bench *b, const struct bench_case *c);
 
-/* Ids to feed: the text below through the model's tokenizer, repeated with changes until there are n; pseudo-random
- * ids where the model has no tokenizer. *real says which. */
-bool bench_prompt(const char *model, int32_t n_vocab, int32_t n, struct ids *out, bool *real, struct err *e);
+struct bench_prompt_params {
+    const char *model;
+    int32_t n_vocab;
+    int32_t n; /* ids at least */
+};
+/* Ids to feed: passages of text (bench_text.c) through the model's tokenizer, repeated with changes until there are n;
+ * pseudo-random ids where the model has no tokenizer. *real says which. */
+bool bench_prompt(const struct bench_prompt_params *p, struct ids *out, bool *real, struct err *e);
 
 /* Measures constrained decoding over the model's vocabulary and prints it; needs no weights. */
 bool bench_grammar(const char *model, bool json, struct err *e);
