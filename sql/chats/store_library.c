@@ -14,10 +14,10 @@ static bool no_entry(enum store_kind kind, struct err *e)
 
 static sqlite3_stmt *entry_query(struct store *s, enum query which, int64_t user_id, enum store_kind kind, struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (q) {
-        bind_int(q, ":user_id", user_id);
-        bind_text(q, ":kind", kinds[kind]);
+        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_text(q, ":kind", kinds[kind]);
     }
     return q;
 }
@@ -25,8 +25,8 @@ static sqlite3_stmt *entry_query(struct store *s, enum query which, int64_t user
 static void borrow(sqlite3_stmt *q, struct store_entry *out)
 {
     *out = (struct store_entry){.id = sqlite3_column_int64(q, 0),
-                                .name = column_text(q, 1),
-                                .body = column_text(q, 2),
+                                .name = statement_column_text(q, 1),
+                                .body = statement_column_text(q, 2),
                                 .created_at = sqlite3_column_int64(q, 3),
                                 .updated_at = sqlite3_column_int64(q, 4)};
 }
@@ -38,12 +38,12 @@ bool store_library_list(struct store *s, int64_t user_id, enum store_kind kind, 
     if (!q)
         return false;
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
+    while ((rc = statement_step(s, q, e)) == 1) {
         borrow(q, &entry);
         if (!fn(context, &entry))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
@@ -53,16 +53,16 @@ bool store_library_get(struct store *s, struct arena *a, int64_t user_id, enum s
     sqlite3_stmt *q = entry_query(s, QUERY_LIBRARY_GET, user_id, kind, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":id", id);
+    int rc = statement_step(s, q, e);
     bool ok = false;
     if (rc == 1) {
         borrow(q, out);
-        ok = column_copy(q, 1, a, &out->name, e) && column_copy(q, 2, a, &out->body, e);
+        ok = statement_column_copy(q, 1, a, &out->name, e) && statement_column_copy(q, 2, a, &out->body, e);
     } else if (rc == 0) {
         no_entry(kind, e);
     }
-    query_end(q);
+    statement_end(q);
     return ok;
 }
 
@@ -72,10 +72,10 @@ static bool name_free(struct store *s, int64_t user_id, enum store_kind kind, co
     sqlite3_stmt *q = entry_query(s, QUERY_LIBRARY_NAMED, user_id, kind, e);
     if (!q)
         return false;
-    bind_text(q, ":name", name);
-    int rc = query_step(s, q, e);
+    statement_bind_text(q, ":name", name);
+    int rc = statement_step(s, q, e);
     bool taken = rc == 1 && sqlite3_column_int64(q, 0) != id;
-    query_end(q);
+    statement_end(q);
     if (taken)
         return err_field(e, ERR_CONFLICT, "name", "another %s has this name", kinds[kind]);
     return rc >= 0;
@@ -90,11 +90,11 @@ static bool add(struct store *s, int64_t user_id, enum store_kind kind, const ch
     sqlite3_stmt *q = entry_query(s, QUERY_LIBRARY_ADD, user_id, kind, e);
     if (!q)
         return false;
-    bind_text(q, ":name", name);
-    bind_text(q, ":body", body);
-    bind_int(q, ":most", STORE_LIBRARY_MAX);
-    bind_int(q, ":now", clock_wall_ms());
-    if (query_int(s, q, id, &why))
+    statement_bind_text(q, ":name", name);
+    statement_bind_text(q, ":body", body);
+    statement_bind_int(q, ":most", STORE_LIBRARY_MAX);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    if (statement_int(s, q, id, &why))
         return true;
     return why.code == ERR_NOTFOUND ? err_set(e, ERR_LIMIT, "at most %d %ss are kept", STORE_LIBRARY_MAX, kinds[kind])
                                     : err_set(e, why.code, "%s", why.text);
@@ -103,7 +103,7 @@ static bool add(struct store *s, int64_t user_id, enum store_kind kind, const ch
 bool store_library_add(struct store *s, int64_t user_id, enum store_kind kind, const char *name, const char *body,
                        int64_t *id, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, add(s, user_id, kind, name, body, id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, add(s, user_id, kind, name, body, id, e), e);
 }
 
 static bool change(struct store *s, int64_t user_id, enum store_kind kind, int64_t id, const char *name, const char *body,
@@ -115,17 +115,17 @@ static bool change(struct store *s, int64_t user_id, enum store_kind kind, int64
     sqlite3_stmt *q = entry_query(s, QUERY_LIBRARY_CHANGE, user_id, kind, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
-    bind_text(q, ":name", name);
-    bind_text(q, ":body", body);
-    bind_int(q, ":now", clock_wall_ms());
-    return query_run(s, q, &changed, e) && (changed || no_entry(kind, e));
+    statement_bind_int(q, ":id", id);
+    statement_bind_text(q, ":name", name);
+    statement_bind_text(q, ":body", body);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_run(s, q, &changed, e) && (changed || no_entry(kind, e));
 }
 
 bool store_library_change(struct store *s, int64_t user_id, enum store_kind kind, int64_t id, const char *name,
                           const char *body, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, change(s, user_id, kind, id, name, body, e), e);
+    return store_write_begin(s, e) && store_write_end(s, change(s, user_id, kind, id, name, body, e), e);
 }
 
 static bool remove_entry(struct store *s, int64_t user_id, enum store_kind kind, int64_t id, struct err *e)
@@ -134,11 +134,11 @@ static bool remove_entry(struct store *s, int64_t user_id, enum store_kind kind,
     sqlite3_stmt *q = entry_query(s, QUERY_LIBRARY_REMOVE, user_id, kind, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
-    return query_run(s, q, &changed, e) && (changed || no_entry(kind, e));
+    statement_bind_int(q, ":id", id);
+    return statement_run(s, q, &changed, e) && (changed || no_entry(kind, e));
 }
 
 bool store_library_remove(struct store *s, int64_t user_id, enum store_kind kind, int64_t id, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, remove_entry(s, user_id, kind, id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, remove_entry(s, user_id, kind, id, e), e);
 }

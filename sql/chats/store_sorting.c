@@ -1,11 +1,11 @@
-/* store_sorting.h, tags_row.h */
+/* store_sorting.h, tags_internal.h */
 #include "sql/chats/store_sorting.h"
 
 #include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "sql/chats/tags_row.h"
+#include "sql/chats/tags_internal.h"
 #include "sql/core/statement.h"
 
 #define TAGS_BYTES 16384
@@ -40,10 +40,10 @@ cJSON *tags_read(const char *json, const char *field, struct err *e)
 
 static sqlite3_stmt *query_of(struct store *s, enum query which, int64_t user_id, int64_t id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (q) {
-        bind_int(q, ":user_id", user_id);
-        bind_int(q, ":id", id);
+        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_int(q, ":id", id);
     }
     return q;
 }
@@ -56,8 +56,8 @@ static bool each_tag(struct store *s, enum query which, int64_t user_id, int64_t
         sqlite3_stmt *q = query_of(s, which, user_id, id, e);
         if (!q)
             return false;
-        bind_text(q, ":tag", tag->valuestring);
-        if (!query_run(s, q, NULL, e))
+        statement_bind_text(q, ":tag", tag->valuestring);
+        if (!statement_run(s, q, NULL, e))
             return false;
     }
     return true;
@@ -67,7 +67,7 @@ static bool tags_fit(struct store *s, int64_t user_id, int64_t id, struct err *e
 {
     int64_t n;
     sqlite3_stmt *q = query_of(s, QUERY_TAG_COUNT, user_id, id, e);
-    return q && query_int(s, q, &n, e) &&
+    return q && statement_int(s, q, &n, e) &&
            (n <= STORE_TAGS_MAX || err_field(e, ERR_INPUT, "add_tags", "would give a conversation more than %d tags",
                                              STORE_TAGS_MAX));
 }
@@ -75,7 +75,7 @@ static bool tags_fit(struct store *s, int64_t user_id, int64_t id, struct err *e
 static void bind_which(sqlite3_stmt *q, const char *name, enum store_which w)
 {
     if (w != WHICH_ANY) /* else NULL */
-        bind_int(q, name, w == WHICH_YES);
+        statement_bind_int(q, name, w == WHICH_YES);
 }
 
 static bool mark(struct store *s, int64_t user_id, int64_t id, const struct store_bulk *b, int *changed, struct err *e)
@@ -83,13 +83,13 @@ static bool mark(struct store *s, int64_t user_id, int64_t id, const struct stor
     sqlite3_stmt *q = query_of(s, b->remove ? QUERY_CONVERSATION_REMOVE : QUERY_CONVERSATION_CHANGE, user_id, id, e);
     if (!q)
         return false;
-    bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":now", clock_wall_ms());
     if (!b->remove) {
         bind_which(q, ":pinned", b->pinned);
         bind_which(q, ":archived", b->archived);
         bind_which(q, ":trashed", b->trashed);
     }
-    return query_run(s, q, changed, e);
+    return statement_run(s, q, changed, e);
 }
 
 static bool change_all(struct store *s, int64_t user_id, const struct store_bulk *b, const cJSON *add, const cJSON *take,
@@ -117,7 +117,7 @@ bool store_conversation_bulk(struct store *s, int64_t user_id, const struct stor
         return err_field(e, ERR_INPUT, "ids", "must be 1 to %d conversations", STORE_BULK_MAX);
     bool ok = (!b->add_tags || (add = tags_read(b->add_tags, "add_tags", e))) &&
               (!b->remove_tags || (take = tags_read(b->remove_tags, "remove_tags", e)));
-    ok = ok && write_begin(s, e) && write_end(s, change_all(s, user_id, b, add, take, changed, e), e);
+    ok = ok && store_write_begin(s, e) && store_write_end(s, change_all(s, user_id, b, add, take, changed, e), e);
     cJSON_Delete(add);
     cJSON_Delete(take);
     return ok;
@@ -125,27 +125,27 @@ bool store_conversation_bulk(struct store *s, int64_t user_id, const struct stor
 
 bool store_tag_list(struct store *s, int64_t user_id, store_tag_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_TAG_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_TAG_LIST, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", user_id);
     int rc;
-    while ((rc = query_step(s, q, e)) == 1)
-        if (!fn(context, column_text(q, 0), sqlite3_column_int64(q, 1)))
+    while ((rc = statement_step(s, q, e)) == 1)
+        if (!fn(context, statement_column_text(q, 0), sqlite3_column_int64(q, 1)))
             break;
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
 static bool empty_step(struct store *s, int64_t user_id, int *removed, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_TRASH_EMPTY, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_TRASH_EMPTY, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":now", clock_wall_ms());
-    bind_int(q, ":limit", TRASH_STEP);
-    return query_run(s, q, removed, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":limit", TRASH_STEP);
+    return statement_run(s, q, removed, e);
 }
 
 bool store_trash_empty(struct store *s, int64_t user_id, int *removed, struct err *e)
@@ -153,7 +153,7 @@ bool store_trash_empty(struct store *s, int64_t user_id, int *removed, struct er
     int step = 0;
     *removed = 0;
     do {
-        if (!write_begin(s, e) || !write_end(s, empty_step(s, user_id, &step, e), e))
+        if (!store_write_begin(s, e) || !store_write_end(s, empty_step(s, user_id, &step, e), e))
             return false;
         *removed += step;
     } while (step == TRASH_STEP);

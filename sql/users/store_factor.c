@@ -7,7 +7,7 @@
 #include "engine/base/clock.h"
 #include "sql/core/factor_key.h"
 #include "sql/core/statement.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
 struct row {
     unsigned char sealed[FACTOR_SEALED_BYTES];
@@ -19,18 +19,18 @@ struct row {
 /* 1: there is one; 0: none; -1: *e. */
 static int read_row(struct store *s, int64_t user_id, struct row *out, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_FACTOR_GET, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_FACTOR_GET, e);
     if (!q)
         return -1;
-    bind_int(q, ":user_id", user_id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", user_id);
+    int rc = statement_step(s, q, e);
     if (rc == 1) {
         memcpy(out->sealed, sqlite3_column_blob(q, 0), sizeof out->sealed); /* its length is a CHECK of the table */
         out->confirmed_at = sqlite3_column_int64(q, 1);
         out->last_step = sqlite3_column_int64(q, 2);
         out->codes = sqlite3_column_int(q, 3);
     }
-    query_end(q);
+    statement_end(q);
     return rc;
 }
 
@@ -46,30 +46,30 @@ bool store_factor_get(struct store *s, int64_t user_id, struct store_factor *out
 /* One statement that carries :user_id; *changed (may be NULL): rows. */
 static bool run(struct store *s, enum query which, int64_t user_id, int *changed, struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    return query_run(s, q, changed, e);
+    statement_bind_int(q, ":user_id", user_id);
+    return statement_run(s, q, changed, e);
 }
 
 static bool begin(struct store *s, int64_t user_id, const unsigned char *secret, struct err *e)
 {
     int changed = 0;
     unsigned char sealed[FACTOR_SEALED_BYTES];
-    sqlite3_stmt *q = factor_seal(s, user_id, secret, sealed, e) ? query(s, QUERY_FACTOR_BEGIN, e) : NULL;
+    sqlite3_stmt *q = factor_seal(s, user_id, secret, sealed, e) ? statement_begin(s, QUERY_FACTOR_BEGIN, e) : NULL;
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_blob(q, ":sealed", sealed, sizeof sealed);
-    bind_int(q, ":now", clock_wall_ms());
-    return query_run(s, q, &changed, e) &&
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_blob(q, ":sealed", sealed, sizeof sealed);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_run(s, q, &changed, e) &&
            (changed == 1 || err_set(e, ERR_CONFLICT, "a second factor is on already; remove it first"));
 }
 
 bool store_factor_begin(struct store *s, int64_t user_id, const unsigned char secret[OTP_SECRET_BYTES], struct err *e)
 {
-    return write_begin(s, e) && write_end(s, begin(s, user_id, secret, e), e);
+    return store_write_begin(s, e) && store_write_end(s, begin(s, user_id, secret, e), e);
 }
 
 static bool add_codes(struct store *s, int64_t user_id, const unsigned char recovery[][SECRET_HASH_BYTES], struct err *e)
@@ -77,12 +77,12 @@ static bool add_codes(struct store *s, int64_t user_id, const unsigned char reco
     if (!run(s, QUERY_RECOVERY_REMOVE_ALL, user_id, NULL, e))
         return false;
     for (int i = 0; i < STORE_RECOVERY_CODES; i++) {
-        sqlite3_stmt *q = query(s, QUERY_RECOVERY_ADD, e);
+        sqlite3_stmt *q = statement_begin(s, QUERY_RECOVERY_ADD, e);
         if (!q)
             return false;
-        bind_int(q, ":user_id", user_id);
-        bind_blob(q, ":code_hash", recovery[i], SECRET_HASH_BYTES);
-        if (!query_run(s, q, NULL, e))
+        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_blob(q, ":code_hash", recovery[i], SECRET_HASH_BYTES);
+        if (!statement_run(s, q, NULL, e))
             return false;
     }
     return true;
@@ -102,12 +102,12 @@ static bool take_code(struct store *s, int64_t user_id, struct row *row, const c
     secret_wipe(secret, sizeof secret);
     if (step < 0)
         return true;
-    sqlite3_stmt *q = query(s, QUERY_FACTOR_STEP, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_FACTOR_STEP, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":step", step);
-    if (!query_run(s, q, &changed, e))
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":step", step);
+    if (!statement_run(s, q, &changed, e))
         return false;
     *taken = changed == 1;
     return true;
@@ -129,19 +129,19 @@ static bool confirm(struct store *s, int64_t user_id, const char *code, const un
         return err_set(e, ERR_CONFLICT, "begin with a new secret first");
     if (!taken)
         return err_field(e, ERR_INPUT, "code", "is not the code that the app shows now");
-    sqlite3_stmt *q = query(s, QUERY_FACTOR_CONFIRM, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_FACTOR_CONFIRM, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":now", clock_wall_ms());
-    return query_run(s, q, NULL, e) && add_codes(s, user_id, recovery, e) && end_sessions(s, user_id, keep, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_run(s, q, NULL, e) && add_codes(s, user_id, recovery, e) && users_end_sessions(s, user_id, keep, e);
 }
 
 bool store_factor_confirm(struct store *s, int64_t user_id, const char *code,
                           const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES],
                           const unsigned char *keep_session, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, confirm(s, user_id, code, recovery, keep_session, e), e);
+    return store_write_begin(s, e) && store_write_end(s, confirm(s, user_id, code, recovery, keep_session, e), e);
 }
 
 /* Recovery codes as people type them: case and what stands between the groups of five do not matter. */
@@ -163,12 +163,12 @@ static bool take_recovery(struct store *s, int64_t user_id, const char *code, bo
     }
     plain[n] = 0;
     secret_hash(plain, hash);
-    sqlite3_stmt *q = query(s, QUERY_RECOVERY_USE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_RECOVERY_USE, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_blob(q, ":code_hash", hash, sizeof hash);
-    if (!query_run(s, q, &changed, e))
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_blob(q, ":code_hash", hash, sizeof hash);
+    if (!statement_run(s, q, &changed, e))
         return false;
     *taken = changed == 1;
     return true;
@@ -192,16 +192,16 @@ static bool check(struct store *s, int64_t user_id, const char *code, bool *reco
 bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery, struct err *e)
 {
     *recovery = false;
-    return write_begin(s, e) && write_end(s, check(s, user_id, code, recovery, e), e);
+    return store_write_begin(s, e) && store_write_end(s, check(s, user_id, code, recovery, e), e);
 }
 
 bool store_factor_lost(struct store *s, int *n, struct err *e)
 {
     int rc;
-    sqlite3_stmt *q = query(s, QUERY_FACTOR_ALL, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_FACTOR_ALL, e);
     if (!q)
         return false;
-    for (*n = 0; (rc = query_step(s, q, e)) == 1;) {
+    for (*n = 0; (rc = statement_step(s, q, e)) == 1;) {
         bool opened;
         unsigned char secret[OTP_SECRET_BYTES];
         if (!factor_open(s, sqlite3_column_int64(q, 0), sqlite3_column_blob(q, 1), secret, &opened, e)) {
@@ -211,22 +211,22 @@ bool store_factor_lost(struct store *s, int *n, struct err *e)
         secret_wipe(secret, sizeof secret);
         *n += !opened;
     }
-    query_end(q);
+    statement_end(q);
     return rc == 0;
 }
 
 bool store_factor_new_codes(struct store *s, int64_t user_id,
                             const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES], struct err *e)
 {
-    return write_begin(s, e) && write_end(s, add_codes(s, user_id, recovery, e), e);
+    return store_write_begin(s, e) && store_write_end(s, add_codes(s, user_id, recovery, e), e);
 }
 
-bool remove_factor(struct store *s, int64_t user_id, struct err *e)
+bool users_remove_factor(struct store *s, int64_t user_id, struct err *e)
 {
     return run(s, QUERY_RECOVERY_REMOVE_ALL, user_id, NULL, e) && run(s, QUERY_FACTOR_REMOVE, user_id, NULL, e);
 }
 
 bool store_factor_remove(struct store *s, int64_t user_id, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, remove_factor(s, user_id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, users_remove_factor(s, user_id, e), e);
 }

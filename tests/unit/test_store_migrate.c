@@ -11,7 +11,7 @@
 #include "engine/base/file.h"
 #include "sql/core/factor_key.h"
 #include "sql/core/migrate.h"
-#include "sql/core/search_row.h"
+#include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 #include "tests/unit/store_fixture.h"
 
@@ -283,16 +283,16 @@ static void test_a_row_that_is_missing_is_an_error_and_ends_its_statement(void *
 {
     struct fixture *f = *state;
     struct err e = {0};
-    sqlite3_stmt *q = query(f->store, QUERY_USER_BY_ID, &e);
-    bind_int(q, ":id", f->user + 1000);
-    assert_false(query_row(f->store, q, &e));
+    sqlite3_stmt *q = statement_begin(f->store, QUERY_USER_BY_ID, &e);
+    statement_bind_int(q, ":id", f->user + 1000);
+    assert_false(statement_row(f->store, q, &e));
     assert_int_equal(e.code, ERR_NOTFOUND);
     assert_false(sqlite3_stmt_busy(q));
-    q = query(f->store, QUERY_USER_BY_ID, &e);
-    bind_int(q, ":id", f->user);
-    ASSERT_OK(query_row(f->store, q, &e));
+    q = statement_begin(f->store, QUERY_USER_BY_ID, &e);
+    statement_bind_int(q, ":id", f->user);
+    ASSERT_OK(statement_row(f->store, q, &e));
     assert_true(sqlite3_stmt_busy(q));
-    query_end(q);
+    statement_end(q);
     assert_false(sqlite3_stmt_busy(q));
 }
 
