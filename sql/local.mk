@@ -55,7 +55,6 @@ libsluice_sql_a_SOURCES = \
 	%D%/users/store_invites.c %D%/users/store_invites.h \
 	%D%/users/store_keys.c \
 	%D%/users/store_limits.c %D%/users/store_limits.h \
-	%D%/users/store_people.c %D%/users/store_people.h \
 	%D%/users/store_sessions.c \
 	%D%/users/store_users.c %D%/users/store_users.h \
 	%D%/users/users_internal.h

@@ -22,16 +22,15 @@ bool continue_settle(struct store *s, const struct store_answer *a, struct err *
     return statement_run(s, q, NULL, e);
 }
 
-bool store_message_tokens(struct store *s, struct arena *a, int64_t user_id, int64_t id, const int32_t **tokens,
-                          size_t *n, struct err *e)
+bool store_message_tokens(struct store *s, struct arena *a, const struct store_ref *message,
+                          struct store_tokens *out, struct err *e)
 {
-    *tokens = NULL;
-    *n = 0;
+    *out = (struct store_tokens){0};
     sqlite3_stmt *q = statement_begin(s, QUERY_UNFINISHED_GET, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":user_id", message->user_id);
+    statement_bind_int(q, ":id", message->id);
     int rc = statement_step(s, q, e);
     bool ok = rc >= 0;
     if (rc == 1) {
@@ -42,8 +41,7 @@ bool store_message_tokens(struct store *s, struct arena *a, int64_t user_id, int
             ok = err_set(e, ERR_NOMEM, "no memory for the answer's tokens");
         else if (len)
             memcpy(copy, blob, len);
-        *tokens = copy;
-        *n = len / sizeof *copy;
+        *out = (struct store_tokens){.tokens = copy, .n = len / sizeof *copy};
     }
     statement_end(q);
     return ok;

@@ -51,20 +51,21 @@ static bool own_title(struct store *s, int64_t user_id, int64_t id, struct err *
     return statement_run(s, q, NULL, e);
 }
 
-bool store_conversation_add(struct store *s, int64_t user_id, const char *title, const char *settings,
-                            int64_t *id, struct err *e)
+bool store_conversation_add(struct store *s, const struct store_conversation_new *c, int64_t *id,
+                            struct err *e)
 {
-    if (!check_texts(title, settings, e) || !store_write_begin(s, e))
+    if (!check_texts(c->title, c->settings, e) || !store_write_begin(s, e))
         return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_ADD, e);
     if (q) {
-        statement_bind_int(q, ":user_id", user_id);
-        statement_bind_text(q, ":title", title ? title : "");
-        statement_bind_text(q, ":settings", settings ? settings : "{}");
+        statement_bind_int(q, ":user_id", c->user_id);
+        statement_bind_text(q, ":title", c->title ? c->title : "");
+        statement_bind_text(q, ":settings", c->settings ? c->settings : "{}");
         statement_bind_int(q, ":now", clock_wall_ms());
     }
     bool ok = q && statement_int(s, q, id, e);
-    return store_write_end(s, ok && (!title || !*title || own_title(s, user_id, *id, e)), e);
+    return store_write_end(s, ok && (!c->title || !*c->title || own_title(s, c->user_id, *id, e)),
+                           e);
 }
 
 static void borrow_match(const struct store *s, sqlite3_stmt *q, struct store_conversation *c)
@@ -104,14 +105,14 @@ static void borrow(const struct store *s, sqlite3_stmt *q, struct store_conversa
         borrow_match(s, q, c);
 }
 
-bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
+bool store_conversation_get(struct store *s, struct arena *a, const struct store_ref *conversation,
                             struct store_conversation *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_GET, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":user_id", conversation->user_id);
+    statement_bind_int(q, ":id", conversation->id);
     int rc = statement_step(s, q, e);
     bool ok = false;
     if (rc == 1) {
@@ -186,13 +187,13 @@ static bool bind_tags(sqlite3_stmt *q, const struct store_page *page, struct err
     return ok;
 }
 
-static sqlite3_stmt *begin_list(struct store *s, int64_t user_id, const struct store_page *page, const char *terms,
+static sqlite3_stmt *begin_list(struct store *s, const struct store_page *page, const char *terms,
                                 struct err *e)
 {
     sqlite3_stmt *q = list_query(s, page, terms, e);
     if (!q || !bind_tags(q, page, e))
         return NULL;
-    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", page->user_id);
     if (page->after_id) {
         statement_bind_int(q, ":after_updated", page->after_updated);
         statement_bind_int(q, ":after_id", page->after_id);
@@ -210,12 +211,12 @@ static sqlite3_stmt *begin_list(struct store *s, int64_t user_id, const struct s
 
 /* A text that is in many conversations fills a page from the newest ones: reading a little of them tells, before the index
  * lists every message there is with it. */
-static bool is_common(struct store *s, int64_t user_id, const struct store_page *page)
+static bool is_common(struct store *s, const struct store_page *page)
 {
     struct err why = {0};
     int n = 0;
     search_limit(s, true);
-    sqlite3_stmt *q = begin_list(s, user_id, page, NULL, &why);
+    sqlite3_stmt *q = begin_list(s, page, NULL, &why);
     while (q && n < page->limit && statement_step(s, q, &why) == 1)
         n++;
     statement_end(q);
@@ -224,7 +225,7 @@ static bool is_common(struct store *s, int64_t user_id, const struct store_page 
     return whole;
 }
 
-bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
+bool store_conversation_list(struct store *s, const struct store_page *page,
                              store_conversation_fn fn, void *context, struct err *e)
 {
     struct buf terms = {.limit = MAX_TERMS_BYTES};
@@ -237,8 +238,8 @@ bool store_conversation_list(struct store *s, int64_t user_id, const struct stor
         return err_field(e, ERR_INPUT, "after", "goes neither with `before` nor with `q`");
     bool ok = !search || search_begin(s, page->text, &terms, e);
     if (ok) {
-        const bool by_index = terms.len && !is_common(s, user_id, page);
-        sqlite3_stmt *q = begin_list(s, user_id, page, by_index ? terms.data : NULL, e);
+        const bool by_index = terms.len && !is_common(s, page);
+        sqlite3_stmt *q = begin_list(s, page, by_index ? terms.data : NULL, e);
         ok = q && each(s, q, fn, context, e);
     }
     if (ok && search && page->cut)
@@ -262,22 +263,22 @@ static bool leaf_fits(struct store *s, int64_t user_id, int64_t id, int64_t leaf
                                             "is not a message of this conversation"));
 }
 
-static bool set_tags(struct store *s, int64_t user_id, int64_t id, const cJSON *tags, struct err *e)
+static bool set_tags(struct store *s, const struct store_ref *c, const cJSON *tags, struct err *e)
 {
     const cJSON *tag;
     sqlite3_stmt *q = statement_begin(s, QUERY_TAGS_CLEAR, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":user_id", c->user_id);
+    statement_bind_int(q, ":id", c->id);
     if (!statement_run(s, q, NULL, e))
         return false;
     cJSON_ArrayForEach(tag, tags)
     {
         if (!(q = statement_begin(s, QUERY_TAG_ADD, e)))
             return false;
-        statement_bind_int(q, ":user_id", user_id);
-        statement_bind_int(q, ":id", id);
+        statement_bind_int(q, ":user_id", c->user_id);
+        statement_bind_int(q, ":id", c->id);
         statement_bind_text(q, ":tag", tag->valuestring);
         if (!statement_run(s, q, NULL, e))
             return false;
@@ -285,15 +286,15 @@ static bool set_tags(struct store *s, int64_t user_id, int64_t id, const cJSON *
     return true;
 }
 
-static bool change(struct store *s, int64_t user_id, int64_t id, const struct store_conversation_change *c,
-                   const cJSON *tags, struct err *e)
+static bool change(struct store *s, const struct store_ref *which,
+                   const struct store_conversation_change *c, const cJSON *tags, struct err *e)
 {
     int changed = 0;
     sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_CHANGE, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":user_id", which->user_id);
+    statement_bind_int(q, ":id", which->id);
     statement_bind_int(q, ":now", clock_wall_ms());
     statement_bind_text(q, ":title", c->title);
     statement_bind_text(q, ":settings", c->settings);
@@ -305,9 +306,9 @@ static bool change(struct store *s, int64_t user_id, int64_t id, const struct st
         return false;
     if (!changed)
         return no_conversation(e);
-    return (!c->title || own_title(s, user_id, id, e)) &&
-           (!c->leaf_id || leaf_fits(s, user_id, id, c->leaf_id, e)) &&
-           (!tags || set_tags(s, user_id, id, tags, e));
+    return (!c->title || own_title(s, which->user_id, which->id, e)) &&
+           (!c->leaf_id || leaf_fits(s, which->user_id, which->id, c->leaf_id, e)) &&
+           (!tags || set_tags(s, which, tags, e));
 }
 
 bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
@@ -316,7 +317,8 @@ bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
     cJSON *tags = NULL;
     if (!check_texts(c->title, c->settings, e) || (c->tags && !(tags = tags_read(c->tags, "tags", e))))
         return false;
-    bool ok = store_write_begin(s, e) && store_write_end(s, change(s, user_id, id, c, tags, e), e);
+    const struct store_ref which = {.user_id = user_id, .id = id};
+    bool ok = store_write_begin(s, e) && store_write_end(s, change(s, &which, c, tags, e), e);
     cJSON_Delete(tags);
     return ok;
 }

@@ -89,20 +89,21 @@ static struct store_export_node node_of(sqlite3_stmt *q)
                                       .status = store_status_of(statement_column_text(q, 3))};
 }
 
-static sqlite3_stmt *select_in(struct store *s, enum query name, int64_t user_id, int64_t conversation_id, struct err *e)
+static sqlite3_stmt *select_in(struct store *s, enum query name,
+                               const struct store_ref *conversation, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, name, e);
     if (q) {
-        statement_bind_int(q, ":user_id", user_id);
-        statement_bind_int(q, ":conversation_id", conversation_id);
+        statement_bind_int(q, ":user_id", conversation->user_id);
+        statement_bind_int(q, ":conversation_id", conversation->id);
     }
     return q;
 }
 
-bool store_export_tree(struct store *s, int64_t user_id, int64_t conversation_id, store_export_node_fn fn, void *context,
-                       struct err *e)
+bool store_export_tree(struct store *s, const struct store_ref *conversation,
+                       store_export_node_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_TREE, user_id, conversation_id, e);
+    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_TREE, conversation, e);
     if (!q)
         return false;
     int rc;
@@ -120,10 +121,10 @@ enum column {
     C_CREATED, C_FINISHED, C_ATTACHMENTS
 };
 
-bool store_export_messages(struct store *s, int64_t user_id, int64_t conversation_id, store_export_message_fn fn,
-                           void *context, struct err *e)
+bool store_export_messages(struct store *s, const struct store_ref *conversation,
+                           store_export_message_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_MESSAGES, user_id, conversation_id, e);
+    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_MESSAGES, conversation, e);
     if (!q)
         return false;
     int rc;

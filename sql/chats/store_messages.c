@@ -88,14 +88,14 @@ static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, stru
            statement_column_copy(q, C_CALL_ID, a, &m->tool_call_id, e);
 }
 
-bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
+bool store_message_get(struct store *s, struct arena *a, const struct store_ref *message,
                        struct store_message *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_GET, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":user_id", message->user_id);
+    statement_bind_int(q, ":id", message->id);
     int rc = statement_step(s, q, e);
     bool ok = rc == 1 ? copy(q, a, out, e)
                       : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message");
@@ -132,51 +132,45 @@ static bool each(struct store *s, sqlite3_stmt *q, store_message_fn fn, void *co
     return rc >= 0;
 }
 
-bool store_message_list(struct store *s, int64_t user_id, int64_t conversation_id, int64_t after,
-                        int limit, store_message_fn fn, void *context, struct err *e)
+bool store_message_list(struct store *s, const struct store_message_range *range,
+                        store_message_fn fn, void *context, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_LIST, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":conversation_id", conversation_id);
-    statement_bind_int(q, ":after", after);
-    statement_bind_int(q, ":limit", limit > 0 ? limit : -1);
+    statement_bind_int(q, ":user_id", range->user_id);
+    statement_bind_int(q, ":conversation_id", range->conversation_id);
+    statement_bind_int(q, ":after", range->after);
+    statement_bind_int(q, ":limit", range->limit > 0 ? range->limit : -1);
     return each(s, q, fn, context, e);
 }
 
-bool store_message_branch(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id,
-                          store_message_fn fn, void *context, struct err *e)
-{
-    return store_message_branch_end(s, user_id, conversation_id, leaf_id, -1, fn, context, e);
-}
-
-bool store_message_branch_end(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id, int limit,
-                              store_message_fn fn, void *context, struct err *e)
+bool store_message_branch(struct store *s, const struct store_branch *branch, store_message_fn fn,
+                          void *context, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_BRANCH, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":conversation_id", conversation_id);
-    statement_bind_int(q, ":leaf_id", leaf_id);
-    statement_bind_int(q, ":limit", limit);
+    statement_bind_int(q, ":user_id", branch->user_id);
+    statement_bind_int(q, ":conversation_id", branch->conversation_id);
+    statement_bind_int(q, ":leaf_id", branch->leaf_id);
+    statement_bind_int(q, ":limit", branch->limit > 0 ? branch->limit : -1);
     return each(s, q, fn, context, e);
 }
 
-bool store_message_places(struct store *s, int64_t user_id, int64_t conversation_id, store_message_fn fn, void *context,
-                          struct err *e)
+bool store_message_places(struct store *s, const struct store_ref *conversation,
+                          store_message_fn fn, void *context, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PLACES, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":conversation_id", conversation_id);
+    statement_bind_int(q, ":user_id", conversation->user_id);
+    statement_bind_int(q, ":conversation_id", conversation->id);
     int rc;
     while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_message m = {
             .id = sqlite3_column_int64(q, 0),
-            .conversation_id = conversation_id,
+            .conversation_id = conversation->id,
             .parent_id = sqlite3_column_int64(q, 1),
             .role = index_of(statement_column_text(q, 2), role_names, ROLE__N),
             .status = index_of(statement_column_text(q, 3), status_names, MESSAGE__N),
@@ -190,14 +184,14 @@ bool store_message_places(struct store *s, int64_t user_id, int64_t conversation
     return rc >= 0;
 }
 
-bool store_message_running(struct store *s, int64_t user_id, int64_t conversation_id,
+bool store_message_running(struct store *s, const struct store_ref *conversation,
                            store_message_fn fn, void *context, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_RUNNING, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":conversation_id", conversation_id);
+    statement_bind_int(q, ":user_id", conversation->user_id);
+    statement_bind_int(q, ":conversation_id", conversation->id);
     return each(s, q, fn, context, e);
 }
 
@@ -233,18 +227,26 @@ static bool parent_fits(struct store *s, const struct store_post *p, struct err 
     return ok;
 }
 
+/* One call of store_message_post. */
+struct posting {
+    struct store *s;
+    const struct store_post *post;
+    int64_t now;
+    struct store_posted *out;
+};
+
 /* An INSERT that gives the new id, or nothing when the conversation isn't the user's. */
-static bool insert(struct store *s, sqlite3_stmt *q, const struct store_post *p, int64_t parent_id,
-                   int64_t now, int64_t *id, struct err *e)
+static bool insert(const struct posting *p, sqlite3_stmt *q, int64_t parent_id, int64_t *id,
+                   struct err *e)
 {
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", p->user_id);
-    statement_bind_int(q, ":conversation_id", p->conversation_id);
+    statement_bind_int(q, ":user_id", p->post->user_id);
+    statement_bind_int(q, ":conversation_id", p->post->conversation_id);
     statement_bind_id(q, ":parent_id", parent_id);
-    statement_bind_int(q, ":now", now);
+    statement_bind_int(q, ":now", p->now);
     struct err why = {0};
-    if (statement_int(s, q, id, &why))
+    if (statement_int(p->s, q, id, &why))
         return true;
     if (why.code == ERR_NOTFOUND)
         return err_set(e, ERR_NOTFOUND, "there is no such conversation");
@@ -253,60 +255,66 @@ static bool insert(struct store *s, sqlite3_stmt *q, const struct store_post *p,
     return false;
 }
 
-static bool insert_user_message(struct store *s, const struct store_post *p, int64_t now,
-                                struct store_posted *out, struct err *e)
+static bool insert_user_message(const struct posting *p, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_ADD_USER, e);
+    int64_t *id = &p->out->user_message_id;
+    const struct store_post *post = p->post;
+    sqlite3_stmt *q = statement_begin(p->s, QUERY_MESSAGE_ADD_USER, e);
     if (q)
-        statement_bind_text(q, ":content", p->content);
-    return insert(s, q, p, p->parent_id, now, &out->user_message_id, e) && search_add(s, out->user_message_id, e) &&
-           attachments_bind(s, p->user_id, out->user_message_id, p->attachments, p->n_attachments, e);
+        statement_bind_text(q, ":content", post->content);
+    if (!insert(p, q, post->parent_id, id, e) || !search_add(p->s, *id, e))
+        return false;
+    const struct store_ref message = {.user_id = post->user_id, .id = *id};
+    return attachments_bind(p->s, &message, post->attachments, post->n_attachments, e);
 }
 
-static bool insert_results(struct store *s, const struct store_post *p, int64_t now, struct store_posted *out, struct err *e)
+static bool insert_results(const struct posting *p, struct err *e)
 {
-    int64_t parent = p->parent_id;
-    for (int i = 0; i < p->n_results; i++) {
-        sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_ADD_RESULT, e);
+    int64_t parent = p->post->parent_id, *id = &p->out->user_message_id;
+    for (int i = 0; i < p->post->n_results; i++) {
+        const struct store_result *result = &p->post->results[i];
+        sqlite3_stmt *q = statement_begin(p->s, QUERY_MESSAGE_ADD_RESULT, e);
         if (q) {
-            statement_bind_text(q, ":content", p->results[i].content);
-            statement_bind_text(q, ":tool_call_id", p->results[i].tool_call_id);
+            statement_bind_text(q, ":content", result->content);
+            statement_bind_text(q, ":tool_call_id", result->tool_call_id);
         }
-        if (!insert(s, q, p, parent, now, &out->user_message_id, e) || !search_add(s, out->user_message_id, e))
+        if (!insert(p, q, parent, id, e) || !search_add(p->s, *id, e))
             return false;
-        parent = out->user_message_id;
+        parent = *id;
     }
     return true;
 }
 
-static bool insert_answer(struct store *s, const struct store_post *p, int64_t now,
-                          struct store_posted *out, struct err *e)
+static bool insert_answer(const struct posting *p, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_ADD_ANSWER, e);
+    const struct store_post *post = p->post;
+    sqlite3_stmt *q = statement_begin(p->s, QUERY_MESSAGE_ADD_ANSWER, e);
     if (q) {
-        statement_bind_text(q, ":model", p->model);
-        statement_bind_text(q, ":job_key", p->job_key);
-        statement_bind_text(q, ":parser", p->parser);
+        statement_bind_text(q, ":model", post->model);
+        statement_bind_text(q, ":job_key", post->job_key);
+        statement_bind_text(q, ":parser", post->parser);
     }
-    const int64_t parent = p->content || p->n_results ? out->user_message_id : p->parent_id;
-    return insert(s, q, p, parent, now, &out->message_id, e);
+    const bool after_new = post->content || post->n_results;
+    const int64_t parent = after_new ? p->out->user_message_id : post->parent_id;
+    return insert(p, q, parent, &p->out->message_id, e);
 }
 
-static bool post(struct store *s, const struct store_post *p, struct store_posted *out, struct err *e)
+static bool post(const struct posting *p, struct err *e)
 {
-    const int64_t now = clock_wall_ms();
-    if (!parent_fits(s, p, e) || (p->content && !insert_user_message(s, p, now, out, e)) ||
-        !insert_results(s, p, now, out, e) || !insert_answer(s, p, now, out, e))
+    const struct store_post *new = p->post;
+    if (!parent_fits(p->s, new, e) || (new->content && !insert_user_message(p, e)) ||
+        !insert_results(p, e) || !insert_answer(p, e))
         return false;
-    sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_POSTED, e);
+    sqlite3_stmt *q = statement_begin(p->s, QUERY_CONVERSATION_POSTED, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", p->user_id);
-    statement_bind_int(q, ":id", p->conversation_id);
-    statement_bind_int(q, ":leaf_id", out->message_id);
-    statement_bind_int(q, ":now", now);
-    statement_bind_text(q, ":title", p->title);
-    return statement_run(s, q, NULL, e) && users_check_quota(s, p->user_id, p->storage_bytes, e);
+    statement_bind_int(q, ":user_id", new->user_id);
+    statement_bind_int(q, ":id", new->conversation_id);
+    statement_bind_int(q, ":leaf_id", p->out->message_id);
+    statement_bind_int(q, ":now", p->now);
+    statement_bind_text(q, ":title", new->title);
+    return statement_run(p->s, q, NULL, e) &&
+           users_check_quota(p->s, new->user_id, new->storage_bytes, e);
 }
 
 bool store_message_post(struct store *s, const struct store_post *p, struct store_posted *out,
@@ -315,7 +323,10 @@ bool store_message_post(struct store *s, const struct store_post *p, struct stor
     *out = (struct store_posted){0};
     if (p->content && strlen(p->content) > STORE_CONTENT_BYTES)
         return err_field(e, ERR_LIMIT, "content", "is longer than %d bytes", STORE_CONTENT_BYTES);
-    return store_write_begin(s, e) && store_write_end(s, post(s, p, out, e), e);
+    if (!store_write_begin(s, e))
+        return false;
+    const struct posting posting = {.s = s, .post = p, .now = clock_wall_ms(), .out = out};
+    return store_write_end(s, post(&posting, e), e);
 }
 
 bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text, struct err *e)

@@ -88,15 +88,16 @@ bool store_openai_items_add(struct store *s, const struct store_openai_addition 
     return store_write_begin(s, e) && store_write_end(s, insert_items(s, a, e), e);
 }
 
-bool store_openai_conversation_get(struct store *s, struct arena *a, int64_t user_id,
-                                   const char *id, struct store_openai_conversation *out,
-                                   struct err *e)
+bool store_openai_conversation_get(struct store *s, struct arena *a,
+                                   const struct store_text_ref *conversation,
+                                   struct store_openai_conversation *out, struct err *e)
 {
-    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_GET, user_id, id, e);
+    const int64_t user_id = conversation->user_id;
+    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_GET, user_id, conversation->id, e);
     if (!q)
         return false;
     int rc = statement_step(s, q, e);
-    *out = (struct store_openai_conversation){.id = id, .user_id = user_id};
+    *out = (struct store_openai_conversation){.id = conversation->id, .user_id = user_id};
     bool ok = rc == 1;
     if (ok) {
         out->created_at = sqlite3_column_int64(q, 0);
@@ -163,16 +164,16 @@ bool store_openai_conversation_each(struct store *s, int64_t user_id,
     return rc >= 0;
 }
 
-bool store_openai_item_get(struct store *s, struct arena *a, int64_t user_id,
-                           const char *conversation_id, const char *id,
-                           struct store_openai_item *out, struct err *e)
+bool store_openai_item_get(struct store *s, struct arena *a,
+                           const struct store_openai_item_ref *item, struct store_openai_item *out,
+                           struct err *e)
 {
-    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_ITEM_GET, user_id, conversation_id, e);
+    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_ITEM_GET, item->user_id, item->conversation_id, e);
     if (!q)
         return false;
-    statement_bind_text(q, ":item_id", id);
+    statement_bind_text(q, ":item_id", item->id);
     int rc = statement_step(s, q, e);
-    *out = (struct store_openai_item){.id = id};
+    *out = (struct store_openai_item){.id = item->id};
     bool ok = rc == 1;
     if (ok) {
         out->position = sqlite3_column_int64(q, 0);
@@ -201,13 +202,11 @@ bool store_openai_item_remove(struct store *s, int64_t user_id, const char *conv
     return store_write_begin(s, e) && store_write_end(s, remove_item(s, user_id, conversation_id, id, e), e);
 }
 
-bool store_openai_items_each(struct store *s, int64_t user_id, const char *conversation_id,
-                             const struct store_openai_range *range, store_openai_item_fn fn,
-                             void *context, struct err *e)
+bool store_openai_items_each(struct store *s, const struct store_openai_range *range,
+                             store_openai_item_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q =
-        query_of(s, range->back ? QUERY_OPENAI_ITEMS_BACK : QUERY_OPENAI_ITEMS_FORWARD, user_id,
-                 conversation_id, e);
+    const enum query which = range->back ? QUERY_OPENAI_ITEMS_BACK : QUERY_OPENAI_ITEMS_FORWARD;
+    sqlite3_stmt *q = query_of(s, which, range->user_id, range->conversation_id, e);
     if (!q)
         return false;
     statement_bind_int(q, ":from", range->from);

@@ -207,13 +207,18 @@ static bool clear_user(struct store *s, int64_t id, struct err *e)
     return statement_run(s, q, NULL, e);
 }
 
+static const struct statement_expiry expired_sessions = {.find = QUERY_SESSION_ANY_EXPIRED,
+                                                         .remove = QUERY_SESSION_REMOVE_EXPIRED};
+static const struct statement_expiry expired_shares = {.find = QUERY_SHARE_ANY_EXPIRED,
+                                                       .remove = QUERY_SHARE_REMOVE_EXPIRED};
+
 bool store_clear(struct store *s, bool *more, struct err *e)
 {
     int64_t id = 0;
     bool some = false;
     *more = false;
-    if (!store_clear_expired(s, QUERY_SESSION_ANY_EXPIRED, QUERY_SESSION_REMOVE_EXPIRED, 0, &some, e) ||
-        !store_clear_expired(s, QUERY_SHARE_ANY_EXPIRED, QUERY_SHARE_REMOVE_EXPIRED, 0, &some, e) || !store_response_clear(s, more, e))
+    if (!store_clear_expired(s, &expired_sessions, &some, e) ||
+        !store_clear_expired(s, &expired_shares, &some, e) || !store_response_clear(s, more, e))
         return false;
     if (*more)
         return true;

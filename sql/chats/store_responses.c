@@ -34,17 +34,17 @@ bool store_response_add(struct store *s, const struct store_response *row, struc
     return store_write_begin(s, e) && store_write_end(s, insert(s, row, e), e);
 }
 
-bool store_response_get(struct store *s, struct arena *a, int64_t user_id, const char *id, struct store_response *out,
-                        struct err *e)
+bool store_response_get(struct store *s, struct arena *a, const struct store_text_ref *response,
+                        struct store_response *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_RESPONSE_GET, e);
     if (!q)
         return false;
-    statement_bind_text(q, ":id", id);
-    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_text(q, ":id", response->id);
+    statement_bind_int(q, ":user_id", response->user_id);
     statement_bind_int(q, ":now", clock_wall_ms());
     int rc = statement_step(s, q, e);
-    *out = (struct store_response){.user_id = user_id};
+    *out = (struct store_response){.user_id = response->user_id};
     bool ok = rc == 1;
     if (ok) {
         out->created_at = sqlite3_column_int64(q, 1);
@@ -105,5 +105,8 @@ bool store_response_remove(struct store *s, int64_t user_id, const char *id, str
 
 bool store_response_clear(struct store *s, bool *any, struct err *e)
 {
-    return store_clear_expired(s, QUERY_RESPONSE_ANY_EXPIRED, QUERY_RESPONSE_REMOVE_EXPIRED, CLEAR_ROWS, any, e);
+    static const struct statement_expiry expired = {.find = QUERY_RESPONSE_ANY_EXPIRED,
+                                                    .remove = QUERY_RESPONSE_REMOVE_EXPIRED,
+                                                    .limit = CLEAR_ROWS};
+    return store_clear_expired(s, &expired, any, e);
 }

@@ -7,7 +7,7 @@
 #include "sql/chats/store_conversations.h"
 #include "sql/core/statement.h"
 
-static bool insert(struct store *s, int64_t user_id, const struct store_share *n, const unsigned char *token_hash,
+static bool insert(struct store *s, const struct store_share *n, const unsigned char *token_hash,
                    int64_t *id, struct err *e)
 {
     int64_t count;
@@ -15,7 +15,7 @@ static bool insert(struct store *s, int64_t user_id, const struct store_share *n
     if (!q)
         return false;
     statement_bind_int(q, ":conversation_id", n->conversation_id);
-    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", n->user_id);
     if (!statement_int(s, q, &count, e))
         return false;
     if (count >= STORE_SHARES_MAX)
@@ -24,7 +24,7 @@ static bool insert(struct store *s, int64_t user_id, const struct store_share *n
         return false;
     statement_bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
     statement_bind_int(q, ":conversation_id", n->conversation_id);
-    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", n->user_id);
     statement_bind_int(q, ":leaf_id", n->leaf_id);
     statement_bind_int(q, ":now", clock_wall_ms());
     statement_bind_id(q, ":expires_at", n->expires_at);
@@ -33,12 +33,12 @@ static bool insert(struct store *s, int64_t user_id, const struct store_share *n
 }
 
 /* Why there was no such message to share: in the same transaction. */
-static bool say_why(struct store *s, int64_t user_id, const struct store_share *n, struct err *e)
+static bool say_why(struct store *s, const struct store_share *n, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PARENT, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", n->user_id);
     statement_bind_int(q, ":conversation_id", n->conversation_id);
     statement_bind_int(q, ":id", n->leaf_id);
     int rc = statement_step(s, q, e);
@@ -53,22 +53,22 @@ static bool say_why(struct store *s, int64_t user_id, const struct store_share *
     return err_field(e, ERR_INPUT, "leaf_id", "is not a message of this conversation");
 }
 
-static bool add(struct store *s, int64_t user_id, const struct store_share *n, const unsigned char *token_hash,
+static bool add(struct store *s, const struct store_share *n, const unsigned char *token_hash,
                 int64_t *id, struct err *e)
 {
     struct err why = {0};
-    if (insert(s, user_id, n, token_hash, id, &why))
+    if (insert(s, n, token_hash, id, &why))
         return true;
     if (why.code == ERR_NOTFOUND)
-        return say_why(s, user_id, n, e);
+        return say_why(s, n, e);
     *e = why;
     return false;
 }
 
-bool store_share_add(struct store *s, int64_t user_id, const struct store_share *n,
+bool store_share_add(struct store *s, const struct store_share *n,
                      const unsigned char token_hash[SECRET_HASH_BYTES], int64_t *id, struct err *e)
 {
-    return store_write_begin(s, e) && store_write_end(s, add(s, user_id, n, token_hash, id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, add(s, n, token_hash, id, e), e);
 }
 
 static void borrow(sqlite3_stmt *q, struct store_share *out)
@@ -84,14 +84,14 @@ static void borrow(sqlite3_stmt *q, struct store_share *out)
     };
 }
 
-bool store_share_list(struct store *s, int64_t user_id, int64_t conversation_id, store_share_fn fn, void *context,
-                      struct err *e)
+bool store_share_list(struct store *s, const struct store_ref *conversation, store_share_fn fn,
+                      void *context, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_SHARE_LIST, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_id(q, ":conversation_id", conversation_id);
+    statement_bind_int(q, ":user_id", conversation->user_id);
+    statement_bind_id(q, ":conversation_id", conversation->id);
     statement_bind_int(q, ":now", clock_wall_ms());
     statement_bind_int(q, ":limit", STORE_SHARES_LISTED);
     int rc;
@@ -140,11 +140,10 @@ bool store_share_find(struct store *s, struct arena *a, const unsigned char toke
     return ok;
 }
 
-bool store_share_file(struct store *s, struct arena *a, const struct store_share *share, const char *sha256,
-                      struct store_attachment *out, struct err *e)
+bool store_share_file(struct store *s, const struct store_share *share, const char *sha256,
+                      int64_t *attachment_id, struct err *e)
 {
     struct err why = {0};
-    int64_t id = 0;
     sqlite3_stmt *q = share->files ? statement_begin(s, QUERY_SHARE_FILE, e) : NULL;
     if (!q)
         return !share->files && err_set(e, ERR_NOTFOUND, "this link shows no such file");
@@ -152,7 +151,7 @@ bool store_share_file(struct store *s, struct arena *a, const struct store_share
     statement_bind_int(q, ":conversation_id", share->conversation_id);
     statement_bind_int(q, ":leaf_id", share->leaf_id);
     statement_bind_text(q, ":sha256", sha256);
-    if (statement_int(s, q, &id, &why))
-        return store_attachment_get(s, a, share->user_id, id, out, e);
+    if (statement_int(s, q, attachment_id, &why))
+        return true;
     return err_set(e, why.code, "%s", why.code == ERR_NOTFOUND ? "this link shows no such file" : why.text);
 }

@@ -16,18 +16,22 @@ struct ids {
     int n;
 };
 
+struct place { /* of a message in its conversation */
+    int64_t user_id, conversation_id, message_id;
+};
+
 /* The ids of branch_ids or subtree_ids; n 0: there is no such message. The caller frees ids->at. */
-static bool read_ids(struct store *s, enum query which, int64_t user_id, int64_t conversation_id, int64_t message_id,
-                     struct ids *ids, struct err *e)
+static bool read_ids(struct store *s, enum query which, const struct place *at, struct ids *ids,
+                     struct err *e)
 {
     if (!(ids->at = calloc(STORE_TREE_MESSAGES, sizeof *ids->at)))
         return err_set(e, ERR_NOMEM, "memory ran out");
     sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":conversation_id", conversation_id);
-    statement_bind_int(q, ":message_id", message_id);
+    statement_bind_int(q, ":user_id", at->user_id);
+    statement_bind_int(q, ":conversation_id", at->conversation_id);
+    statement_bind_int(q, ":message_id", at->message_id);
     statement_bind_int(q, ":limit", STORE_TREE_MESSAGES + 1);
     int rc;
     bool ok = true;
@@ -64,20 +68,23 @@ static bool begin_fork(struct store *s, const struct store_fork *f, int64_t *id,
     return statement_run(s, q, NULL, e);
 }
 
-static bool copy_messages(struct store *s, const struct store_fork *f, const struct ids *ids, int64_t fork_id,
-                          int64_t *leaf_id, struct err *e)
+struct copy { /* the new conversation */
+    int64_t id, leaf_id;
+};
+
+static bool copy_messages(struct store *s, const struct store_fork *f, const struct ids *ids,
+                          struct copy *copy, struct err *e)
 {
-    *leaf_id = 0;
     for (int i = 0; i < ids->n; i++) {
         sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_COPY, e);
         if (!q)
             return false;
         statement_bind_int(q, ":user_id", f->user_id);
-        statement_bind_int(q, ":fork_id", fork_id);
-        statement_bind_id(q, ":parent_id", *leaf_id);
+        statement_bind_int(q, ":fork_id", copy->id);
+        statement_bind_id(q, ":parent_id", copy->leaf_id);
         statement_bind_int(q, ":id", ids->at[i]);
-        if (!statement_int(s, q, leaf_id, e) || !search_add(s, *leaf_id, e) ||
-            !attachments_fork(s, f->user_id, ids->at[i], *leaf_id, e))
+        if (!statement_int(s, q, &copy->leaf_id, e) || !search_add(s, copy->leaf_id, e) ||
+            !attachments_fork(s, f->user_id, ids->at[i], copy->leaf_id, e))
             return false;
     }
     return true;
@@ -96,13 +103,14 @@ static bool set_leaf(struct store *s, int64_t user_id, int64_t id, int64_t leaf_
 
 static bool make_fork(struct store *s, const struct store_fork *f, struct ids *ids, int64_t *id, struct err *e)
 {
-    int64_t leaf_id;
-    if (!begin_fork(s, f, id, e) ||
-        !read_ids(s, QUERY_BRANCH_IDS, f->user_id, f->conversation_id, f->message_id, ids, e))
+    const struct place last = {f->user_id, f->conversation_id, f->message_id};
+    if (!begin_fork(s, f, id, e) || !read_ids(s, QUERY_BRANCH_IDS, &last, ids, e))
         return false;
     if (!ids->n)
         return err_field(e, ERR_INPUT, "from_message_id", "is not a message of this conversation");
-    return copy_messages(s, f, ids, *id, &leaf_id, e) && set_leaf(s, f->user_id, *id, leaf_id, e) &&
+    struct copy copy = {.id = *id};
+    return copy_messages(s, f, ids, &copy, e) &&
+           set_leaf(s, f->user_id, copy.id, copy.leaf_id, e) &&
            users_check_quota(s, f->user_id, f->storage_bytes, e);
 }
 
@@ -145,8 +153,10 @@ static bool cut(struct store *s, int64_t user_id, int64_t id, struct ids *ids, s
     statement_end(q);
     if (rc != 1)
         return rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message");
-    if (!read_ids(s, QUERY_SUBTREE_IDS, user_id, conversation_id, id, ids, e) ||
-        !remove_messages(s, user_id, conversation_id, ids, e) || !(q = statement_begin(s, QUERY_LEAF_REFRESH, e)))
+    const struct place first = {user_id, conversation_id, id};
+    if (!read_ids(s, QUERY_SUBTREE_IDS, &first, ids, e) ||
+        !remove_messages(s, user_id, conversation_id, ids, e) ||
+        !(q = statement_begin(s, QUERY_LEAF_REFRESH, e)))
         return false;
     statement_bind_int(q, ":user_id", user_id);
     statement_bind_int(q, ":conversation_id", conversation_id);

@@ -261,10 +261,11 @@ bool store_write_end(struct store *s, bool ok, struct err *e)
     return ok;
 }
 
-bool store_clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e)
+bool store_clear_expired(struct store *s, const struct statement_expiry *x, bool *any,
+                         struct err *e)
 {
     const int64_t now = clock_wall_ms();
-    sqlite3_stmt *q = statement_begin(s, find, e);
+    sqlite3_stmt *q = statement_begin(s, x->find, e);
     if (!q)
         return false;
     statement_bind_int(q, ":now", now);
@@ -275,10 +276,10 @@ bool store_clear_expired(struct store *s, enum query find, enum query remove, in
         return rc == 0;
     if (!store_write_begin(s, e))
         return false;
-    if ((q = statement_begin(s, remove, e))) {
+    if ((q = statement_begin(s, x->remove, e))) {
         statement_bind_int(q, ":now", now);
         if (sqlite3_bind_parameter_index(q, ":limit"))
-            statement_bind_int(q, ":limit", limit);
+            statement_bind_int(q, ":limit", x->limit);
     }
     return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }

@@ -70,9 +70,14 @@ bool store_write_begin_unsynced(struct store *s, struct err *e);
 /* For what may be left undone: no fsync, and false at once when another writer is at it. */
 bool store_write_try(struct store *s);
 bool store_write_end(struct store *s, bool ok, struct err *e);
-/* Rows that are past their time: `find` (:now) gives a row while there are any, `remove` (:now, and :limit where it has
- * one) deletes them in a transaction of its own. *any: there were some. */
-bool store_clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e);
+struct statement_expiry { /* of rows that have an end */
+    enum query find;      /* :now; gives a row while any has expired */
+    enum query remove;    /* :now, and :limit where it has one; deletes the expired ones */
+    int limit;
+};
+/* Deletes what has expired in a transaction of its own. *any: there were such rows. */
+bool store_clear_expired(struct store *s, const struct statement_expiry *x, bool *any,
+                         struct err *e);
 /* For sqlite3_busy_handler; context: the store. */
 int store_wait(void *context, int count);
 /* PRAGMAs and DDL; several statements. */

@@ -93,15 +93,15 @@ bool store_usage_add(struct store *s, const struct store_usage *u, struct err *e
     return store_write_begin_unsynced(s, e) && store_write_end(s, server_add_usage(s, u, e), e);
 }
 
-bool store_usage_list(struct store *s, int64_t user_id, int64_t day, store_usage_fn fn, void *context,
-                      struct err *e)
+bool store_usage_list(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
+                      void *context, struct err *e)
 {
-    sqlite3_stmt *q = statement_begin(s, user_id ? QUERY_USAGE_LIST : QUERY_USAGE_LIST_ALL, e);
+    sqlite3_stmt *q = statement_begin(s, f->user_id ? QUERY_USAGE_LIST : QUERY_USAGE_LIST_ALL, e);
     if (!q)
         return false;
-    if (user_id)
-        statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":day", day);
+    if (f->user_id)
+        statement_bind_int(q, ":user_id", f->user_id);
+    statement_bind_int(q, ":day", f->first_day);
     int rc;
     while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_usage u = {
@@ -136,3 +136,30 @@ bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e
     return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }
 
+bool store_audit_search(struct store *s, const struct store_audit_filter *f, store_audit_fn fn,
+                        void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_AUDIT_PAGE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":before", f->before > 0 ? f->before : INT64_MAX);
+    statement_bind_int(q, ":since", f->since);
+    statement_bind_int(q, ":until", f->until > 0 ? f->until : INT64_MAX);
+    statement_bind_text(q, ":user", f->user ? f->user : "");
+    statement_bind_text(q, ":action", f->action ? f->action : "");
+    statement_bind_int(q, ":limit", f->limit);
+    int rc;
+    while ((rc = statement_step(s, q, e)) == 1) {
+        const struct store_audit a = {.id = sqlite3_column_int64(q, 0),
+                                      .at = sqlite3_column_int64(q, 1),
+                                      .user_id = sqlite3_column_int64(q, 2),
+                                      .user = statement_column_text(q, 3),
+                                      .action = statement_column_text(q, 4),
+                                      .target = statement_column_text(q, 5),
+                                      .address = statement_column_text(q, 6)};
+        if (!fn(context, &a))
+            break;
+    }
+    statement_end(q);
+    return rc >= 0;
+}

@@ -19,16 +19,17 @@ static bool none(struct err *e)
     return err_set(e, ERR_NOTFOUND, "there is no such attachment");
 }
 
-static bool insert(struct store *s, int64_t user_id, struct store_upload *u, const struct store_attachment *a,
-                   const char *sha256, int64_t *id, struct err *e)
+/* Of a->sha256: the upload's. */
+static bool insert(struct store *s, struct store_upload *u, const struct store_attachment *a,
+                   int64_t *id, struct err *e)
 {
-    if (!attachment_file_place(s, u, sha256, e))
+    if (!attachment_file_place(s, u, a->sha256, e))
         return false;
     sqlite3_stmt *q = statement_begin(s, QUERY_ATTACHMENT_ADD, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_text(q, ":sha256", sha256);
+    statement_bind_int(q, ":user_id", a->user_id);
+    statement_bind_text(q, ":sha256", a->sha256);
     statement_bind_text(q, ":name", a->name);
     statement_bind_text(q, ":type", a->type);
     statement_bind_int(q, ":bytes", u->bytes);
@@ -38,10 +39,11 @@ static bool insert(struct store *s, int64_t user_id, struct store_upload *u, con
     statement_bind_text(q, ":note", a->note);
     statement_bind_int(q, ":now", clock_wall_ms());
     statement_bind_text(q, ":text", a->text);
-    return statement_int(s, q, id, e) && search_add_file(s, *id, e) && users_check_quota(s, user_id, a->storage_bytes, e);
+    return statement_int(s, q, id, e) && search_add_file(s, *id, e) &&
+           users_check_quota(s, a->user_id, a->storage_bytes, e);
 }
 
-bool store_attachment_add(struct store *s, int64_t user_id, struct store_upload *u, const struct store_attachment *a,
+bool store_attachment_add(struct store *s, struct store_upload *u, const struct store_attachment *a,
                           int64_t *id, struct err *e)
 {
     char sha256[DIGEST_TEXT_SIZE];
@@ -51,21 +53,23 @@ bool store_attachment_add(struct store *s, int64_t user_id, struct store_upload 
     else if (a->text && strlen(a->text) > STORE_ATTACHMENT_TEXT_BYTES)
         ok = err_field(e, ERR_LIMIT, "file", "has more than %zu bytes of text", STORE_ATTACHMENT_TEXT_BYTES);
     digest_end(&u->digest, sha256);
+    struct store_attachment row = *a;
+    row.sha256 = sha256;
     ok = ok && attachment_file_sync(u, e) && store_write_begin(s, e);
-    if (ok && !(ok = store_write_end(s, insert(s, user_id, u, a, sha256, id, e), e)))
+    if (ok && !(ok = store_write_end(s, insert(s, u, &row, id, e), e)))
         attachment_file_release(s, sha256, NULL);
     store_upload_drop(u);
     return ok;
 }
 
-bool store_attachment_get(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_attachment *out,
-                          struct err *e)
+bool store_attachment_get(struct store *s, struct arena *a, const struct store_ref *attachment,
+                          struct store_attachment *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_ATTACHMENT_GET, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":user_id", attachment->user_id);
+    statement_bind_int(q, ":id", attachment->id);
     int rc = statement_step(s, q, e);
     bool ok = rc == 1;
     if (ok) {
@@ -86,41 +90,41 @@ bool store_attachment_get(struct store *s, struct arena *a, int64_t user_id, int
     return ok;
 }
 
-/* Steps through (name, text); ends the statement. */
-static bool each_text(struct store *s, sqlite3_stmt *q, store_attachment_text_fn fn, void *context, int *n, struct err *e)
+/* Steps through (name, text); ends the statement. The number of rows; -1: *e. */
+static int each_text(struct store *s, sqlite3_stmt *q, store_attachment_text_fn fn, void *context,
+                     struct err *e)
 {
-    int rc;
-    for (*n = 0; (rc = statement_step(s, q, e)) == 1;) {
-        ++*n;
+    int rc, n = 0;
+    while ((rc = statement_step(s, q, e)) == 1) {
+        n++;
         if (!fn(context, statement_column_text(q, 0), statement_column_optional(q, 1)))
             break;
     }
     statement_end(q);
-    return rc >= 0;
+    return rc >= 0 ? n : -1;
 }
 
-bool store_attachment_text(struct store *s, int64_t user_id, int64_t id, store_attachment_text_fn fn, void *context,
-                           struct err *e)
+bool store_attachment_text(struct store *s, const struct store_ref *attachment,
+                           store_attachment_text_fn fn, void *context, struct err *e)
 {
-    int n;
     sqlite3_stmt *q = statement_begin(s, QUERY_ATTACHMENT_TEXT, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
-    return each_text(s, q, fn, context, &n, e) && (n || none(e));
+    statement_bind_int(q, ":user_id", attachment->user_id);
+    statement_bind_int(q, ":id", attachment->id);
+    const int n = each_text(s, q, fn, context, e);
+    return n > 0 || (n == 0 && none(e));
 }
 
-bool store_attachment_texts(struct store *s, int64_t user_id, int64_t message_id, store_attachment_text_fn fn,
-                            void *context, struct err *e)
+bool store_attachment_texts(struct store *s, const struct store_ref *message,
+                            store_attachment_text_fn fn, void *context, struct err *e)
 {
-    int n;
     sqlite3_stmt *q = statement_begin(s, QUERY_ATTACHMENT_TEXTS, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":message_id", message_id);
-    return each_text(s, q, fn, context, &n, e);
+    statement_bind_int(q, ":user_id", message->user_id);
+    statement_bind_int(q, ":message_id", message->id);
+    return each_text(s, q, fn, context, e) >= 0;
 }
 
 /* A DELETE that gives the content it named. 1: done; 0: no such row; -1: *e. */
@@ -157,7 +161,8 @@ bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struc
     return statement_int(s, q, &is_there, NULL) ? err_set(e, ERR_CONFLICT, "a message has this attachment") : none(e);
 }
 
-bool attachments_bind(struct store *s, int64_t user_id, int64_t message_id, const int64_t *ids, int n, struct err *e)
+bool attachments_bind(struct store *s, const struct store_ref *message, const int64_t *ids, int n,
+                      struct err *e)
 {
     for (int i = 0; i < n; i++) {
         int changed = 0;
@@ -167,8 +172,8 @@ bool attachments_bind(struct store *s, int64_t user_id, int64_t message_id, cons
         for (int before = 0; before < i; before++)
             if (ids[before] == ids[i])
                 return err_field(e, ERR_INPUT, "attachments", "holds the same one twice");
-        statement_bind_int(q, ":user_id", user_id);
-        statement_bind_int(q, ":message_id", message_id);
+        statement_bind_int(q, ":user_id", message->user_id);
+        statement_bind_int(q, ":message_id", message->id);
         statement_bind_int(q, ":position", i);
         statement_bind_int(q, ":id", ids[i]);
         if (!statement_run(s, q, &changed, e))
@@ -177,7 +182,7 @@ bool attachments_bind(struct store *s, int64_t user_id, int64_t message_id, cons
             return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld", (long long)ids[i]);
         if (!(q = statement_begin(s, QUERY_ATTACHMENT_BOUND, e)))
             return false;
-        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_int(q, ":user_id", message->user_id);
         statement_bind_int(q, ":id", ids[i]);
         if (!statement_run(s, q, NULL, e))
             return false;

@@ -10,6 +10,7 @@
 #include "sql/users/users_internal.h"
 
 struct row {
+    int64_t user_id;
     unsigned char sealed[FACTOR_SEALED_BYTES];
     int64_t confirmed_at, last_step;
     int codes;
@@ -19,6 +20,7 @@ struct row {
 /* 1: there is one; 0: none; -1: *e. */
 static int read_row(struct store *s, int64_t user_id, struct row *out, struct err *e)
 {
+    *out = (struct row){.user_id = user_id};
     sqlite3_stmt *q = statement_begin(s, QUERY_FACTOR_GET, e);
     if (!q)
         return -1;
@@ -36,7 +38,7 @@ static int read_row(struct store *s, int64_t user_id, struct row *out, struct er
 
 bool store_factor_get(struct store *s, int64_t user_id, struct store_factor *out, struct err *e)
 {
-    struct row row = {0};
+    struct row row;
     int rc = read_row(s, user_id, &row, e);
     *out = (struct store_factor){.on = row.confirmed_at != 0, .confirmed_at = row.confirmed_at,
                                  .recovery_codes = row.confirmed_at ? row.codes : 0};
@@ -89,13 +91,14 @@ static bool add_codes(struct store *s, int64_t user_id, const unsigned char reco
 }
 
 /* The step of the code goes up with it: who comes second with the same code finds it taken. */
-static bool take_code(struct store *s, int64_t user_id, struct row *row, const char *code, bool *taken, struct err *e)
+static bool take_code(struct store *s, struct row *row, const char *code, bool *taken,
+                      struct err *e)
 {
     int changed = 0;
-    bool opened;
     unsigned char secret[OTP_SECRET_BYTES];
     *taken = false;
-    if (!factor_open(s, user_id, row->sealed, secret, &opened, e))
+    const int opened = factor_open(s, row->user_id, row->sealed, secret, e);
+    if (opened < 0)
         return false;
     row->lost = !opened;
     const int64_t step = opened ? otp_match(secret, code, clock_wall_s(), row->last_step) : -1;
@@ -105,7 +108,7 @@ static bool take_code(struct store *s, int64_t user_id, struct row *row, const c
     sqlite3_stmt *q = statement_begin(s, QUERY_FACTOR_STEP, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", row->user_id);
     statement_bind_int(q, ":step", step);
     if (!statement_run(s, q, &changed, e))
         return false;
@@ -113,17 +116,16 @@ static bool take_code(struct store *s, int64_t user_id, struct row *row, const c
     return true;
 }
 
-static bool confirm(struct store *s, int64_t user_id, const char *code, const unsigned char recovery[][SECRET_HASH_BYTES],
-                    const unsigned char *keep, struct err *e)
+static bool confirm(struct store *s, const struct store_factor_confirmation *c, struct err *e)
 {
-    struct row row = {0};
+    struct row row;
     bool taken = false;
-    int rc = read_row(s, user_id, &row, e);
+    int rc = read_row(s, c->user_id, &row, e);
     if (rc < 0)
         return false;
     if (rc == 0 || row.confirmed_at)
         return err_set(e, ERR_CONFLICT, rc ? "the second factor is on already" : "begin with a new secret first");
-    if (!take_code(s, user_id, &row, code, &taken, e))
+    if (!take_code(s, &row, c->code, &taken, e))
         return false;
     if (row.lost)
         return err_set(e, ERR_CONFLICT, "begin with a new secret first");
@@ -132,16 +134,15 @@ static bool confirm(struct store *s, int64_t user_id, const char *code, const un
     sqlite3_stmt *q = statement_begin(s, QUERY_FACTOR_CONFIRM, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", c->user_id);
     statement_bind_int(q, ":now", clock_wall_ms());
-    return statement_run(s, q, NULL, e) && add_codes(s, user_id, recovery, e) && users_end_sessions(s, user_id, keep, e);
+    return statement_run(s, q, NULL, e) && add_codes(s, c->user_id, c->recovery, e) &&
+           users_end_sessions(s, c->user_id, c->keep_session, e);
 }
 
-bool store_factor_confirm(struct store *s, int64_t user_id, const char *code,
-                          const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES],
-                          const unsigned char *keep_session, struct err *e)
+bool store_factor_confirm(struct store *s, const struct store_factor_confirmation *c, struct err *e)
 {
-    return store_write_begin(s, e) && store_write_end(s, confirm(s, user_id, code, recovery, keep_session, e), e);
+    return store_write_begin(s, e) && store_write_end(s, confirm(s, c, e), e);
 }
 
 /* Recovery codes as people type them: case and what stands between the groups of five do not matter. */
@@ -176,12 +177,12 @@ static bool take_recovery(struct store *s, int64_t user_id, const char *code, bo
 
 static bool check(struct store *s, int64_t user_id, const char *code, bool *recovery, struct err *e)
 {
-    struct row row = {0};
+    struct row row;
     bool taken = false;
     int rc = read_row(s, user_id, &row, e);
     if (rc < 0)
         return false;
-    bool ok = rc == 0 || !row.confirmed_at || take_code(s, user_id, &row, code, &taken, e);
+    bool ok = rc == 0 || !row.confirmed_at || take_code(s, &row, code, &taken, e);
     ok = ok && (taken || rc == 0 || !row.confirmed_at || take_recovery(s, user_id, code, recovery, e));
     if (!ok || taken || *recovery)
         return ok;
@@ -202,9 +203,10 @@ bool store_factor_lost(struct store *s, int *n, struct err *e)
     if (!q)
         return false;
     for (*n = 0; (rc = statement_step(s, q, e)) == 1;) {
-        bool opened;
         unsigned char secret[OTP_SECRET_BYTES];
-        if (!factor_open(s, sqlite3_column_int64(q, 0), sqlite3_column_blob(q, 1), secret, &opened, e)) {
+        const int opened =
+            factor_open(s, sqlite3_column_int64(q, 0), sqlite3_column_blob(q, 1), secret, e);
+        if (opened < 0) {
             rc = -1;
             break;
         }

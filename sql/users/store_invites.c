@@ -72,13 +72,14 @@ bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYT
     return rc == 0 ? not_open(e) : rc == 1;
 }
 
-bool store_invite_list(struct store *s, int64_t before, int limit, store_invite_fn fn, void *context, struct err *e)
+bool store_invite_list(struct store *s, const struct store_invite_page *page, store_invite_fn fn,
+                       void *context, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_LIST, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":before", before > 0 ? before : INT64_MAX);
-    statement_bind_int(q, ":limit", limit);
+    statement_bind_int(q, ":before", page->before > 0 ? page->before : INT64_MAX);
+    statement_bind_int(q, ":limit", page->limit);
     int rc;
     while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_invite n = {
@@ -124,8 +125,7 @@ bool users_revoke_admin_invites(struct store *s, int64_t user_id, struct err *e)
     return statement_run(s, q, NULL, e);
 }
 
-static bool accept(struct store *s, const unsigned char *hash, const char *name, const char *password_hash,
-                   int64_t *user_id, bool *admin, struct err *e)
+static bool accept(struct store *s, const unsigned char *hash, struct store_user *u, struct err *e)
 {
     int64_t role = 0;
     struct err why = {0};
@@ -141,18 +141,18 @@ static bool accept(struct store *s, const unsigned char *hash, const char *name,
             *e = why;
         return false;
     }
-    *admin = role != 0;
-    if (!users_insert(s, name, password_hash, *admin, user_id, e) || !(q = statement_begin(s, QUERY_INVITE_USED_BY, e)))
+    u->admin = role != 0;
+    if (!users_insert(s, u, &u->id, e) || !(q = statement_begin(s, QUERY_INVITE_USED_BY, e)))
         return false;
     statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
-    statement_bind_int(q, ":user_id", *user_id);
+    statement_bind_int(q, ":user_id", u->id);
     return statement_run(s, q, NULL, e);
 }
 
-bool store_invite_accept(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], const char *name,
-                         const char *password_hash, int64_t *user_id, bool *admin, struct err *e)
+bool store_invite_accept(struct store *s, const unsigned char hash[SECRET_HASH_BYTES],
+                         struct store_user *u, struct err *e)
 {
-    if (!users_check_name(name, "name", e) || !store_write_begin(s, e))
+    if (!users_check_name(u->name, "name", e) || !store_write_begin(s, e))
         return false;
-    return store_write_end(s, accept(s, hash, name, password_hash, user_id, admin, e), e);
+    return store_write_end(s, accept(s, hash, u, e), e);
 }

@@ -92,30 +92,28 @@ static void touch_key(struct store *s, int64_t id, int64_t now)
 }
 
 bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,
-                    struct store_user *out, struct store_key *key, struct err *e)
+                    struct store_key_found *out, struct err *e)
 {
     const int64_t now = clock_wall_ms();
-    struct store_key k = {0};
+    const struct store_key *k = &out->key;
     sqlite3_stmt *q = statement_begin(s, QUERY_KEY_FIND, e);
     if (!q)
         return false;
     statement_bind_blob(q, ":key_hash", key_hash, SECRET_HASH_BYTES);
     int rc = statement_step(s, q, e);
-    bool ok = rc == 1 && users_copy(q, a, out, e);
+    bool ok = rc == 1 && users_copy(q, a, &out->user, e);
     if (ok)
-        k = (struct store_key){.id = sqlite3_column_int64(q, 7),
-                               .user_id = out->id,
-                               .last_used_at = sqlite3_column_int64(q, 8),
-                               .terms = read_terms(q, 9)};
+        out->key = (struct store_key){.id = sqlite3_column_int64(q, 7),
+                                      .user_id = out->user.id,
+                                      .last_used_at = sqlite3_column_int64(q, 8),
+                                      .terms = read_terms(q, 9)};
     statement_end(q);
     if (rc == 0)
         return err_set(e, ERR_AUTH, "the API key is not valid");
-    if (ok && k.terms.expires_at && k.terms.expires_at <= now)
+    if (ok && k->terms.expires_at && k->terms.expires_at <= now)
         return err_set(e, ERR_AUTH, "the API key has expired");
-    if (ok && key)
-        *key = k;
-    if (ok && now - k.last_used_at > KEY_TOUCH_MS)
-        touch_key(s, k.id, now);
+    if (ok && now - k->last_used_at > KEY_TOUCH_MS)
+        touch_key(s, k->id, now);
     return ok;
 }
 
@@ -148,14 +146,14 @@ bool store_key_list(struct store *s, int64_t user_id, store_key_fn fn, void *con
     return rc >= 0;
 }
 
-bool store_key_get(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_key *out,
-                   struct err *e)
+bool store_key_get(struct store *s, struct arena *a, const struct store_ref *key,
+                   struct store_key *out, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_KEY_GET, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":user_id", key->user_id);
+    statement_bind_int(q, ":id", key->id);
     int rc = statement_step(s, q, e);
     bool ok = rc == 1;
     if (ok) {

@@ -43,25 +43,29 @@ bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_
     return statement_run(s, q, &changed, e) && (!l || changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
 }
 
-static bool one_number(struct store *s, enum query which, int64_t user_id, int64_t day, int64_t *out, struct err *e)
+static bool number_of_user(struct store *s, enum query which, int64_t user_id, int64_t *out,
+                           struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return false;
     statement_bind_int(q, ":user_id", user_id);
-    if (which == QUERY_USED_TODAY)
-        statement_bind_int(q, ":day", day);
     return statement_int(s, q, out, e);
 }
 
 bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens, struct err *e)
 {
-    return one_number(s, QUERY_USED_TODAY, user_id, day, tokens, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USED_TODAY, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":day", day);
+    return statement_int(s, q, tokens, e);
 }
 
 bool store_used_bytes(struct store *s, int64_t user_id, int64_t *bytes, struct err *e)
 {
-    return one_number(s, QUERY_USED_BYTES, user_id, 0, bytes, e);
+    return number_of_user(s, QUERY_USED_BYTES, user_id, bytes, e);
 }
 
 bool users_check_quota(struct store *s, int64_t user_id, int64_t quota, struct err *e)
@@ -76,5 +80,5 @@ bool users_check_quota(struct store *s, int64_t user_id, int64_t quota, struct e
 
 bool store_running_count(struct store *s, int64_t user_id, int64_t *n, struct err *e)
 {
-    return one_number(s, QUERY_RUNNING_OF_USER, user_id, 0, n, e);
+    return number_of_user(s, QUERY_RUNNING_OF_USER, user_id, n, e);
 }

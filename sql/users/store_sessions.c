@@ -90,14 +90,14 @@ bool store_session_remove(struct store *s, const unsigned char *token_hash, stru
     return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }
 
-bool store_session_list(struct store *s, int64_t user_id, const unsigned char *current, store_session_fn fn, void *context,
-                        struct err *e)
+bool store_session_list(struct store *s, const struct store_session_viewer *v, store_session_fn fn,
+                        void *context, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_LIST, e);
     if (!q)
         return false;
-    statement_bind_int(q, ":user_id", user_id);
-    statement_bind_blob(q, ":current", current, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":user_id", v->user_id);
+    statement_bind_blob(q, ":current", v->current, SECRET_HASH_BYTES);
     statement_bind_int(q, ":now", clock_wall_ms());
     int rc;
     while ((rc = statement_step(s, q, e)) == 1) {

@@ -8,6 +8,8 @@
 #include "sql/core/statement.h"
 #include "sql/users/users_internal.h"
 
+#define DAY_S 86400
+
 bool users_check_name(const char *name, const char *field, struct err *e)
 {
     size_t n = strlen(name), characters = 0;
@@ -54,14 +56,14 @@ static bool one_user(struct store *s, sqlite3_stmt *q, struct arena *a, struct s
     return ok;
 }
 
-bool users_insert(struct store *s, const char *name, const char *password_hash, bool admin, int64_t *id, struct err *e)
+bool users_insert(struct store *s, const struct store_user *u, int64_t *id, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_ADD, e);
     if (!q)
         return false;
-    statement_bind_text(q, ":name", name);
-    statement_bind_text(q, ":role", admin ? "admin" : "user");
-    statement_bind_text(q, ":password", password_hash);
+    statement_bind_text(q, ":name", u->name);
+    statement_bind_text(q, ":role", u->admin ? "admin" : "user");
+    statement_bind_text(q, ":password", u->password_hash);
     statement_bind_int(q, ":now", clock_wall_ms());
     struct err why = {0};
     if (statement_int(s, q, id, &why))
@@ -73,12 +75,11 @@ bool users_insert(struct store *s, const char *name, const char *password_hash, 
     return false;
 }
 
-bool store_user_add(struct store *s, const char *name, const char *password_hash, bool admin,
-                    int64_t *id, struct err *e)
+bool store_user_add(struct store *s, const struct store_user *u, int64_t *id, struct err *e)
 {
-    if (!users_check_name(name, "name", e) || !store_write_begin(s, e))
+    if (!users_check_name(u->name, "name", e) || !store_write_begin(s, e))
         return false;
-    return store_write_end(s, users_insert(s, name, password_hash, admin, id, e), e);
+    return store_write_end(s, users_insert(s, u, id, e), e);
 }
 
 bool store_user_by_name(struct store *s, struct arena *a, const char *name, struct store_user *out,
@@ -221,6 +222,62 @@ bool store_user_set_defaults(struct store *s, int64_t id, const char *json, stru
     return store_write_end(s, q && change_one(s, q, e), e);
 }
 
+bool store_user_overview_list(struct store *s, const struct store_user_page *page,
+                              store_user_overview_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_OVERVIEW, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":day", clock_wall_s() / DAY_S);
+    statement_bind_int(q, ":after", page->after);
+    statement_bind_int(q, ":only", page->only);
+    statement_bind_int(q, ":limit", page->limit);
+    int rc;
+    while ((rc = statement_step(s, q, e)) == 1) {
+        struct store_user_overview u = {.second_factor = sqlite3_column_int(q, 7),
+                                        .sessions = sqlite3_column_int64(q, 8),
+                                        .keys = sqlite3_column_int64(q, 9),
+                                        .last_seen = sqlite3_column_int64(q, 10),
+                                        .tokens_today = sqlite3_column_int64(q, 11),
+                                        .stored_bytes = sqlite3_column_int64(q, 12),
+                                        .own_limits = sqlite3_column_type(q, 13) != SQLITE_NULL,
+                                        .limits = users_read_limits(q, 13)};
+        users_borrow(q, &u.user);
+        if (!fn(context, &u))
+            break;
+    }
+    statement_end(q);
+    return rc >= 0;
+}
+
+static bool set_role(struct store *s, int64_t id, bool admin, struct err *e)
+{
+    int changed = 0;
+    if (!admin && (!users_check_other_admin(s, id, e) || !users_revoke_admin_invites(s, id, e)))
+        return false;
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_ROLE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    statement_bind_text(q, ":role", admin ? "admin" : "user");
+    return statement_run(s, q, &changed, e) &&
+           (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
+}
+
+bool store_user_change(struct store *s, int64_t id, const struct store_user_change *c,
+                       struct err *e)
+{
+    if (!store_write_begin(s, e))
+        return false;
+    bool ok = (!c->password_hash || users_set_password(s, id, c->password_hash, NULL, e)) &&
+              (!c->has_role || set_role(s, id, c->admin, e)) &&
+              (!c->has_disabled || users_set_disabled(s, id, c->disabled, e)) &&
+              (!c->drop_factor || users_remove_factor(s, id, e)) &&
+              (!c->has_limits || users_set_limits(s, id, c->limits, e));
+    return store_write_end(s, ok, e);
+}
+
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
     if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) || !users_remove_factor(s, id, e) ||
@@ -246,9 +303,13 @@ bool store_user_remove(struct store *s, int64_t id, struct err *e)
     return store_write_begin(s, e) && store_write_end(s, remove_user(s, id, e), e);
 }
 
+struct first_admin {
+    const struct store_first_admin *given; /* what the caller learns */
+    const char *password_hash, *key_prefix;
+};
+
 /* Inside a transaction: *made says whether there was nobody yet. */
-static bool make_admin(struct store *s, const char *password_hash, const char *prefix,
-                       struct store_first_admin *a, bool *made, struct err *e)
+static bool make_admin(struct store *s, const struct first_admin *a, bool *made, struct err *e)
 {
     int64_t count = 0, id = 0, key_id = 0;
     sqlite3_stmt *q = statement_begin(s, QUERY_USER_COUNT, e);
@@ -258,9 +319,13 @@ static bool make_admin(struct store *s, const char *password_hash, const char *p
     if (!*made)
         return true;
     unsigned char hash[SECRET_HASH_BYTES];
-    secret_hash(a->key, hash);
-    return users_insert(s, a->name, password_hash, true, &id, e) &&
-           users_insert_key(s, &(struct store_key){.user_id = id, .name = "first key", .prefix = prefix}, hash, &key_id, e);
+    secret_hash(a->given->key, hash);
+    const struct store_user user = {
+        .name = a->given->name, .password_hash = a->password_hash, .admin = true};
+    if (!users_insert(s, &user, &id, e))
+        return false;
+    const struct store_key key = {.user_id = id, .name = "first key", .prefix = a->key_prefix};
+    return users_insert_key(s, &key, hash, &key_id, e);
 }
 
 bool store_first_admin(struct store *s, const char *name, struct store_first_admin *out, bool *made,
@@ -281,8 +346,9 @@ bool store_first_admin(struct store *s, const char *name, struct store_first_adm
     snprintf(a.name, sizeof a.name, "%s", name);
     secret_password(a.password);
     secret_api_key(a.key, prefix);
+    const struct first_admin admin = {&a, hash, prefix};
     bool ok = secret_password_hash(a.password, hash, e) && store_write_begin(s, e) &&
-              store_write_end(s, make_admin(s, hash, prefix, &a, made, e), e);
+              store_write_end(s, make_admin(s, &admin, made, e), e);
     if (ok && *made)
         *out = a;
     *made = *made && ok;

@@ -11,7 +11,7 @@ bool users_check_name(const char *name, const char *field, struct err *e);
 bool users_copy(sqlite3_stmt *q, struct arena *a, struct store_user *u, struct err *e);
 /* Inside a write transaction of the caller. */
 bool users_insert_key(struct store *s, const struct store_key *k, const unsigned char *hash, int64_t *id, struct err *e);
-bool users_insert(struct store *s, const char *name, const char *password_hash, bool admin, int64_t *id, struct err *e);
+bool users_insert(struct store *s, const struct store_user *u, int64_t *id, struct err *e);
 /* All sessions but the one with keep's hash; NULL: all. */
 bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
 /* ERR_CONFLICT: the user is the last admin who can log in. ERR_NOTFOUND. */
