@@ -1,7 +1,7 @@
 /* What the planner needs to know of a model. See memory_plan.h. */
 #include "engine/memory/memory_plan.h"
 
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 #include "engine/experts/pack/expert_pack.h"
 
 #define SLOT_ROUNDING 4096 /* of a layer's parts on the device */
@@ -18,7 +18,7 @@ static void measure_cache(const struct model *m, struct memory_model *out)
         out->cache_most += layer;
         out->layer_most = layer > out->layer_most ? layer : out->layer_most;
     }
-    out->cache_least = expert_store_smallest(&l);
+    out->cache_least = expert_cache_min_bytes(&l);
     expert_layout_close(&l);
 }
 

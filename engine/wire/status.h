@@ -59,7 +59,7 @@ struct status_part { /* of the model's weights: "experts", "attention", ...; "" 
 };
 
 /* Experts that stay on disk, counted where they are read; all zero when the model is in memory. See
- * engine/experts/cache/expert_store.h for what each means. */
+ * engine/experts/cache/expert_cache.h for what each means. */
 struct status_experts {
     uint64_t budget_bytes, resident_bytes, locked_bytes, resident_experts; /* now */
     int32_t reads_under_way, prefetching; /* now; prefetching: 1 while reading ahead pays */

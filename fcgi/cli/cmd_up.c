@@ -41,7 +41,6 @@ struct up {
     char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
-    double waiting_since;
     struct model_switch model_switch;
 };
 
@@ -346,7 +345,7 @@ static int run_up(int argc, char **argv)
 {
     struct up u = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_up, options, sizeof options / sizeof options[0], argc, argv, &u, NULL);
+    int status = cli_options(&cmd_up, argc, argv, &u, NULL);
     if (status >= 0)
         return status;
     log_set_level((enum log_level)log_level_from_name(u.log_level));
@@ -357,5 +356,7 @@ const struct command cmd_up = {
     .name = "up",
     .usage = "[--state DIR] [--port N] [--model PATH] [--backend auto|vulkan|cpu] ...",
     .help = "run the whole server in the foreground: engine, workers, nginx",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .run = run_up,
 };

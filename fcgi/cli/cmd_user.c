@@ -98,7 +98,7 @@ static bool set_disabled(struct store *s, struct arena *a, const char *name, boo
     return true;
 }
 
-/* For who lost the app and the recovery codes, when there is no admin who could do it on the page. */
+/* For a user who lost both the app and the recovery codes where no admin can reset them on the page. */
 static bool reset_factor(struct store *s, struct arena *a, const char *name, struct err *e)
 {
     struct store_user u;
@@ -153,7 +153,8 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_user, options, N_OPTIONS, argc, argv, &o, &o.help, run_verb);
+    return cli_store_run(&cmd_user, argc, argv,
+                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = run_verb});
 }
 
 const struct command cmd_user = {
@@ -161,5 +162,7 @@ const struct command cmd_user = {
     .usage = "add NAME [--admin] | list | password NAME | disable NAME | enable NAME | reset-factor NAME | remove NAME  "
              "[--state DIR] [--password-file FILE]",
     .help = "add, list, disable and remove the people who may log in; take a lost second factor away",
+    .options = options,
+    .n_options = N_OPTIONS,
     .run = run,
 };

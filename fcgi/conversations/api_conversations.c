@@ -177,7 +177,7 @@ static bool remove_conversation(struct request *r, struct err *e)
         return false;
     /* Should the engine not hear it now, the recorder tells it again. */
     for (int i = 0; i < keys.n; i++)
-        engine_cancel_soon(r->worker->engine_socket, keys.key[i], NULL);
+        engine_cancel_async(r->worker->engine_socket, keys.key[i], NULL);
     recorder_notify(r->worker->run_dir, id);
     audit_record_id(r, "conversation.delete", "conversation", id);
     return reply_empty(r, 204);

@@ -252,8 +252,8 @@ static struct engine_job *ask(struct follow *f, const char *key)
 {
     struct err e = {0};
     int attached = -1;
-    struct engine_job *job = engine_attach_soon(f->r->worker->engine_socket, key, &e);
-    while (job && (attached = engine_attached(job, &e)) == 0)
+    struct engine_job *job = engine_attach_async(f->r->worker->engine_socket, key, &e);
+    while (job && (attached = engine_attach_poll(job, &e)) == 0)
         if (!model_answers(f->r, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
             break;
     if (attached <= 0)

@@ -61,7 +61,7 @@ static void compare_matrix(const struct expert_layer *layer, const struct expert
 static void check_head(const struct expert_layout *l, const struct expert_layer *layer, const struct moe_plan *m, int32_t x)
 {
     struct expert_record head = layer->records[x];
-    uint32_t left = head.head_bytes;
+    uint32_t left = head.gate_up_bytes;
     int32_t n = 0;
     for (; left; n++) {
         assert_true(n < head.n_parts);
