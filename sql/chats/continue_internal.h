@@ -5,4 +5,4 @@
 struct store;
 
 /* After the row was written with its last state: keeps its tokens when it can be gone on with, drops them when not. */
-bool unfinished_settle(struct store *s, const struct store_answer *a, struct err *e);
+bool continue_settle(struct store *s, const struct store_answer *a, struct err *e);

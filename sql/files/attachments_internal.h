@@ -6,10 +6,12 @@
 #include "engine/base/err.h"
 
 struct store;
+struct store_ref;
 struct store_upload;
 
 /* These files belong to the message from now on, in this order. ERR_INPUT "attachments": not the user's, or twice. */
-bool attachments_bind(struct store *s, int64_t user_id, int64_t message_id, const int64_t *ids, int n, struct err *e);
+bool attachments_bind(struct store *s, const struct store_ref *message, const int64_t *ids, int n,
+                      struct err *e);
 /* The message `fork_id` is a copy of `id`. */
 bool attachments_fork(struct store *s, int64_t user_id, int64_t id, int64_t fork_id, struct err *e);
 
