@@ -22,10 +22,12 @@ static const unsigned char *own_hash(const struct request *r)
     return r->who.by == AUTH_SESSION ? r->who.token_hash : NULL;
 }
 
-bool sessions_reply_list(struct request *r, int64_t user_id, struct err *e)
+bool account_reply_sessions(struct request *r, int64_t user_id, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
-    bool ok = store_session_list(r->store, user_id, own_hash(r), list_one, cJSON_AddArrayToObject(o, "items"), e);
+    bool ok = store_session_list(
+        r->store, &(struct store_session_viewer){.user_id = user_id, .current = own_hash(r)},
+        list_one, cJSON_AddArrayToObject(o, "items"), e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);
@@ -34,7 +36,7 @@ bool sessions_reply_list(struct request *r, int64_t user_id, struct err *e)
 
 static bool list_sessions(struct request *r, struct err *e)
 {
-    return sessions_reply_list(r, r->who.user_id, e);
+    return account_reply_sessions(r, r->who.user_id, e);
 }
 
 static bool end_session(struct request *r, struct err *e)

@@ -78,16 +78,16 @@ static bool make_account(struct request *r, const char *token, const char *name,
     char hash[SECRET_PASSWORD_HASH_SIZE];
     unsigned char invite[SECRET_HASH_BYTES];
     struct store_invite open;
-    bool admin = false;
-    int64_t id;
+    struct store_user new = {.name = name};
     if (token && (!hash_token(token, invite, e) || !store_invite_open(r->store, invite, &open, e)))
         return false; /* before argon2id is paid for */
     if (!credentials_hash("password", password, hash, e))
         return false;
-    if (token ? !store_invite_accept(r->store, invite, name, hash, &id, &admin, e)
-              : !store_user_add(r->store, name, hash, false, &id, e))
+    new.password_hash = hash;
+    if (token ? !store_invite_accept(r->store, invite, &new, e)
+              : !store_user_add(r->store, &new, &new.id, e))
         return false;
-    return store_user_by_id(r->store, r->arena, id, user, e);
+    return store_user_by_id(r->store, r->arena, new.id, user, e);
 }
 
 static bool sign_up(struct request *r, struct err *e)
@@ -133,7 +133,8 @@ static bool list_one(void *context, const struct store_invite *n)
 static bool list_invites(struct request *r, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
-    bool ok = store_invite_list(r->store, 0, LIST_MAX, list_one, cJSON_AddArrayToObject(o, "items"), e);
+    bool ok = store_invite_list(r->store, &(struct store_invite_page){.limit = LIST_MAX}, list_one,
+                                cJSON_AddArrayToObject(o, "items"), e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);
@@ -184,18 +185,18 @@ const struct route api_sign_up_routes[] = {
      .handler = show_policy, .scope = SCOPE_ANY,
      .doc = {.summary = "Who may make an account", .reply = "SignUpPolicy", .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/sign-up/invite", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = show_invite, .scope = SCOPE_ANY,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = show_invite, .scope = SCOPE_ANY,
      .doc = {.summary = "Is this invitation good?", .body = "InviteToken", .reply = "InviteFacts",
              .statuses = "200 403 404 429 503"}},
     {.method = HTTP_POST, .path = "/api/sign-up", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = sign_up, .scope = SCOPE_ANY,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = sign_up, .scope = SCOPE_ANY,
      .doc = {.summary = "Make an account and log in", .body = "SignUp", .reply = "Session",
              .statuses = "201 403 404 409 429 503"}},
     {.method = HTTP_GET, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
      .handler = list_invites, .scope = SCOPE_ADMIN,
      .doc = {.summary = "List the invitations", .reply = "InviteList", .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = make_invite, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = make_invite, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Invite someone; the token is shown this once", .body = "InviteRequest",
              .reply = "NewInvite", .statuses = "201"}},
     {.method = HTTP_DELETE, .path = "/api/invites/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,

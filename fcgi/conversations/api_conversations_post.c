@@ -33,7 +33,7 @@ struct posting {
     struct store_result results[STORE_RESULTS_MAX];
     int n_results;
     struct store_message again; /* id 0: a new answer; else this one is gone on with */
-    struct conversation_earlier earlier;
+    struct conversation_resume earlier;
     bool new_settings;
     cJSON *settings, *kwargs;
     struct buf grammar;
@@ -51,7 +51,8 @@ static bool read_regenerate(struct request *r, struct posting *p, const char *te
     struct store_message m;
     struct err why = {0};
     if (!path_id_parse(text, &id) ||
-        !store_message_get(r->store, r->arena, r->who.user_id, id, &m, &why) ||
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = id}, &m, &why) ||
         m.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "regenerate", "is not a message of this conversation");
     p->parent_id = m.role == ROLE_USER ? m.id : m.parent_id;
@@ -63,11 +64,13 @@ static bool read_continue(struct request *r, struct posting *p, const char *text
     int64_t id;
     struct err why = {0};
     if (!path_id_parse(text, &id) ||
-        !store_message_get(r->store, r->arena, r->who.user_id, id, &p->again, &why) ||
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = id}, &p->again,
+                           &why) ||
         p->again.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "continue", "is not a message of this conversation");
     p->parent_id = p->again.parent_id;
-    return conversation_can_continue(r, &p->again, &p->earlier, e);
+    return conversation_can_resume(r, &p->again, &p->earlier, e);
 }
 
 static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
@@ -87,9 +90,14 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
     const char *regenerate = NULL, *again = NULL;
     const cJSON *results = NULL;
     if (!body || !fields_check(r, body, fields, e) ||
-        !store_conversation_get(r->store, r->arena, r->who.user_id, p->conversation_id, &p->conversation, e) ||
-        !json_get_string(body, "content", &p->content, e) || !json_get_string(body, "regenerate", &regenerate, e) ||
-        !json_get_string(body, "continue", &again, e) || !json_get_array(body, "tool_results", &results, e) ||
+        !store_conversation_get(
+            r->store, r->arena,
+            &(struct store_ref){.user_id = r->who.user_id, .id = p->conversation_id},
+            &p->conversation, e) ||
+        !json_get_string(body, "content", &p->content, e) ||
+        !json_get_string(body, "regenerate", &regenerate, e) ||
+        !json_get_string(body, "continue", &again, e) ||
+        !json_get_array(body, "tool_results", &results, e) ||
         !json_get_object(body, "settings", &settings, e) ||
         !attachments_read(r, body, p->attachments, &p->n_attachments, e))
         return false;
@@ -123,7 +131,7 @@ static bool make_prompt(struct request *r, struct posting *p, struct err *e)
                                          .settings = p->settings, .kwargs = p->kwargs};
     if (!conversation_prompt(r, &ask, &p->prompt, e))
         return false;
-    return p->again.id ? conversation_earlier(r, &p->again, &p->prompt, &p->earlier, e)
+    return p->again.id ? conversation_resume(r, &p->again, &p->prompt, &p->earlier, e)
                        : conversation_grammar(r, p->settings, &p->prompt, &p->grammar, e);
 }
 
@@ -144,7 +152,9 @@ static bool keep_settings(struct request *r, const struct posting *p, struct err
 static bool title_of_file(struct request *r, const struct posting *p, char title[TITLE_SIZE], struct err *e)
 {
     struct store_attachment a;
-    if (!store_attachment_get(r->store, r->arena, r->who.user_id, p->attachments[0], &a, e))
+    if (!store_attachment_get(
+            r->store, r->arena,
+            &(struct store_ref){.user_id = r->who.user_id, .id = p->attachments[0]}, &a, e))
         return false;
     title_make(a.name, title);
     return true;
@@ -192,7 +202,7 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
                    struct err *e)
 {
     struct buf parser = {0};
-    struct answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
+    struct stored_answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
                                   .tools = json_member(p->settings, "tools"), .kwargs = p->kwargs,
                                   .constrained = p->grammar.len > 0};
     if (p->again.id) {
@@ -202,7 +212,7 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
         about.earlier_reasoning_ms = p->earlier.reasoning_ms;
         about.began_at = clock_wall_ms();
     }
-    bool ok = answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
+    bool ok = stored_answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
     ok = ok && write_rows(r, p, key, parser.data, out, e);
     buf_fini(&parser);
     return ok;
@@ -238,7 +248,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     scope_name(job.scope, sizeof job.scope, r, "");
     snprintf(job.key, sizeof job.key, "%s", key);
     snprintf(job.request_id, sizeof job.request_id, "%s", r->id);
-    return model_submit(r, &job, e);
+    return model_gate_submit(r, &job, e);
 }
 
 /* What is kept at once; the answer comes on top. */
@@ -282,7 +292,7 @@ bool conversation_post(struct request *r, struct err *e)
     cJSON_Delete(p.settings);
     cJSON_Delete(p.kwargs);
     buf_fini(&p.grammar);
-    conversation_earlier_fini(&p.earlier);
+    conversation_resume_fini(&p.earlier);
     prompt_fini(&p.prompt);
     return ok;
 }

@@ -1,13 +1,13 @@
 /* Hybrid steps: the processor computes the experts that have no slot on the device while the device computes those that
  * have one. Such a step synchronises with the host once per MoE layer (host_sync.h); other steps read missing experts over
  * the bus and run in one piece. The choice is made before each step, from its rows, the rates measured at load and the
- * share of experts that the last steps missed: experts/policy/miss_choice.h.
+ * share of experts that the last steps missed: experts/policy/miss_policy.h.
  *
  * Steps of more than EXPERT_ROWS_MOST rows, and those whose products go to the matrix units, always read over the bus: they
  * use nearly every expert, and each for many rows.
  * Owner: the backend; same thread. The pool of threads inside works only within expert_cpu_offload_compute. */
 #pragma once
-#include "engine/experts/policy/miss_choice.h"
+#include "engine/experts/policy/miss_policy.h"
 #include "engine/vulkan/device/gpu.h"
 
 struct backend;

@@ -93,7 +93,7 @@ static bool measure_sync(struct backend *b, struct err *e)
     b->cpu_offload.measuring = false;
     gpu_command_free(&b->gpu, &c);
     const double sync = (best[1] - best[0]) / (n_moe ? n_moe : 1);
-    b->cpu_offload.rates.meeting_s = sync > MIN_SYNC_S ? sync : MIN_SYNC_S;
+    b->cpu_offload.rates.sync_s = sync > MIN_SYNC_S ? sync : MIN_SYNC_S;
     return ok;
 }
 
