@@ -172,8 +172,8 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
 
 static bool run(struct worker *w, const struct options *o, struct err *e)
 {
-    struct pool_master_params p = {.worker = w, .listen_fd = -1, .n_threads = 1, .grace_ms = (int)o->grace_s * 1000,
-                            .reload = reload, .service = &service, .stream_abort = dialect_stream_abort};
+    struct pool_params p = {.worker = w, .listen_fd = -1, .n_threads = 1, .grace_ms = (int)o->grace_s * 1000,
+                            .reload = reload, .service = &service, .last_words = dialect_stream_abort};
     if (w->pool == POOL_RECORD) {
         p.min_idle = p.max_children = 1;
         p.child_main = record;
@@ -194,7 +194,7 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
             return false;
     }
     log_info("pool=%s model=%s", worker_pool_name(w->pool), w->model_id);
-    return pool_master_run(&p, e);
+    return pool_supervise(&p, e);
 }
 
 /* Each stream needs some descriptors, each child of the stream pool is a process: the soft limit is often 1024. */

@@ -62,7 +62,7 @@ static bool change_password(struct request *r, struct err *e)
 
 const struct route api_auth_routes[] = {
     {.method = HTTP_POST, .path = "/api/login", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = login, .scope = SCOPE_ANY,
+     .body_limit = USERS_BODY, .handler = login, .scope = SCOPE_ANY,
      .doc = {.summary = "Log in: sets the session cookie", .body = "Login", .reply = "Session",
              .statuses = "200 401 429 503"}},
     {.method = HTTP_POST, .path = "/api/logout", .auth = ROUTE_USER, .pool = POOL_SHORT,
@@ -72,7 +72,7 @@ const struct route api_auth_routes[] = {
      .handler = show_session, .scope = SCOPE_ANY,
      .doc = {.summary = "Who am I?", .reply = "Session", .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/password", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = ACCOUNT_BODY_BYTES, .handler = change_password, .scope = SCOPE_ADMIN,
+     .body_limit = USERS_BODY, .handler = change_password, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Change the own password; ends the other sessions",
              .body = "PasswordChange", .statuses = "204 429"}},
     {0},

@@ -8,8 +8,8 @@
 
 struct request;
 
-#define ACCOUNT_BODY_BYTES ((size_t)16 << 10) /* bytes of the small requests of these endpoints */
+#define USERS_BODY ((size_t)16 << 10) /* bytes of the small requests of these endpoints */
 
 /* {items: [...]} of a user's keys, of a user's sessions. */
-bool account_reply_keys(struct request *r, int64_t user_id, struct err *e);
-bool account_reply_sessions(struct request *r, int64_t user_id, struct err *e);
+bool keys_reply_list(struct request *r, int64_t user_id, struct err *e);
+bool sessions_reply_list(struct request *r, int64_t user_id, struct err *e);

@@ -6,24 +6,24 @@
 struct status_page;
 struct store;
 
-enum diagnostics_verdict { DIAGNOSTICS_OK, DIAGNOSTICS_WARNING, DIAGNOSTICS_FAILURE, DIAGNOSTICS__N };
+enum check_verdict { CHECK_FINE, CHECK_WARNING, CHECK_FAILURE, CHECK__N };
 
 /* One finding: what was looked at, what was found, what to do about it (NULL: nothing). */
-typedef void (*diagnostics_report_fn)(void *context, enum diagnostics_verdict v, const char *what, const char *found, const char *fix);
+typedef void (*check_report)(void *context, enum check_verdict v, const char *what, const char *found, const char *fix);
 
 struct checks {
-    diagnostics_report_fn report;
+    check_report report;
     void *context;
 };
 
-void diagnostics_system(const struct checks *c); /* kernel, memory, file limit */
-void diagnostics_instructions(const struct checks *c);
-void diagnostics_sqlite(const struct checks *c);
+void check_system(const struct checks *c); /* kernel, memory, file limit */
+void check_instructions(const struct checks *c);
+void check_sqlite(const struct checks *c);
 /* The folder itself, its mode, the room on its disk. False: it can't be used, so what lies in it need not be looked at. */
-bool diagnostics_state_folder(const struct checks *c, const char *state_dir);
+bool check_state_folder(const struct checks *c, const char *state_dir);
 void check_database(const struct checks *c, const char *path);
 /* page NULL: it was never started here. */
-void diagnostics_engine(const struct checks *c, const struct status_page *page);
+void check_engine(const struct checks *c, const struct status_page *page);
 /* Size of the write-ahead log, and when it was last moved into the database. */
-void diagnostics_wal(const struct checks *c, struct store *store);
-const char *diagnostics_verdict_name(enum diagnostics_verdict v); /* "ok", "warning", "failed" */
+void check_wal(const struct checks *c, struct store *store);
+const char *check_verdict_name(enum check_verdict v); /* "ok", "warning", "failed" */

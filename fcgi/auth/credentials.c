@@ -131,7 +131,7 @@ static void end_presented(struct request *r)
         log_warn("id=%s the former session was not ended: %s", r->id, e.text);
 }
 
-void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin)
+void identity_put(cJSON *o, int64_t id, const char *name, bool admin)
 {
     json_put_id(o, "id", id);
     cJSON_AddStringToObject(o, "name", name);
@@ -141,7 +141,7 @@ void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin
 bool credentials_reply_session(struct request *r, int status, const char *csrf)
 {
     cJSON *o = cJSON_CreateObject();
-    credentials_put_identity(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name, r->who.admin);
+    identity_put(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name, r->who.admin);
     cJSON_AddItemToObject(o, "csrf", csrf[0] ? cJSON_CreateString(csrf) : cJSON_CreateNull());
     reply_json(r, status, o);
     cJSON_Delete(o);

@@ -27,4 +27,4 @@ void credentials_cookie(struct request *r, const char *token, int64_t max_age_s)
 /* The reply of a login: {user, csrf}; csrf "" is null. */
 bool credentials_reply_session(struct request *r, int status, const char *csrf);
 /* id, name, role */
-void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin);
+void identity_put(cJSON *o, int64_t id, const char *name, bool admin);

@@ -81,7 +81,7 @@ static bool changes(struct request *r, struct err *e)
                                     &(struct store_message_range){.user_id = r->who.user_id,
                                                                   .conversation_id = id,
                                                                   .after = after},
-                                    conversation_message_list_item, &out, e);
+                                    answer_list_item, &out, e);
             buf_puts(&out, "]}");
         }
         struct buf whole = {.limit = MAX_REPLY};

@@ -26,7 +26,7 @@ static bool put_whole(void *context, const struct store_message *m)
 {
     struct window *w = context;
     separate(w->out);
-    conversation_message_json(w->out, m, false);
+    answer_message_json(w->out, m, false);
     w->whole[w->n++] = m->id;
     return !w->out->failed;
 }
@@ -79,7 +79,7 @@ static bool put_message(void *context, const struct store_message *m)
     }
     if (p->n++)
         buf_putc(&p->out, ',');
-    conversation_message_json(&p->out, m, false);
+    answer_message_json(&p->out, m, false);
     p->last = m->id;
     return !p->out.failed;
 }

@@ -33,7 +33,7 @@ struct posting {
     struct store_result results[STORE_RESULTS_MAX];
     int n_results;
     struct store_message again; /* id 0: a new answer; else this one is gone on with */
-    struct conversation_resume earlier;
+    struct conversation_earlier earlier;
     bool new_settings;
     cJSON *settings, *kwargs;
     struct buf grammar;
@@ -70,7 +70,7 @@ static bool read_continue(struct request *r, struct posting *p, const char *text
         p->again.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "continue", "is not a message of this conversation");
     p->parent_id = p->again.parent_id;
-    return conversation_can_resume(r, &p->again, &p->earlier, e);
+    return conversation_can_continue(r, &p->again, &p->earlier, e);
 }
 
 static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
@@ -131,7 +131,7 @@ static bool make_prompt(struct request *r, struct posting *p, struct err *e)
                                          .settings = p->settings, .kwargs = p->kwargs};
     if (!conversation_prompt(r, &ask, &p->prompt, e))
         return false;
-    return p->again.id ? conversation_resume(r, &p->again, &p->prompt, &p->earlier, e)
+    return p->again.id ? conversation_earlier(r, &p->again, &p->prompt, &p->earlier, e)
                        : conversation_grammar(r, p->settings, &p->prompt, &p->grammar, e);
 }
 
@@ -202,7 +202,7 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
                    struct err *e)
 {
     struct buf parser = {0};
-    struct stored_answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
+    struct answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
                                   .tools = json_member(p->settings, "tools"), .kwargs = p->kwargs,
                                   .constrained = p->grammar.len > 0};
     if (p->again.id) {
@@ -212,7 +212,7 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
         about.earlier_reasoning_ms = p->earlier.reasoning_ms;
         about.began_at = clock_wall_ms();
     }
-    bool ok = stored_answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
+    bool ok = answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
     ok = ok && write_rows(r, p, key, parser.data, out, e);
     buf_fini(&parser);
     return ok;
@@ -248,7 +248,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     scope_name(job.scope, sizeof job.scope, r, "");
     snprintf(job.key, sizeof job.key, "%s", key);
     snprintf(job.request_id, sizeof job.request_id, "%s", r->id);
-    return model_gate_submit(r, &job, e);
+    return model_submit(r, &job, e);
 }
 
 /* What is kept at once; the answer comes on top. */
@@ -292,7 +292,7 @@ bool conversation_post(struct request *r, struct err *e)
     cJSON_Delete(p.settings);
     cJSON_Delete(p.kwargs);
     buf_fini(&p.grammar);
-    conversation_resume_fini(&p.earlier);
+    conversation_earlier_fini(&p.earlier);
     prompt_fini(&p.prompt);
     return ok;
 }

@@ -26,7 +26,7 @@ bool conversation_list(struct request *r, struct err *e);   /* GET /api/conversa
 bool conversation_post(struct request *r, struct err *e);   /* POST /api/conversations/{id}/messages */
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
 bool conversation_fork(struct request *r, struct err *e);   /* POST /api/conversations/{id}/fork */
-bool conversation_truncate(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
+bool conversation_cut(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
 bool conversation_bulk(struct request *r, struct err *e);   /* POST /api/conversations/bulk */
 bool conversation_empty_trash(struct request *r, struct err *e); /* DELETE /api/trash */
 bool conversation_tags(struct request *r, struct err *e);   /* GET /api/conversation-tags */
@@ -68,8 +68,8 @@ bool conversation_prompt(struct request *r, const struct conversation_ask *ask, 
 /* ERR_LIMIT: the prompt leaves no room in the engine's context. */
 bool conversation_fits(struct request *r, const struct prompt *p, struct err *e);
 
-/* An answer that is gone on with. Zeroed: empty; conversation_resume_fini frees. */
-struct conversation_resume {
+/* An answer that is gone on with. Zeroed: empty; conversation_earlier_fini frees. */
+struct conversation_earlier {
     cJSON *parser;       /* of the row; NULL: it has none */
     const cJSON *kwargs; /* in it: those that its prompt was made with; NULL: not known */
     double reasoning_ms;
@@ -77,11 +77,11 @@ struct conversation_resume {
     struct ids ids;      /* the same as tokens */
 };
 /* ERR_CONFLICT: it runs, or has ended by itself; ERR_UNSUPPORTED: a grammar held it. */
-bool conversation_can_resume(struct request *r, const struct store_message *m, struct conversation_resume *a, struct err *e);
+bool conversation_can_continue(struct request *r, const struct store_message *m, struct conversation_earlier *a, struct err *e);
 /* Puts what the model had written behind the prompt `p` for the message above. */
-bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_resume *a,
+bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
                           struct err *e);
-void conversation_resume_fini(struct conversation_resume *a);
+void conversation_earlier_fini(struct conversation_earlier *a);
 
 /* The body's tool_results, [{tool_call_id, content}], checked against the calls of message `leaf`: each of them once. */
 bool conversation_read_results(struct request *r, int64_t conversation_id, int64_t leaf, const cJSON *list,

@@ -12,14 +12,14 @@
 #include "fcgi/process/worker.h"
 #include "sql/chats/store_conversations.h"
 
-void conversation_resume_fini(struct conversation_resume *a)
+void conversation_earlier_fini(struct conversation_earlier *a)
 {
     buf_fini(&a->text);
     ids_fini(&a->ids);
     cJSON_Delete(a->parser);
 }
 
-bool conversation_can_resume(struct request *r, const struct store_message *m, struct conversation_resume *a, struct err *e)
+bool conversation_can_continue(struct request *r, const struct store_message *m, struct conversation_earlier *a, struct err *e)
 {
     bool constrained = false;
     if (m->role != ROLE_ASSISTANT)
@@ -43,7 +43,7 @@ bool conversation_can_resume(struct request *r, const struct store_message *m, s
 
 /* A last character that was cut in its middle is left for the model to write again. */
 static bool take_tokens(struct request *r, const struct prompt *p, const int32_t *ids, size_t n,
-                        struct conversation_resume *a, struct err *e)
+                        struct conversation_earlier *a, struct err *e)
 {
     struct detokenizer d;
     size_t whole = 0;
@@ -103,7 +103,7 @@ static bool set_text(const struct prompt *p, const struct store_message *m, stru
 }
 
 /* The prompt and the text are tokenized as one, as they would be had the model's words come from it. */
-static bool take_text(struct request *r, struct prompt *p, const struct store_message *m, struct conversation_resume *a,
+static bool take_text(struct request *r, struct prompt *p, const struct store_message *m, struct conversation_earlier *a,
                       struct err *e)
 {
     struct text_span spans[2];
@@ -136,7 +136,7 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
     return true;
 }
 
-bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_resume *a,
+bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
                           struct err *e)
 {
     struct store_tokens made;

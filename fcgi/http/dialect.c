@@ -39,7 +39,7 @@ int dialect_index(const struct api_dialect *d)
     return 0;
 }
 
-const struct stream_abort_text *dialect_stream_abort(int index)
+const struct guard_words *dialect_stream_abort(int index)
 {
     int n = 0;
     while (api_dialects[n])

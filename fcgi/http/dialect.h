@@ -11,7 +11,7 @@ struct api_dialect {
     /* Writes the whole error object for *e and r->hint. */
     void (*error)(struct buf *out, const struct request *r, const struct err *e);
     const char *request_id; /* a further header that carries the request's id; NULL: X-Request-Id alone */
-    struct stream_abort_text stream_abort; /* of a stream whose process died, framed as its events are */
+    struct guard_words stream_abort; /* of a stream whose process died, framed as its events are */
 };
 
 #define DIALECT_SSE_CUT ":\n\n"
@@ -25,4 +25,4 @@ extern const struct api_dialect *const api_dialects[];
 const struct api_dialect *dialect_of(const struct request *r); /* never NULL */
 /* A dialect's place in api_dialects, for memory that processes share; and the words of the one at that place. */
 int dialect_index(const struct api_dialect *d);
-const struct stream_abort_text *dialect_stream_abort(int index);
+const struct guard_words *dialect_stream_abort(int index);

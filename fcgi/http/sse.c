@@ -41,7 +41,7 @@ static void mark(struct sse *s, enum stream_state state)
         atomic_store(&s->r->slot->stream, (int32_t)state);
 }
 
-void sse_enable_abort(struct sse *s)
+void sse_guard(struct sse *s)
 {
     s->guarded = true;
     if (s->r->slot)

@@ -16,7 +16,7 @@ static void put_tree(struct buf *out, const char *name, const cJSON *tree)
     json_write(out, tree);
 }
 
-bool stored_answer_parser_json(struct buf *out, const struct stored_answer_parser *p)
+bool answer_parser_json(struct buf *out, const struct answer_parser *p)
 {
     buf_puts(out, "{\"format\":");
     buf_json_string(out, p->format, strlen(p->format));
@@ -46,7 +46,7 @@ static bool resume(struct generation *g, const cJSON *parser, struct err *e)
     return !prefix || generation_resume(g, prefix, strlen(prefix), e);
 }
 
-bool stored_answer_begin(struct generation *g, cJSON **tree, const char *parser, generation_delta_fn on_delta,
+bool answer_begin(struct generation *g, cJSON **tree, const char *parser, generation_delta_fn on_delta,
                   void *context, struct err *e)
 {
     struct generation_params p = {.on_delta = on_delta, .context = context};
@@ -93,11 +93,11 @@ static void put_timings(struct buf *out, const struct generation *g)
     }
     if (g->earlier_tokens)
         buf_printf(out, ",\"earlier_tokens\":%d", g->earlier_tokens);
-    reduced_top_k_put(out, u);
+    lossy_put(out, u);
     buf_putc(out, '}');
 }
 
-bool stored_answer_row(const struct generation *g, int64_t id, struct stored_answer_texts *t, struct store_answer *row,
+bool answer_row(const struct generation *g, int64_t id, struct answer_texts *t, struct store_answer *row,
                 struct err *e)
 {
     *row = (struct store_answer){.id = id,
@@ -129,7 +129,7 @@ bool stored_answer_row(const struct generation *g, int64_t id, struct stored_ans
     return !t->timings.failed || err_set(e, ERR_NOMEM, "no memory for the answer's timings");
 }
 
-void stored_answer_texts_fini(struct stored_answer_texts *t)
+void answer_texts_fini(struct answer_texts *t)
 {
     buf_fini(&t->timings);
     buf_fini(&t->calls);
@@ -140,7 +140,7 @@ static void put_json(struct buf *out, const char *name, const char *json)
     buf_printf(out, ",\"%s\":%s", name, json ? json : "null");
 }
 
-void conversation_message_json(struct buf *out, const struct store_message *m, bool blank)
+void answer_message_json(struct buf *out, const struct store_message *m, bool blank)
 {
     buf_printf(out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\"", (long long)m->id, (long long)m->conversation_id);
     if (m->parent_id)
@@ -171,13 +171,13 @@ void conversation_message_json(struct buf *out, const struct store_message *m, b
     buf_putc(out, '}');
 }
 
-bool conversation_message_list_item(void *context, const struct store_message *m)
+bool answer_list_item(void *context, const struct store_message *m)
 {
     struct buf *out = context;
     if (out->failed)
         return false;
     if (!buf_ends_with(out, '['))
         buf_putc(out, ',');
-    conversation_message_json(out, m, false);
+    answer_message_json(out, m, false);
     return !out->failed;
 }

@@ -13,7 +13,7 @@
 #include "sql/chats/store_conversations.h"
 #include "sql/chats/store_record.h"
 
-struct stored_answer_parser {
+struct answer_parser {
     const char *format;
     bool opens_reasoning;
     const cJSON *tools;  /* or NULL */
@@ -27,21 +27,21 @@ struct stored_answer_parser {
     int64_t began_at;    /* Unix ms */
 };
 /* JSON for store_post.parser. False: no memory. */
-bool stored_answer_parser_json(struct buf *out, const struct stored_answer_parser *p);
+bool answer_parser_json(struct buf *out, const struct answer_parser *p);
 /* Begins a generation as a row's parser says. *tree owns what the generation points at: cJSON_Delete it after
  * generation_fini. parser NULL: plain text. */
-bool stored_answer_begin(struct generation *g, cJSON **tree, const char *parser, generation_delta_fn on_delta,
+bool answer_begin(struct generation *g, cJSON **tree, const char *parser, generation_delta_fn on_delta,
                   void *context, struct err *e);
 
-struct stored_answer_texts { /* what the row's pointers point at; zeroed = empty */
+struct answer_texts { /* what the row's pointers point at; zeroed = empty */
     struct buf timings, calls;
 };
 /* The generation as a row. The row borrows from g and t. False: no memory. */
-bool stored_answer_row(const struct generation *g, int64_t id, struct stored_answer_texts *t, struct store_answer *row,
+bool answer_row(const struct generation *g, int64_t id, struct answer_texts *t, struct store_answer *row,
                 struct err *e);
-void stored_answer_texts_fini(struct stored_answer_texts *t);
+void answer_texts_fini(struct answer_texts *t);
 
 /* A message as the page sees it (docs/API-pages.md). blank: without text, for a stream that sends it anew. */
-void conversation_message_json(struct buf *out, const struct store_message *m, bool blank);
+void answer_message_json(struct buf *out, const struct store_message *m, bool blank);
 /* The same, for each row of a list: context is the struct buf, which holds the list from its "[" on. */
-bool conversation_message_list_item(void *context, const struct store_message *m);
+bool answer_list_item(void *context, const struct store_message *m);

@@ -46,7 +46,7 @@ static bool submit(struct inference *x, const struct inference_params *p, int i,
     if (!generation_init(&x->generations[i], &gp, e))
         return false;
     uint64_t began = clock_ns();
-    x->jobs[i] = model_gate_submit(x->r, &job, e);
+    x->jobs[i] = model_submit(x->r, &job, e);
     x->r->engine_ns += clock_ns() - began;
     if (!x->jobs[i])
         return false;

@@ -33,7 +33,7 @@ static bool hangs(const struct status_page *page, struct err *e)
     return true;
 }
 
-bool model_gate_answers(const struct request *r, struct err *e)
+bool model_answers(const struct request *r, struct err *e)
 {
     struct status_page page;
     engine_status_read(r, &page);
@@ -56,7 +56,7 @@ static bool gate_open(struct request *r, struct err *e)
     return true;
 }
 
-struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p, struct err *e)
+struct engine_job *model_submit(struct request *r, const struct engine_job_params *p, struct err *e)
 {
     return gate_open(r, e) ? engine_submit(r->worker->engine_socket, p, e) : NULL;
 }

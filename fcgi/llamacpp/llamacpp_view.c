@@ -69,7 +69,7 @@ static void put_timings(struct buf *b, const struct engine_usage *u)
                (int)u->cached_tokens, (int)(u->prompt_tokens - u->cached_tokens), u->prefill_ms,
                read > 0 ? 1000 / read : 0, read, (int)u->completion_tokens, u->decode_ms,
                written > 0 ? 1000 / written : 0, written);
-    reduced_top_k_put(b, u);
+    lossy_put(b, u);
     buf_putc(b, '}');
 }
 
@@ -341,7 +341,7 @@ void llamacpp_reply(struct llamacpp_view *v)
 void llamacpp_stream_begin(struct llamacpp_view *v)
 {
     sse_start(&v->sse, v->r);
-    sse_enable_abort(&v->sse);
+    sse_guard(&v->sse);
     sse_flush(&v->sse);
 }
 

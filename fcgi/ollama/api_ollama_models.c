@@ -41,7 +41,7 @@ static bool list_models(struct request *r, struct err *e)
     engine_status_read(r, &page);
     cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
     cJSON_AddItemToArray(models, ollama_facts_entry(r, &page));
-    model_name_each_alias(r, add_alias, models);
+    model_each_alias(r, add_alias, models);
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;

@@ -31,7 +31,7 @@ bool ollama_model(struct request *r, const cJSON *body, struct err *e)
     const char *name;
     if (!ollama_name(body, &name, e))
         return false;
-    if (!name || model_name_is_served(r, name))
+    if (!name || model_is_served(r, name))
         return true;
     r->hint.code = "model_not_found";
     return err_set(e, ERR_NOTFOUND, "model '%.100s' not found", name);

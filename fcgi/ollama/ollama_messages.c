@@ -44,7 +44,7 @@ static bool name_unknown(struct request *r, const cJSON *message, struct err *e)
         while (taken[k] && strcmp(taken[k], member->string))
             k++;
         snprintf(field, sizeof field, "messages[].%.40s", member->string);
-        if (!taken[k] && !cJSON_IsNull(member) && !ignored_add(r, field, "the model is not shown it", e))
+        if (!taken[k] && !cJSON_IsNull(member) && !ignore_field(r, field, "the model is not shown it", e))
             return false;
     }
     return true;
@@ -80,7 +80,7 @@ bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, 
             return err_field(e, ERR_INPUT, field, "must be a list of strings of base64");
         chat_build_text(b, message, CHAT_UNREAD_IMAGE);
     }
-    return ignored_add(r, field, "this model reads text only; the prompt says that an image was here", e);
+    return ignore_field(r, field, "this model reads text only; the prompt says that an image was here", e);
 }
 
 static bool add_call(struct reader *d, cJSON *message, const cJSON *call, int index, int k, struct err *e)

@@ -114,9 +114,9 @@ static bool read_raw(struct ollama_request *o, struct request *r, const cJSON *b
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (json_member(body, others[i]))
             return err_field(e, ERR_INPUT, others[i], "does not go with raw: true");
-    if (json_member(body, "think") && !ignored_add(r, "think", "a raw prompt has no template that could switch it", e))
+    if (json_member(body, "think") && !ignore_field(r, "think", "a raw prompt has no template that could switch it", e))
         return false;
-    if (json_member(body, "images") && !ignored_add(r, "images", "this model reads text only", e))
+    if (json_member(body, "images") && !ignore_field(r, "images", "this model reads text only", e))
         return false;
     o->raw = prompt;
     return tokenizer_encode(r->worker->text->tokenizer, prompt, strlen(prompt), TOKENIZE_SPECIAL, NULL, 0, &o->ids, e);

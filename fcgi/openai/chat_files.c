@@ -140,7 +140,7 @@ static bool read_part(struct request *r, cJSON *part, int message, int index, in
         const char *place = !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")
                                 ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING;
         snprintf(path, sizeof path, "messages[%d].content[%d]", message, index);
-        return ignored_add(r, path, "this model reads text only; the prompt says that it was here", e) &&
+        return ignore_field(r, path, "this model reads text only; the prompt says that it was here", e) &&
                turn_into_text(part, type, place, e);
     }
     if (!type || strcmp(type, "file"))

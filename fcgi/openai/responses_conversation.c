@@ -195,5 +195,5 @@ void responses_conversation_append(struct responses_view *v)
         return;
     v->q->appended = false;
     snprintf(message, sizeof message, "nothing was added to the conversation: %.110s", e.text);
-    ignored_warn(v->r, "conversation", message, true);
+    warn_field(v->r, "conversation", message, true);
 }

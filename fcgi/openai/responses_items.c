@@ -64,7 +64,7 @@ static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *p
     if (!data) {
         buf_printf(&text, "[file %s: not read]", name ? name : "");
         bool ok = add_made_text(rd, message, &text, e) &&
-                  ignored_add(rd->r, field, "files are read from the request alone (file_data), not from an address or an id", e);
+                  ignore_field(rd->r, field, "files are read from the request alone (file_data), not from an address or an id", e);
         buf_fini(&text);
         return ok;
     }
@@ -92,7 +92,7 @@ static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *p
     if (is_unread(type)) {
         snprintf(field, sizeof field, "input[%d].%.40s", i, member);
         chat_build_text(rd->build, message, strcmp(type, "input_audio") ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING);
-        return ignored_add(rd->r, field, "this model reads text only; the prompt says that it was here", e);
+        return ignore_field(rd->r, field, "this model reads text only; the prompt says that it was here", e);
     }
     while (taken[k] && strcmp(taken[k], type))
         k++;
@@ -192,7 +192,7 @@ static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i,
     if (!cJSON_IsArray(list))
         return bad(e, ERR_INPUT, i, content ? "content" : "summary", "must be a list");
     if (!list->child && json_member(item, "encrypted_content"))
-        return ignored_add(rd->r, field, "reasoning that another server encrypted can't be read here", e);
+        return ignore_field(rd->r, field, "reasoning that another server encrypted can't be read here", e);
     cJSON *message = assistant_before_calls(rd->build, true);
     cJSON_ArrayForEach(part, list)
     {
@@ -214,7 +214,7 @@ static bool add_compaction(struct responses_reader *rd, const cJSON *item, int i
     snprintf(field, sizeof field, "input[%d].encrypted_content", i);
     const char *summary = content ? responses_compaction_read(rd->r, content) : NULL;
     if (!summary)
-        return ignored_add(
+        return ignore_field(
             rd->r, field,
             "it is damaged, or a compaction of another server, which can't be read here", e);
     cJSON *message = chat_build_message(rd->build, "user");
@@ -264,7 +264,7 @@ static bool add_other(struct responses_reader *rd, const cJSON *item, int i, str
         ok = (!output || json_write(&text, output) || err_set(e, ERR_NOMEM, "no memory for the input")) && add_made_text(rd, message, &text, e);
     } else {
         snprintf(field, sizeof field, "input[%d] (%.40s)", i, type);
-        ok = ignored_add(rd->r, field, "items of this type hold nothing that this model could read", e);
+        ok = ignore_field(rd->r, field, "items of this type hold nothing that this model could read", e);
     }
     buf_fini(&text);
     return ok;

@@ -142,7 +142,7 @@ static void begin(void *context)
 {
     struct responses_view *v = context;
     sse_start(&v->sse, v->r);
-    sse_enable_abort(&v->sse);
+    sse_guard(&v->sse);
     send_response(v, "response.created", "in_progress", NULL);
     send_response(v, "response.in_progress", "in_progress", NULL);
     sse_flush(&v->sse);

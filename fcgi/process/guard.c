@@ -20,7 +20,7 @@ union control { /* room for one descriptor, aligned */
     char space[CMSG_SPACE(sizeof(int))];
 };
 
-bool stream_abort_init(struct guard *g, struct err *e)
+bool guard_init(struct guard *g, struct err *e)
 {
     int fd[2];
     for (int i = 0; i < SHARED_CHILDREN; i++)
@@ -33,23 +33,23 @@ bool stream_abort_init(struct guard *g, struct err *e)
     return true;
 }
 
-void stream_abort_fini(struct guard *g)
+void guard_fini(struct guard *g)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        stream_abort_end(g, i, STREAM_NONE, NULL);
+        guard_end(g, i, STREAM_NONE, NULL);
     close(g->master_fd);
     close(g->child_fd);
 }
 
-void stream_abort_forget(struct guard *g)
+void guard_forget(struct guard *g)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        stream_abort_end(g, i, STREAM_NONE, NULL);
+        guard_end(g, i, STREAM_NONE, NULL);
     close(g->master_fd);
     g->master_fd = -1;
 }
 
-void stream_abort_hand_over(int child_fd, int slot, int connection, int request)
+void guard_hand_over(int child_fd, int slot, int connection, int request)
 {
     struct handover h = {.slot = slot, .request = request};
     struct iovec iov = {.iov_base = &h, .iov_len = sizeof h};
@@ -75,7 +75,7 @@ static bool receive(int fd, struct handover *h, int *connection)
     return true;
 }
 
-void stream_abort_collect(struct guard *g)
+void guard_collect(struct guard *g)
 {
     struct handover h;
     int connection;
@@ -85,8 +85,8 @@ void stream_abort_collect(struct guard *g)
                 close(connection);
             continue;
         }
-        stream_abort_end(g, h.slot, STREAM_NONE, NULL); /* the connection before: long finished */
-        g->streams[h.slot] = (struct stream_abort_connection){.fd = connection, .request = (uint16_t)h.request};
+        guard_end(g, h.slot, STREAM_NONE, NULL); /* the connection before: long finished */
+        g->streams[h.slot] = (struct guard_stream){.fd = connection, .request = (uint16_t)h.request};
     }
 }
 
@@ -99,18 +99,18 @@ static size_t put_record(unsigned char *out, int type, uint16_t request, const v
     return sizeof head + len;
 }
 
-void stream_abort_end(struct guard *g, int slot, enum stream_state state, const struct stream_abort_text *words)
+void guard_end(struct guard *g, int slot, enum stream_state state, const struct guard_words *words)
 {
-    struct stream_abort_connection *s = &g->streams[slot];
+    struct guard_stream *s = &g->streams[slot];
     if (s->fd < 0)
         return;
     if (state != STREAM_NONE) {
-        unsigned char out[STREAM_ABORT_BYTES + 64];
+        unsigned char out[GUARD_WORDS + 64];
         const unsigned char end[8] = {0};
         size_t n = 0;
         if (state == STREAM_WRITING && words->cut)
             n = put_record(out, FCGI_STDOUT, s->request, words->cut, strlen(words->cut));
-        n += put_record(out + n, FCGI_STDOUT, s->request, words->last, strnlen(words->last, STREAM_ABORT_BYTES));
+        n += put_record(out + n, FCGI_STDOUT, s->request, words->last, strnlen(words->last, GUARD_WORDS));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);
         bool sent = send(s->fd, out, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;

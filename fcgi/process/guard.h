@@ -12,30 +12,30 @@
 #include "engine/base/err.h"
 #include "fcgi/process/shared.h"
 
-#define STREAM_ABORT_BYTES 256
+#define GUARD_WORDS 256
 
-struct stream_abort_text {
+struct guard_words {
     /* Ends an event that may be half written, or whole: then a mere blank line would be an empty event, over which some readers
      * stumble, so server-sent events are ended by a comment. NULL: nothing does, as in streams of lines. At most 8 bytes. */
     const char *cut;
-    const char *last; /* at most STREAM_ABORT_BYTES bytes */
+    const char *last; /* at most GUARD_WORDS bytes */
 };
 
 struct guard {
     int master_fd, child_fd; /* datagrams with a descriptor, children to master; child_fd is inherited */
-    struct stream_abort_connection {
+    struct guard_stream {
         int fd; /* -1: none */
         uint16_t request; /* FastCGI's id of it on that connection */
     } streams[SHARED_CHILDREN];
 };
 
-bool stream_abort_init(struct guard *g, struct err *e);
-void stream_abort_fini(struct guard *g);
+bool guard_init(struct guard *g, struct err *e);
+void guard_fini(struct guard *g);
 /* In a fresh child: closes the copies that fork made of the master's descriptors, or streams would not end. */
-void stream_abort_forget(struct guard *g);
+void guard_forget(struct guard *g);
 /* In a child: the connection that it accepted. Never waits. */
-void stream_abort_hand_over(int child_fd, int slot, int connection, int request);
+void guard_hand_over(int child_fd, int slot, int connection, int request);
 /* In the master: takes what children handed over. */
-void stream_abort_collect(struct guard *g);
+void guard_collect(struct guard *g);
 /* In the master, when the child of a slot is gone: the last words, unless STREAM_NONE; then closes. */
-void stream_abort_end(struct guard *g, int slot, enum stream_state state, const struct stream_abort_text *words);
+void guard_end(struct guard *g, int slot, enum stream_state state, const struct guard_words *words);

@@ -26,7 +26,7 @@
 #define KILL_MS 5000        /* from SIGUSR2 to SIGKILL */
 
 struct pool {
-    const struct pool_master_params *p;
+    const struct pool_params *p;
     struct shared_pool *board;
     struct guard guard;
     int64_t born_ms[SHARED_CHILDREN];
@@ -59,13 +59,13 @@ static int count_children(const struct pool *pool)
 
 _Noreturn static void run_child(struct pool *pool, int slot)
 {
-    const struct pool_master_params *p = pool->p;
+    const struct pool_params *p = pool->p;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     /* It may be dead before the line above, and its successor at work. */
     if (getppid() != (pid_t)pool->board->master_pid || !shared_row_claim(&pool->board->child[slot], getpid()) || !child_signals())
         _exit(1);
     close(pool->signal_fd);
-    stream_abort_forget(&pool->guard);
+    guard_forget(&pool->guard);
     if (p->child_main) { /* reads its signals from a descriptor: what comes before it has one stays pending */
         pool->board->child[slot].state = CHILD_IDLE;
         exit(p->child_main(p->worker));
@@ -73,7 +73,7 @@ _Noreturn static void run_child(struct pool *pool, int slot)
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     exit(child_run(&(struct child_params){
         .worker = p->worker, .service = p->service, .slot = &pool->board->child[slot], .slot_index = slot,
-        .stream_abort_fd = pool->guard.child_fd, .listen_fd = p->listen_fd, .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
+        .guard_fd = pool->guard.child_fd, .listen_fd = p->listen_fd, .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
 }
 
 static bool spawn(struct pool *pool)
@@ -108,9 +108,9 @@ static void note_death(struct pool *pool, int slot, int status)
 {
     struct shared_child *c = &pool->board->child[slot];
     bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    stream_abort_collect(&pool->guard); /* it may have accepted only just now */
-    stream_abort_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE,
-              pool->p->stream_abort(c->dialect));
+    guard_collect(&pool->guard); /* it may have accepted only just now */
+    guard_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE,
+              pool->p->last_words(c->dialect));
     int64_t age = now_ms() - pool->born_ms[slot];
     if (failed) {
         pool->board->crashed++;
@@ -170,7 +170,7 @@ static void retire_idle(struct pool *pool)
 
 static void fill(struct pool *pool)
 {
-    const struct pool_master_params *p = pool->p;
+    const struct pool_params *p = pool->p;
     if (pool->drain_since || now_ms() < pool->not_before)
         return;
     bool fixed = p->idle_ms == 0;
@@ -186,7 +186,7 @@ static void fill(struct pool *pool)
 
 static void renew(struct pool *pool)
 {
-    const struct pool_master_params *p = pool->p;
+    const struct pool_params *p = pool->p;
     if (p->reload && !p->reload(p->worker)) {
         log_error("reload failed; the old model's text stays in use");
         return;
@@ -251,10 +251,10 @@ static bool open_loop(struct pool *pool, struct err *e)
     return (pool->signal_fd >= 0 && pool->wake_fd >= 0) || err_errno(e, "signalfd");
 }
 
-bool pool_master_run(const struct pool_master_params *p, struct err *e)
+bool pool_supervise(const struct pool_params *p, struct err *e)
 {
     struct pool pool = {.p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
-    if (!stream_abort_init(&pool.guard, e) || !open_loop(&pool, e))
+    if (!guard_init(&pool.guard, e) || !open_loop(&pool, e))
         return false;
     shared_rows_inherit(pool.board);
     pool.board->master_pid = getpid();
@@ -270,7 +270,7 @@ bool pool_master_run(const struct pool_master_params *p, struct err *e)
         uint64_t count;
         ssize_t n = read(pool.wake_fd, &count, sizeof count);
         (void)n;
-        stream_abort_collect(&pool.guard);
+        guard_collect(&pool.guard);
         take_signals(&pool);
         if (p->idle_ms && !pool.drain_since && now_ms() >= next_retire) {
             next_retire = now_ms() + TICK_MS;
@@ -279,7 +279,7 @@ bool pool_master_run(const struct pool_master_params *p, struct err *e)
         }
     }
     pool.board->master_pid = 0;
-    stream_abort_fini(&pool.guard);
+    guard_fini(&pool.guard);
     close(pool.signal_fd);
     close(pool.wake_fd);
     return true;

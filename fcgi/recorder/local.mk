@@ -3,4 +3,4 @@
 libsluice_fcgi_a_SOURCES += \
 	%D%/recorder.c %D%/recorder.h \
 	%D%/recorder_answer.c %D%/recorder_answer.h \
-	%D%/db_maintenance.c %D%/db_maintenance.h
+	%D%/recorder_house.c %D%/recorder_house.h

@@ -22,7 +22,7 @@
 #include "fcgi/auth/limits.h"
 #include "fcgi/process/state.h"
 #include "fcgi/recorder/recorder_answer.h"
-#include "fcgi/recorder/db_maintenance.h"
+#include "fcgi/recorder/recorder_house.h"
 #include "fcgi/status/history_sample.h"
 #include "sql/core/store.h"
 
@@ -55,7 +55,7 @@ struct recorder {
 
 static void forget(struct recorder *r, int i)
 {
-    recorder_answer_close(r->answers[i]);
+    recorded_close(r->answers[i]);
     free(r->answers[i]);
     r->answers[i] = r->answers[--r->n];
 }
@@ -71,7 +71,7 @@ static bool see_row(void *context, const struct store_running *row)
         if (r->n == MAX_ANSWERS)
             return false;
         a = calloc(1, sizeof *a);
-        if (!a || !recorder_answer_open(a, row)) {
+        if (!a || !recorded_open(a, row)) {
             free(a);
             return false; /* no memory now; the next look finds it again */
         }
@@ -107,7 +107,7 @@ static bool write_all(struct recorder *r, bool *gone, double until, struct err *
 {
     for (int i = 0; i < r->n; i++) {
         gone[i] = false;
-        if (recorder_answer_due(r->answers[i]) <= until && !recorder_answer_write(r->answers[i], r->store, &gone[i], e))
+        if (recorded_due(r->answers[i]) <= until && !recorded_write(r->answers[i], r->store, &gone[i], e))
             return false;
     }
     return true;
@@ -130,8 +130,8 @@ static void tick(struct recorder *r, double now)
     const double until = now + SLACK_MS;
     bool due = false, durable = false;
     for (int i = 0; i < r->n; i++) {
-        due |= recorder_answer_due(r->answers[i]) <= now;
-        durable |= recorder_answer_due(r->answers[i]) <= until && recorder_answer_final(r->answers[i]);
+        due |= recorded_due(r->answers[i]) <= now;
+        durable |= recorded_due(r->answers[i]) <= until && recorded_final(r->answers[i]);
     }
     if (!due || now < r->retry_at)
         return;
@@ -144,15 +144,15 @@ static void tick(struct recorder *r, double now)
     r->failing = false;
     for (int i = r->n - 1; i >= 0; i--) {
         struct recorded *a = r->answers[i];
-        if (recorder_answer_due(a) > until)
+        if (recorded_due(a) > until)
             continue;
-        recorder_answer_written(a, now);
-        if (recorder_answer_final(a) && !gone[i] && r->p->shared)
+        recorded_written(a, now);
+        if (recorded_final(a) && !gone[i] && r->p->shared)
             limits_spend_user(r->p->shared, r->store, a->user_id, a->g.n_tokens);
-        if (recorder_answer_final(a))
+        if (recorded_final(a))
             log_info("message=%lld job=%s tokens=%d state=%s", (long long)a->id, a->key, a->g.n_tokens,
                      a->g.state == GENERATION_DONE ? engine_finish_name(a->g.finish) : "failed");
-        if (gone[i] || recorder_answer_final(a))
+        if (gone[i] || recorded_final(a))
             forget(r, i);
     }
 }
@@ -176,16 +176,16 @@ static int wait_ms(const struct recorder *r, double now)
     double until = r->next_look;
     if (r->look_now || r->more_to_read)
         return 0;
-    if (db_maintenance_next(&r->house) < until)
-        until = db_maintenance_next(&r->house);
+    if (house_next(&r->house) < until)
+        until = house_next(&r->house);
     if (r->history && r->next_sample < until)
         until = r->next_sample;
     for (int i = 0; i < r->n; i++) {
         const struct recorded *a = r->answers[i];
-        double at = recorder_answer_due(a);
+        double at = recorded_due(a);
         if (at < r->retry_at)
             at = r->retry_at;
-        if (!a->job && !recorder_answer_final(a) && a->next_attach < at)
+        if (!a->job && !recorded_final(a) && a->next_attach < at)
             at = a->next_attach;
         if (at < until)
             until = at;
@@ -198,7 +198,7 @@ static void drain_notifications(struct recorder *r)
     char text[64];
     while (recv(r->notify_fd, text, sizeof text, MSG_DONTWAIT) >= 0) {
         r->look_now = true;
-        db_maintenance_request(&r->house);
+        house_hurry(&r->house);
     }
 }
 
@@ -227,8 +227,8 @@ static void read_answers(struct recorder *r, double now)
 {
     r->more_to_read = false;
     for (int i = 0; i < r->n; i++) {
-        recorder_answer_attach(r->answers[i], r->p->engine_socket, r->status_path, now);
-        r->more_to_read |= recorder_answer_read(r->answers[i], READ_EVENTS);
+        recorded_attach(r->answers[i], r->p->engine_socket, r->status_path, now);
+        r->more_to_read |= recorded_read(r->answers[i], READ_EVENTS);
     }
 }
 
@@ -237,7 +237,7 @@ static bool caught_up(const struct recorder *r)
 {
     for (int i = 0; i < r->n; i++) {
         const struct recorded *a = r->answers[i];
-        if (!recorder_answer_final(a) && (!a->job || a->asked))
+        if (!recorded_final(a) && (!a->job || a->asked))
             return false;
     }
     return !r->more_to_read;
@@ -261,14 +261,14 @@ static void catch_up(struct recorder *r)
 
 static void loop(struct recorder *r)
 {
-    db_maintenance_init(&r->house, r->store, clock_ms());
+    house_init(&r->house, r->store, clock_ms());
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
             look(r, now);
         read_answers(r, now);
         tick(r, clock_ms());
-        db_maintenance_run(&r->house, r->n > 0, clock_ms());
+        house_keep(&r->house, r->n > 0, clock_ms());
         note_history(r, clock_ms());
         wait_for_work(r);
     }
@@ -278,7 +278,7 @@ static void loop(struct recorder *r)
         r->answers[i]->next_write = 0;
     r->retry_at = 0;
     tick(r, clock_ms());
-    db_maintenance_finish(&r->house);
+    house_leave(&r->house);
 }
 
 /* ---- start ---- */

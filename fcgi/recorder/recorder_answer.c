@@ -24,7 +24,7 @@
 #define WRITE_TOKENS 32
 #define LONG_BYTES ((size_t)64 << 10)
 
-bool recorder_answer_open(struct recorded *r, const struct store_running *row)
+bool recorded_open(struct recorded *r, const struct store_running *row)
 {
     *r = (struct recorded){.id = row->id,
                            .user_id = row->user_id,
@@ -45,7 +45,7 @@ static void drop_generation(struct recorded *r)
     buf_clear(&r->tokens);
 }
 
-void recorder_answer_close(struct recorded *r)
+void recorded_close(struct recorded *r)
 {
     engine_close(&r->job);
     drop_generation(r);
@@ -54,7 +54,7 @@ void recorder_answer_close(struct recorded *r)
     r->parser = NULL;
 }
 
-bool recorder_answer_final(const struct recorded *r)
+bool recorded_final(const struct recorded *r)
 {
     return r->g.state == GENERATION_DONE || r->g.state == GENERATION_FAILED;
 }
@@ -92,10 +92,10 @@ static void not_attached(struct recorded *r, const struct err *why, const char *
     }
 }
 
-void recorder_answer_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now)
+void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now)
 {
     struct err e = {0};
-    if (recorder_answer_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
+    if (recorded_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
         return;
     if (!r->job) {
         r->job = engine_attach_async(engine_socket, r->key, &e);
@@ -117,7 +117,7 @@ void recorder_answer_attach(struct recorded *r, const char *engine_socket, const
     drop_generation(r);
     r->attached_once = true;
     r->lost_since = 0;
-    if (!stored_answer_begin(&r->g, &r->tree, r->parser, NULL, NULL, &e)) {
+    if (!answer_begin(&r->g, &r->tree, r->parser, NULL, NULL, &e)) {
         engine_close(&r->job);
         engine_cancel_key(engine_socket, r->key, NULL);
         fail(r, e.text);
@@ -131,12 +131,12 @@ static void note_tokens(struct recorded *r, const struct engine_event *ev)
         buf_append(&r->tokens, &ev->tokens[i].id, sizeof ev->tokens[i].id);
 }
 
-bool recorder_answer_read(struct recorded *r, int max)
+bool recorded_read(struct recorded *r, int max)
 {
     struct engine_event ev;
     struct err e = {0};
     for (int i = 0; i < max; i++) {
-        if (!r->job || r->asked || recorder_answer_final(r))
+        if (!r->job || r->asked || recorded_final(r))
             return false;
         int got = engine_next(r->job, &ev, 0, &e);
         if (got == 0)
@@ -159,19 +159,19 @@ static size_t text_bytes(const struct recorded *r)
     return r->g.content.len + r->g.reasoning.len;
 }
 
-double recorder_answer_due(const struct recorded *r)
+double recorded_due(const struct recorded *r)
 {
-    if (!r->dirty || (!recorder_answer_final(r) && text_bytes(r) < r->written))
+    if (!r->dirty || (!recorded_final(r) && text_bytes(r) < r->written))
         return INFINITY;
     bool many = r->g.n_tokens - r->tokens_written >= WRITE_TOKENS;
-    return recorder_answer_final(r) || many ? 0 : r->next_write;
+    return recorded_final(r) || many ? 0 : r->next_write;
 }
 
-bool recorder_answer_write(const struct recorded *r, struct store *s, bool *gone, struct err *e)
+bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struct err *e)
 {
-    struct stored_answer_texts texts = {0};
+    struct answer_texts texts = {0};
     struct store_answer row;
-    bool ok = stored_answer_row(&r->g, r->id, &texts, &row, e);
+    bool ok = answer_row(&r->g, r->id, &texts, &row, e);
     if (ok) {
         row.keep_text = text_bytes(r) < r->written;
         row.count_for = r->user_id;
@@ -179,11 +179,11 @@ bool recorder_answer_write(const struct recorded *r, struct store *s, bool *gone
         row.n_tokens = r->tokens.len / sizeof *row.tokens;
         ok = store_record_write(s, &row, gone, e);
     }
-    stored_answer_texts_fini(&texts);
+    answer_texts_fini(&texts);
     return ok;
 }
 
-void recorder_answer_written(struct recorded *r, double now)
+void recorded_written(struct recorded *r, double now)
 {
     r->dirty = false;
     r->written = text_bytes(r);

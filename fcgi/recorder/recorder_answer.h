@@ -28,18 +28,18 @@ struct recorded {
     double next_write;      /* clock_ms: long answers are rewritten whole, so less often */
 };
 
-bool recorder_answer_open(struct recorded *r, const struct store_running *row);
-void recorder_answer_close(struct recorded *r);
+bool recorded_open(struct recorded *r, const struct store_running *row);
+void recorded_close(struct recorded *r);
 /* Tries to attach when it is time, and never waits: other answers are to be written meanwhile. A job that is gone for good ends the generation as failed. status_path: the
  * engine's status page, which tells when it was started. */
-void recorder_answer_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now);
+void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now);
 /* Takes up to `max` events that are there; true: there may be more. */
-bool recorder_answer_read(struct recorded *r, int max);
+bool recorded_read(struct recorded *r, int max);
 /* Has the answer its last state, so that only the row is missing? */
-bool recorder_answer_final(const struct recorded *r);
+bool recorded_final(const struct recorded *r);
 /* When it is to be written, on clock_ms; INFINITY: nothing to write, or a replay is still behind what the row has. */
-double recorder_answer_due(const struct recorded *r);
+double recorded_due(const struct recorded *r);
 /* Inside the recorder's transaction. *gone: the row is no longer running. */
-bool recorder_answer_write(const struct recorded *r, struct store *s, bool *gone, struct err *e);
+bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struct err *e);
 /* After the commit. */
-void recorder_answer_written(struct recorded *r, double now);
+void recorded_written(struct recorded *r, double now);

@@ -1,6 +1,6 @@
-/* See db_maintenance.h. */
+/* See recorder_house.h. */
 #define LOG_MODULE "recorder"
-#include "fcgi/recorder/db_maintenance.h"
+#include "fcgi/recorder/recorder_house.h"
 
 #include "engine/base/log.h"
 #include "sql/chats/store_record.h"
@@ -44,7 +44,7 @@ static void clear_away(struct house *h, double now)
     h->next_clear = ok && more ? now : now + CLEAR_MS;
 }
 
-void db_maintenance_run(struct house *h, bool busy, double now)
+void house_keep(struct house *h, bool busy, double now)
 {
     if (busy && !h->cleared)
         h->next_truncate = now + TRUNCATE_MS;
@@ -60,22 +60,22 @@ void db_maintenance_run(struct house *h, bool busy, double now)
         clear_away(h, now);
 }
 
-void db_maintenance_init(struct house *h, struct store *s, double now)
+void house_init(struct house *h, struct store *s, double now)
 {
     *h = (struct house){.store = s, .next_truncate = now + TRUNCATE_MS};
 }
 
-double db_maintenance_next(const struct house *h)
+double house_next(const struct house *h)
 {
     return h->next_checkpoint < h->next_clear ? h->next_checkpoint : h->next_clear;
 }
 
-void db_maintenance_request(struct house *h)
+void house_hurry(struct house *h)
 {
     h->next_clear = 0;
 }
 
-void db_maintenance_finish(struct house *h)
+void house_leave(struct house *h)
 {
     checkpoint(h, true);
 }

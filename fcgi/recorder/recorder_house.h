@@ -14,12 +14,12 @@ struct house {
 };
 
 /* The store is the caller's and outlives the house. */
-void db_maintenance_init(struct house *h, struct store *s, double now);
+void house_init(struct house *h, struct store *s, double now);
 /* What is due; busy: answers are running. */
-void db_maintenance_run(struct house *h, bool busy, double now);
+void house_keep(struct house *h, bool busy, double now);
 /* When something is due next. */
-double db_maintenance_next(const struct house *h);
+double house_next(const struct house *h);
 /* Something may have been removed: it is looked for at once. */
-void db_maintenance_request(struct house *h);
+void house_hurry(struct house *h);
 /* The WAL is emptied, at the end. */
-void db_maintenance_finish(struct house *h);
+void house_leave(struct house *h);
