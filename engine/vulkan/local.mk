@@ -25,10 +25,10 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/expert_cpu_offload_rates.c \
 	%D%/ops/forward.c %D%/ops/forward.h \
 	%D%/ops/forward_dump.c \
-	%D%/ops/gemm.c %D%/ops/gemm.h \
+	%D%/ops/record_gemm.c %D%/ops/record_gemm.h \
 	%D%/ops/host_sync.c %D%/ops/host_sync.h \
 	%D%/ops/record.c %D%/ops/record.h \
-	%D%/ops/record_delta_net.c %D%/ops/record_delta_net.h \
+	%D%/ops/delta_net_ops.c %D%/ops/delta_net_ops.h \
 	%D%/ops/vulkan_step.c %D%/ops/vulkan_step.h \
 	%D%/ops/workspace.c \
 	%D%/vulkan_backend.c \

@@ -10,7 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/vulkan/measure/vulkan_speed.h"
 #include "engine/vulkan/ops/device_bandwidth.h"
-#include "engine/vulkan/ops/record_delta_net.h"
+#include "engine/vulkan/ops/delta_net_ops.h"
 #include "engine/vulkan/ops/vulkan_step.h"
 
 static uint64_t mlp_bytes(const struct mlp_plan *m)

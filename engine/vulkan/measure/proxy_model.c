@@ -1,4 +1,4 @@
-/* See miniature.h. */
+/* Finds the kinds of a plan's layers and makes a plan of a few layers of each, whose weights all share one small buffer. */
 #include "engine/vulkan/measure/proxy_model.h"
 
 #include <stdlib.h>

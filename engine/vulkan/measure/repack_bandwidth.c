@@ -1,4 +1,4 @@
-/* See repack_bandwidth.h. */
+/* Times the repacking of experts on matrices of the layer's shape, large enough together to defeat the caches. */
 #include "engine/vulkan/measure/repack_bandwidth.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* See expert_cpu_offload.h. */
+/* Decides which steps hand missing experts to the processor, and hands them over. */
 #include "engine/vulkan/ops/expert_cpu_offload.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/vulkan/experts/expert_views.h"
 #include "engine/vulkan/ops/backend_state.h"
-#include "engine/vulkan/ops/gemm.h"
+#include "engine/vulkan/ops/record_gemm.h"
 
 #define SHARE 0.02     /* weight of a step in the moving mean */
 #define BUS_SLACK 0.95 /* memory cached by the processor is taken if the device reads it at this share of the other's rate */

@@ -5,7 +5,7 @@
  *
  * Steps of more than EXPERT_ROWS_MOST rows, and those whose products go to the matrix units, always read over the bus: they
  * use nearly every expert, and each for many rows.
- * Owner: the backend; same thread. The pool of threads inside works only within expert_cpu_offload_compute. */
+ * Owner: the backend; same thread. The thread pool inside runs only within expert_cpu_offload_compute. */
 #pragma once
 #include "engine/experts/policy/miss_policy.h"
 #include "engine/vulkan/device/gpu.h"

@@ -1,4 +1,4 @@
-/* What expert_cpu_offload decides by, measured on the memory and the kernels that will be used. See expert_cpu_offload.h. */
+/* The rates that expert_cpu_offload.c decides by, measured on the memory and the kernels that will be used. */
 #include "engine/vulkan/ops/expert_cpu_offload.h"
 
 #include <string.h>

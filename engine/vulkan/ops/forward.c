@@ -2,9 +2,9 @@
 #include "engine/vulkan/ops/forward.h"
 
 #include "engine/vulkan/ops/cpu_experts.h"
-#include "engine/vulkan/ops/gemm.h"
+#include "engine/vulkan/ops/record_gemm.h"
 #include "engine/vulkan/ops/host_sync.h"
-#include "engine/vulkan/ops/record_delta_net.h"
+#include "engine/vulkan/ops/delta_net_ops.h"
 
 /* Ends an intermediate: what follows may read it, and the observer sees it. */
 static void complete(struct forward *f, const char *what, int layer)
@@ -84,7 +84,7 @@ static void attention(struct forward *f, const struct attention_plan *a, const s
 static void delta_net(struct forward *f, const struct delta_net_plan *p, const struct device_layer *l)
 {
     projections(f, l, l->delta_net.in, l->delta_net.n_in, NULL);
-    record_delta_net(&f->r, p, l, (uint32_t)f->shape->n_sequences);
+    delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences);
     output(f, l, (uint32_t)(p->n_v_head * p->d_v));
 }
 

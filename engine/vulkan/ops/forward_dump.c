@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/vulkan/ops/record_delta_net.h"
+#include "engine/vulkan/ops/delta_net_ops.h"
 #include "engine/vulkan/ops/host_sync.h"
 
 struct dumping {

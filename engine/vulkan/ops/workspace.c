@@ -1,7 +1,7 @@
 /* Memory beside the weights: activations, KV, the step's variables, results. Sizes follow the plan and max_rows. */
 #include "engine/vulkan/ops/backend_state.h"
-#include "engine/vulkan/ops/record_delta_net.h"
-#include "engine/vulkan/ops/gemm.h"
+#include "engine/vulkan/ops/delta_net_ops.h"
+#include "engine/vulkan/ops/record_gemm.h"
 
 #include <string.h>
 
@@ -147,7 +147,7 @@ static bool step_open(struct backend *b, struct err *e)
     struct step_memory *s = &b->step;
     struct step_places at = step_places(b);
     s->table_cap = at.table_cap;
-    s->tile_rows = tiled_attention_fits(b) ? at.tile_rows : 0;
+    s->tile_rows = record_tiled_attention_fits(b) ? at.tile_rows : 0;
     s->tile_cap = s->tile_rows ? at.tile_cap : 1;
     if (!gpu_buffer_create(&b->gpu, GPU_STEP, at.bytes, "step", &s->buffer, e)) {
         return false;

@@ -1,5 +1,5 @@
-/* Dispatches of gated DeltaNet, and its state as tests want to see it. */
-#include "engine/vulkan/ops/record_delta_net.h"
+/* Records the dispatches of gated DeltaNet, and converts its state to the published layout for tests. */
+#include "engine/vulkan/ops/delta_net_ops.h"
 
 #include "engine/vulkan/ops/dispatch.h"
 
@@ -99,7 +99,7 @@ static void record_norm(struct recorder *r, const struct delta_net_plan *p, cons
     dispatch_op(r, &one);
 }
 
-void record_delta_net(struct recorder *r, const struct delta_net_plan *p, const struct device_layer *l, uint32_t n_sequences)
+void delta_net_record(struct recorder *r, const struct delta_net_plan *p, const struct device_layer *l, uint32_t n_sequences)
 {
     if (!n_sequences) {
         record_step(r, p, l);

@@ -1,5 +1,5 @@
-/* Matrix products of many rows. */
-#include "engine/vulkan/ops/gemm.h"
+/* Products and attention of steps with many rows: tile sizes, dispatches, and the sort of rows by expert. */
+#include "engine/vulkan/ops/record_gemm.h"
 
 #include "engine/vulkan/ops/dispatch.h"
 
@@ -7,11 +7,6 @@
 #define FEW_SPLIT 4u
 #define FEW_ROWS 64u
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
-
-bool gemm_wanted(const struct recorder *r)
-{
-    return gemm_takes(r->b, r->n_rows);
-}
 
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
 {
@@ -161,7 +156,7 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
     record_sum(r, op, n_used);
 }
 
-bool tiled_attention_fits(const struct backend *b)
+bool record_tiled_attention_fits(const struct backend *b)
 {
     const struct model_plan *plan = b->plan;
     if (b->params.exact || (!b->gpu.caps.cooperative_matrix && b->gpu.caps.max_shared < 32 << 10)) {
