@@ -43,12 +43,12 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
     struct plan_parts parts;
     struct status_part *to = page->parts;
     _Static_assert(STATUS_PARTS >= PART__N && STATUS_PART_FORMATS <= PART_MAX_FORMATS, "room for all parts");
-    parts_of(&parts, plan);
+    plan_parts_of(&parts, plan);
     memset(page->parts, 0, sizeof page->parts);
     for (int i = 0; i < PART__N; i++) {
         if (!parts.bytes[i])
             continue;
-        snprintf(to->name, sizeof to->name, "%s", part_name((enum plan_part)i));
+        snprintf(to->name, sizeof to->name, "%s", plan_part_name((enum plan_part)i));
         to->bytes = parts.bytes[i];
         for (int k = 0; k < STATUS_PART_FORMATS; k++) {
             snprintf(to->formats[k].text, sizeof to->formats[k].text, "%s", parts.formats[i][k].text);
@@ -71,27 +71,27 @@ static int32_t most_experts(const struct model_plan *plan)
 static void describe_model(const struct loop *l, struct status_page *page)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const struct model_facts *facts = model_facts(l->model);
+    const struct model_stats *stats = model_stats(l->model);
     snprintf(page->model_name, sizeof page->model_name, "%s", l->text.name);
     snprintf(page->family, sizeof page->family, "%s", plan->family);
     page->n_layer = plan->n_layer;
     page->experts_per_token = most_experts(plan);
-    page->own_experts_per_token = l->trained_top_k;
+    page->trained_top_k = l->trained_top_k;
     page->n_vocab = plan->n_vocab;
     page->model_fingerprint = plan->fingerprint;
     page->n_attention = plan->n_attention;
     page->n_recurrent = plan->n_recurrent;
-    page->n_unused_tensors = facts->n_unused_tensors;
-    page->kv_bytes_per_token = facts->kv_bytes_per_token;
-    page->state_bytes_per_sequence = facts->state_bytes;
+    page->n_unused_tensors = stats->n_unused_tensors;
+    page->kv_bytes_per_token = stats->kv_bytes_per_token;
+    page->state_bytes_per_sequence = stats->state_bytes;
     describe_parts(plan, page);
-    page->file_bytes = facts->file_bytes;
-    page->weight_bytes = facts->weight_bytes;
-    page->dense_bytes = facts->dense_bytes;
-    page->expert_bytes = facts->expert_bytes;
-    page->active_bytes = facts->active_bytes;
-    page->parameters = facts->parameters;
-    page->active_parameters = facts->active_parameters;
+    page->file_bytes = stats->file_bytes;
+    page->weight_bytes = stats->weight_bytes;
+    page->dense_bytes = stats->dense_bytes;
+    page->expert_bytes = stats->expert_bytes;
+    page->active_bytes = stats->active_bytes;
+    page->parameters = stats->parameters;
+    page->active_parameters = stats->active_parameters;
 }
 
 /* Members of the plan as JSON, without braces. */

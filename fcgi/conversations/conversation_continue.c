@@ -139,17 +139,18 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
 bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
                           struct err *e)
 {
-    const int32_t *tokens;
-    size_t n;
+    struct store_tokens made;
     bool opens = p->opens_reasoning;
-    if (!store_message_tokens(r->store, r->arena, r->who.user_id, m->id, &tokens, &n, e) ||
+    if (!store_message_tokens(r->store, r->arena,
+                              &(struct store_ref){.user_id = r->who.user_id, .id = m->id}, &made,
+                              e) ||
         !json_get_bool(a->parser, "opens_reasoning", &opens, e))
         return false;
-    if (!tokens || opens != p->opens_reasoning) {
+    if (!made.tokens || opens != p->opens_reasoning) {
         if (!take_text(r, p, m, a, e))
             return false;
     } else {
-        if (!take_tokens(r, p, tokens, n, a, e))
+        if (!take_tokens(r, p, made.tokens, made.n, a, e))
             return false;
         for (size_t i = 0; i < a->ids.n; i++)
             if (!ids_push(&p->ids, a->ids.at[i]))

@@ -235,7 +235,7 @@ static bool make_layer(struct maker *k, struct expert_layer *layer, const struct
 static bool list_files(struct maker *k)
 {
     struct expert_layout *l = k->layout;
-    l->n_files = model_facts(k->model)->n_files;
+    l->n_files = model_stats(k->model)->n_files;
     l->files = arena_alloc(l->arena, (size_t)l->n_files * sizeof *l->files);
     if (!l->files)
         return err_set(k->e, ERR_NOMEM, "no memory for %d files", l->n_files);
