@@ -127,7 +127,10 @@ static bool pick(void *context, int32_t position, const struct step_row *row, st
     struct grammar_run *grammar = g->grammar.run;
     if (grammar && !grammar_run_mask(grammar, &allowed, e))
         return false;
-    sampler_pick_allowed(g->sampler, g->work, row, g->n_top, -1, grammar ? &allowed : NULL, &g->next);
+    sampler_pick(g->sampler, g->work,
+                 &(struct sampler_input){.row = row, .n_top = g->n_top, .top_logprobs = -1,
+                                         .allowed = grammar ? &allowed : NULL},
+                 &g->next);
     return !grammar || grammar_run_push(grammar, g->next.id, e);
 }
 
