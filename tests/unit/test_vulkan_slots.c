@@ -359,7 +359,7 @@ static void compare_processor(bool exact, const float *want, const struct backen
     struct backend_counters cpu;
     struct backend_memory part;
     way = EXPERTS_CPU;
-    float *got = answer(model_facts(model)->expert_bytes / 4, exact, &cpu, &part);
+    float *got = answer(model_stats(model)->expert_bytes / 4, exact, &cpu, &part);
     way = EXPERTS_BUS;
     const float worst = worst_of(want, got, (STEPS + 1) * VOCAB);
     print_message("%s: largest difference of a logit %.6f\n", exact ? "exact" : "served", (double)worst);
@@ -377,7 +377,7 @@ static void compare(bool exact)
     struct backend_counters whole, few;
     struct backend_memory all, part;
     float *want = answer(0, exact, &whole, &all);
-    const uint64_t experts = model_facts(model)->expert_bytes;
+    const uint64_t experts = model_stats(model)->expert_bytes;
     float *got = answer(experts / 4, exact, &few, &part);
     assert_memory_equal(want, got, (STEPS + 1) * VOCAB * sizeof *want); /* the same sums, wherever the weights lie */
     assert_int_equal(whole.expert_hits + whole.expert_misses, 0);
@@ -426,7 +426,7 @@ static void test_mixed_batches_agree(void **state)
     float *all[2];
     for (int i = 0; i < 2; i++) {
         struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .exact = true, .n_threads = 2,
-                                   .device_experts = model_facts(model)->expert_bytes / 4,
+                                   .device_experts = model_stats(model)->expert_bytes / 4,
                                    .expert_way = i ? EXPERTS_CPU : EXPERTS_BUS, .expert_rows = &cpu_expert_rows};
         struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
         if (!b)
@@ -447,7 +447,7 @@ static void test_auto_measures_once(void **state)
 {
     struct err e = {0};
     char dir[] = "/tmp/sluice-rates-XXXXXX", path[64];
-    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .device_experts = model_facts(model)->expert_bytes / 4,
+    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .device_experts = model_stats(model)->expert_bytes / 4,
                                .expert_rows = &cpu_expert_rows, .cache_dir = mkdtemp(dir)};
     struct backend_memory planned, taken;
     struct backend_device device;
@@ -482,7 +482,7 @@ static void stream(bool exact, bool shrink)
     struct backend_memory all, part;
     struct expert_counters c;
     float *want = answer(0, exact, &whole, &all);
-    const uint64_t experts = model_facts(model)->expert_bytes, passing = experts / 16, pool = experts / 3;
+    const uint64_t experts = model_stats(model)->expert_bytes, passing = experts / 16, pool = experts / 3;
     struct streaming *s = streaming_open(model, &(struct streaming_params){.cache_bytes = passing + pool, .device_share = pool}, &e);
     if (!s)
         fail_msg("%s", e.text);

@@ -15,7 +15,7 @@ struct text_view { /* a text and its untrusted spans; owns nothing */
     size_t n_spans;
 };
 
-struct normal { /* a changed copy; owner calls normal_fini; zeroed = empty */
+struct normalizer { /* a changed copy; owner calls normalizer_fini; zeroed = empty */
     struct buf text;
     struct text_span *spans;
     size_t n_spans, cap_spans;
@@ -23,12 +23,12 @@ struct normal { /* a changed copy; owner calls normal_fini; zeroed = empty */
     int32_t *sorted;
     size_t cap_codes;
 };
-void normal_fini(struct normal *n);
+void normalizer_fini(struct normalizer *n);
 
 /* Both leave *view alone when nothing is to change, else point it into n (until n's next use).
  * A span that touches a changed part grows over all of it: what mixes trusted and untrusted text is
  * untrusted. False only when memory ran out. */
-bool normal_utf8(struct normal *n, struct text_view *view);
-bool normal_nfc(struct normal *n, struct text_view *view);
+bool normalizer_repair_utf8(struct normalizer *n, struct text_view *view);
+bool normalizer_nfc(struct normalizer *n, struct text_view *view);
 /* Puts a space before the text unless it begins with one. */
-bool normal_prefix(struct normal *n, struct text_view *view);
+bool normalizer_prefix_space(struct normalizer *n, struct text_view *view);

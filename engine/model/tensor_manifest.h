@@ -6,7 +6,7 @@
 
 #include "engine/base/err.h"
 
-struct outline_item {
+struct tensor_manifest_item {
     const char *path;  /* the module's: "model.layers.0.mlp.gate", without ".weight" */
     bool is_vector;
     bool has_weight;   /* the tensor's name is path + ".weight"; else path itself */
@@ -15,16 +15,16 @@ struct outline_item {
     int32_t layer;     /* -1: outside of layers */
 };
 
-struct outline {
+struct tensor_manifest {
     struct arena *arena; /* names */
-    struct outline_item *items;
+    struct tensor_manifest_item *items;
     int32_t n, cap;
     const char *family;
     int32_t n_vocab, n_layer;
 };
 
 /* config: path of a config.json. gguf: names as GGUF files have them ("blk.0.attn_q"). */
-bool outline_open(struct outline *o, const char *config, bool gguf, struct err *e);
-void outline_close(struct outline *o);
+bool tensor_manifest_open(struct tensor_manifest *o, const char *config, bool gguf, struct err *e);
+void tensor_manifest_close(struct tensor_manifest *o);
 /* Used by the binder. False when memory ran out. */
-bool outline_add(struct outline *o, const struct outline_item *item);
+bool tensor_manifest_add(struct tensor_manifest *o, const struct tensor_manifest_item *item);

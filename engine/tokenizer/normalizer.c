@@ -1,5 +1,5 @@
-/* See tokenizer_normal.h. Most text is clean already, and is only looked at. */
-#include "engine/tokenizer/tokenizer_normal.h"
+/* Repairs UTF-8 and applies NFC. Most text is clean already and is only looked at, not copied. */
+#include "engine/tokenizer/normalizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,16 +7,16 @@
 
 #include "engine/base/utf8.h"
 
-void normal_fini(struct normal *n)
+void normalizer_fini(struct normalizer *n)
 {
     buf_fini(&n->text);
     free(n->spans);
     free(n->codes);
     free(n->sorted);
-    *n = (struct normal){0};
+    *n = (struct normalizer){0};
 }
 
-static void normal_begin(struct normal *n)
+static void normal_begin(struct normalizer *n)
 {
     buf_clear(&n->text);
     n->n_spans = 0;
@@ -24,12 +24,12 @@ static void normal_begin(struct normal *n)
 
 /* Walks the old text's spans as its parts are copied or changed. */
 struct carry {
-    struct normal *n;
+    struct normalizer *n;
     const struct text_view *old;
     size_t at; /* first old span that may still matter */
 };
 
-static bool span_add(struct normal *n, size_t start, size_t end)
+static bool span_add(struct normalizer *n, size_t start, size_t end)
 {
     if (start == end)
         return true;
@@ -76,12 +76,12 @@ static bool copy_part(struct carry *c, size_t start, size_t end)
                             carry_spans(c, start, end, to, false));
 }
 
-static void view_new(const struct normal *n, struct text_view *view)
+static void view_new(const struct normalizer *n, struct text_view *view)
 {
     *view = (struct text_view){n->text.data ? n->text.data : "", n->text.len, n->spans, n->n_spans};
 }
 
-bool normal_utf8(struct normal *n, struct text_view *view)
+bool normalizer_repair_utf8(struct normalizer *n, struct text_view *view)
 {
     const unsigned char *s = (const unsigned char *)view->text;
     size_t valid = utf8_valid(s, view->len);
@@ -107,7 +107,7 @@ bool normal_utf8(struct normal *n, struct text_view *view)
     return true;
 }
 
-static bool codes_reserve(struct normal *n, size_t want)
+static bool codes_reserve(struct normalizer *n, size_t want)
 {
     if (want <= n->cap_codes)
         return true;
@@ -127,7 +127,7 @@ static bool codes_reserve(struct normal *n, size_t want)
 
 /* Canonical ordering: each run of combining marks sorted by its class, equal ones in place. Counting,
  * since utf8proc's own sort is quadratic and the run's length is the client's choice. */
-static void order_marks(struct normal *n, size_t n_codes)
+static void order_marks(struct normalizer *n, size_t n_codes)
 {
     for (size_t i = 0, end; i < n_codes; i = end) {
         bool sorted = true;
@@ -155,7 +155,7 @@ static void order_marks(struct normal *n, size_t n_codes)
 }
 
 /* One segment, from a character that stands for itself up to the next such one, to NFC. */
-static bool nfc_segment(struct normal *n, const unsigned char *s, size_t len)
+static bool nfc_segment(struct normalizer *n, const unsigned char *s, size_t len)
 {
     size_t count = 0;
     for (size_t i = 0; i < len;) {
@@ -209,7 +209,7 @@ static bool nfc_next(const unsigned char *s, size_t len, size_t from, size_t *st
     return false;
 }
 
-bool normal_nfc(struct normal *n, struct text_view *view)
+bool normalizer_nfc(struct normalizer *n, struct text_view *view)
 {
     const unsigned char *s = (const unsigned char *)view->text;
     size_t start, end, done = 0;
@@ -235,7 +235,7 @@ bool normal_nfc(struct normal *n, struct text_view *view)
     return true;
 }
 
-bool normal_prefix(struct normal *n, struct text_view *view)
+bool normalizer_prefix_space(struct normalizer *n, struct text_view *view)
 {
     if (view->len == 0 || view->text[0] == ' ')
         return true;

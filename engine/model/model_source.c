@@ -1,5 +1,5 @@
-/* See source.h: folders of safetensors, and what both kinds share. */
-#include "engine/model/source.h"
+/* Opens folders of safetensors, and holds what both kinds of sources share. */
+#include "engine/model/model_source.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static bool read_index(const struct weight_files *f, struct tensor_table *where,
     return true;
 }
 
-static bool read_shards(struct source *s, const char *folder, struct err *e)
+static bool read_shards(struct model_source *s, const char *folder, struct err *e)
 {
     struct shard_filter filter = {0};
     tensor_table_init(&filter.where, s->arena);
@@ -60,7 +60,9 @@ static bool read_shards(struct source *s, const char *folder, struct err *e)
             s->paths[s->n_maps] = arena_strdup(s->arena, path);
             s->names[s->n_maps++] = name;
             s->file_bytes += map->size;
-            ok = safetensors_read(map->data, map->size, i, wanted, &filter, &s->tensors, e);
+            const struct safetensors_source from = {
+                .data = map->data, .size = map->size, .file = i, .want = wanted, .context = &filter};
+            ok = safetensors_read(&from, &s->tensors, e);
         }
         if (!ok)
             err_prefix(e, "%s", name);
@@ -69,7 +71,7 @@ static bool read_shards(struct source *s, const char *folder, struct err *e)
     return ok;
 }
 
-static bool open_folder(struct source *s, const char *folder, const char *config, struct err *e)
+static bool open_folder(struct model_source *s, const char *folder, const char *config, struct err *e)
 {
     if (!config_open(&s->config, config, e) || !weight_files_find(&s->files, folder, s->arena, e))
         return false;
@@ -81,26 +83,26 @@ static bool open_folder(struct source *s, const char *folder, const char *config
     return read_shards(s, folder, e);
 }
 
-bool source_open(struct source *s, const char *path, struct arena *arena, struct err *e)
+bool model_source_open(struct model_source *s, const char *path, struct arena *arena, struct err *e)
 {
     char inside[PATH_BYTES];
-    *s = (struct source){.arena = arena};
+    *s = (struct model_source){.arena = arena};
     tensor_table_init(&s->tensors, arena);
     bool ok;
     if (!file_is_dir(path))
-        ok = source_open_gguf(s, path, e);
+        ok = model_source_open_gguf(s, path, e);
     else if (!file_join(inside, sizeof inside, path, "config.json", e))
         ok = false;
     else if (file_exists(inside))
         ok = open_folder(s, path, inside, e);
     else
-        ok = gguf_in_folder(path, inside, sizeof inside, e) && source_open_gguf(s, inside, e);
+        ok = gguf_in_folder(path, inside, sizeof inside, e) && model_source_open_gguf(s, inside, e);
     if (!ok)
-        source_close(s);
+        model_source_close(s);
     return ok;
 }
 
-void source_close(struct source *s)
+void model_source_close(struct model_source *s)
 {
     for (int i = 0; i < s->n_maps; i++) {
         file_unmap(&s->maps[i]);
@@ -112,10 +114,10 @@ void source_close(struct source *s)
     weight_files_fini(&s->files);
     config_close(&s->config);
     tensor_table_fini(&s->tensors);
-    *s = (struct source){0};
+    *s = (struct model_source){0};
 }
 
-uint64_t source_config_hash(const struct source *s)
+uint64_t model_source_config_hash(const struct model_source *s)
 {
     struct buf text = {0};
     uint64_t h = 0;

@@ -9,7 +9,7 @@
 typedef bool (*plan_visit)(void *context, const struct weight *w, bool is_expert, int32_t n_used);
 bool plan_each_weight(const struct model_plan *p, plan_visit visit, void *context);
 /* Fills the parts that come from the plan (bytes, parameters, KV); the file's part is the caller's. */
-void facts_from_plan(struct model_facts *f, const struct model_plan *p);
+void model_stats_from_plan(struct model_stats *f, const struct model_plan *p);
 /* Looks for NaN and infinities in scales, biases and plain values: all of them in a small model, evenly
  * spread rows in a large one (at most CHECK_MAX_BYTES read, CHECK_MAX_ROWS touched). Names the tensor. */
 bool plan_check_values(const struct model_plan *p, struct err *e);

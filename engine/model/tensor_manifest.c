@@ -1,5 +1,5 @@
-/* See outline.h. */
-#include "engine/model/outline.h"
+/* Runs a model's family against a binder that records names and shapes in place of binding weights. */
+#include "engine/model/tensor_manifest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "engine/model/family.h"
 
 /* Fused tensors are asked for part by part; the same name comes again within a few items. */
-static bool is_known(const struct outline *o, const char *path)
+static bool is_known(const struct tensor_manifest *o, const char *path)
 {
     for (int32_t i = o->n - 1; i >= 0 && i > o->n - 8; i--)
         if (!strcmp(o->items[i].path, path))
@@ -16,13 +16,13 @@ static bool is_known(const struct outline *o, const char *path)
     return false;
 }
 
-bool outline_add(struct outline *o, const struct outline_item *item)
+bool tensor_manifest_add(struct tensor_manifest *o, const struct tensor_manifest_item *item)
 {
     if (is_known(o, item->path))
         return true;
     if (o->n == o->cap) {
         int32_t cap = o->cap ? o->cap * 2 : 256;
-        struct outline_item *items = realloc(o->items, (size_t)cap * sizeof *items);
+        struct tensor_manifest_item *items = realloc(o->items, (size_t)cap * sizeof *items);
         if (!items)
             return false;
         o->items = items;
@@ -33,7 +33,7 @@ bool outline_add(struct outline *o, const struct outline_item *item)
     return o->items[o->n++].path != NULL;
 }
 
-static bool build(struct outline *o, struct config *c, bool gguf, struct err *e)
+static bool build(struct tensor_manifest *o, struct config *c, bool gguf, struct err *e)
 {
     struct tensor_table none = {0};
     struct model_plan plan = {0};
@@ -42,7 +42,7 @@ static bool build(struct outline *o, struct config *c, bool gguf, struct err *e)
     if (!f)
         return false;
     bind_init(&b, &none, c, o->arena);
-    b.outline = o;
+    b.manifest = o;
     b.gguf = gguf;
     if (!family_build(f, c, &b, &plan, e))
         return false;
@@ -52,11 +52,11 @@ static bool build(struct outline *o, struct config *c, bool gguf, struct err *e)
     return true;
 }
 
-bool outline_open(struct outline *o, const char *config, bool gguf, struct err *e)
+bool tensor_manifest_open(struct tensor_manifest *o, const char *config, bool gguf, struct err *e)
 {
-    *o = (struct outline){.arena = arena_create(0)};
+    *o = (struct tensor_manifest){.arena = arena_create(0)};
     if (!o->arena)
-        return err_set(e, ERR_NOMEM, "no memory for an outline");
+        return err_set(e, ERR_NOMEM, "no memory for a manifest of tensors");
     struct config c;
     bool ok = config_open(&c, config, e);
     if (ok) {
@@ -64,13 +64,13 @@ bool outline_open(struct outline *o, const char *config, bool gguf, struct err *
         config_close(&c);
     }
     if (!ok)
-        outline_close(o);
+        tensor_manifest_close(o);
     return ok;
 }
 
-void outline_close(struct outline *o)
+void tensor_manifest_close(struct tensor_manifest *o)
 {
     free(o->items);
     arena_destroy(&o->arena);
-    *o = (struct outline){0};
+    *o = (struct tensor_manifest){0};
 }

@@ -1,5 +1,5 @@
-/* See facts.h. */
-#include "engine/model/facts.h"
+/* Counts a model's bytes, parameters, KV and recurrent state from its plan. */
+#include "engine/model/model_stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static uint64_t parameters_of(const struct weight *w, int64_t n)
 
 static bool add_weight(void *context, const struct weight *w, bool is_expert, int32_t n_used)
 {
-    struct model_facts *f = context;
+    struct model_stats *f = context;
     uint64_t one = weight_matrix_bytes(w), all = one * (uint64_t)w->n_matrix;
     f->weight_bytes += all;
     *(is_expert ? &f->expert_bytes : &f->dense_bytes) += all;
@@ -83,7 +83,7 @@ static uint64_t layer_vectors(const struct layer_plan *l)
     return n;
 }
 
-void facts_from_plan(struct model_facts *f, const struct model_plan *p)
+void model_stats_from_plan(struct model_stats *f, const struct model_plan *p)
 {
     plan_each_weight(p, add_weight, f);
     /* The token's row of the embedding is read in any case; a tied head is read whole. */

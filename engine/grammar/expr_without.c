@@ -1,5 +1,5 @@
 /* The automaton of Aho and Corasick over characters, as right-linear rules: one for each beginning of a string. */
-#include "engine/grammar/text_without.h"
+#include "engine/grammar/expr_without.h"
 
 #include <string.h>
 

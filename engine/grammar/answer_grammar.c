@@ -1,6 +1,6 @@
 /* One row per format: how a section of calls is written. Tags that are control tokens of the vocabulary are written as
  * such, others as text. */
-#include "engine/grammar/call_grammar.h"
+#include "engine/grammar/answer_grammar.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "engine/base/buf.h"
 #include "engine/chat/chat_parser.h"
 #include "engine/grammar/call_values.h"
-#include "engine/grammar/text_without.h"
+#include "engine/grammar/expr_without.h"
 
 #define MAX_CALLS 64 /* in one answer: fcgi/inference/generation.h takes no more */
 
@@ -246,11 +246,11 @@ static expr harmony(struct answer *x, expr content)
     expr final = expr_seq(b, (expr[]){channel, text_of(x, "final"), expr_optional(b, json), message, content}, 5);
     expr_define(b, rule, thought);
     expr last = final;
-    if (x->a->calls != CALLS_NONE) {
+    if (x->a->calls != TOOL_CHOICE_NONE) {
         expr call = harmony_call(x);
         if (call < 0)
             return -1;
-        last = x->a->calls == CALLS_MUST ? call : expr_alt2(b, call, final);
+        last = x->a->calls == TOOL_CHOICE_REQUIRED ? call : expr_alt2(b, call, final);
     }
     return expr_seq2(b, expr_repeat(b, rule, 0, 8), last);
 }
@@ -297,7 +297,7 @@ static expr body(struct answer *x)
     const struct answer_shape *a = x->a;
     expr text = a->content;
     size_t i = 0;
-    if (a->calls == CALLS_NONE)
+    if (a->calls == TOOL_CHOICE_NONE)
         return text >= 0 ? text : expr_text_without(x->b, NULL, 0, expr_empty(x->b));
     while (i < sizeof rows / sizeof *rows && strcmp(rows[i].format, a->format))
         i++;
@@ -306,7 +306,7 @@ static expr body(struct answer *x)
         return -1;
     }
     expr calls = rows[i].calls(x);
-    if (calls < 0 || a->calls == CALLS_MUST)
+    if (calls < 0 || a->calls == TOOL_CHOICE_REQUIRED)
         return calls;
     return text >= 0 ? expr_alt2(x->b, text, calls) : text_then(x, &rows[i], calls);
 }

@@ -1,126 +1,7 @@
-/* Statements: the blocks between {% and %}, and the compiled template as a whole. */
-#include <stdlib.h>
-#include <stdarg.h>
-#include <stdio.h>
+/* Parses statements, the blocks between {% and %}, and the text and expressions around them, into nodes. */
 #include <string.h>
 
-#include "engine/base/hash.h"
 #include "engine/jinja/jinja_parse.h"
-
-#define MAX_SOURCE ((size_t)4 << 20)
-#define MAX_MEMORY ((size_t)256 << 20)
-
-/* ---- what both parsers use */
-
-struct jnode *jinja_syntax(struct jparser *p, const char *fmt, ...)
-{
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (!jinja_failed(&p->run)) {
-        jinja_fail(&p->run, JINJA_RUNTIME, "line %d: %s", p->at->line, text);
-        if (p->run.e)
-            p->run.e->code = ERR_FORMAT;
-    }
-    return NULL;
-}
-
-bool jinja_is(const struct jparser *p, enum jtoken_type type, const char *text)
-{
-    return p->at->type == type &&
-           (!text || (p->at->len == strlen(text) && !memcmp(p->at->text, text, p->at->len)));
-}
-
-bool jinja_accept(struct jparser *p, enum jtoken_type type, const char *text)
-{
-    if (!jinja_is(p, type, text))
-        return false;
-    p->at++;
-    return true;
-}
-
-const char *jinja_token_name(struct jparser *p)
-{
-    switch (p->at->type) {
-    case T_EOF: return "end of template";
-    case T_DATA: return "template data";
-    case T_VARIABLE_BEGIN: return "'begin of print statement'";
-    case T_VARIABLE_END: return "'end of print statement'";
-    case T_BLOCK_BEGIN: return "'begin of statement block'";
-    case T_BLOCK_END: return "'end of statement block'";
-    default:
-        return jinja_printf(&p->run, "'%.*s'", (int)(p->at->len < 60 ? p->at->len : 60), p->at->text);
-    }
-}
-
-bool jinja_expect(struct jparser *p, enum jtoken_type type, const char *text)
-{
-    if (jinja_failed(&p->run))
-        return false;
-    if (jinja_accept(p, type, text))
-        return true;
-    const char *want = text ? text : type == T_VARIABLE_END ? "end of print statement"
-                     : type == T_BLOCK_END ? "end of statement block" : "name";
-    if (p->at->type == T_EOF)
-        jinja_syntax(p, "unexpected end of template, expected '%s'.", want);
-    else
-        jinja_syntax(p, "expected token '%s', got %s", want, jinja_token_name(p));
-    return false;
-}
-
-struct jnode *jinja_node(struct jparser *p, enum jnode_kind kind)
-{
-    struct jnode *n = jinja_alloc(&p->run, sizeof *n);
-    if (n)
-        *n = (struct jnode){.kind = (uint8_t)kind, .line = p->at->line, .name = -1};
-    return n;
-}
-
-static bool grow_names(struct jparser *p)
-{
-    int cap = p->cap_names ? p->cap_names * 2 : 64;
-    const struct jstring **names = jinja_alloc(&p->run, (size_t)cap * sizeof *names);
-    int *index = calloc((size_t)cap * 2, sizeof *index);
-    if (!names || !index) {
-        free(index);
-        jinja_fail(&p->run, JINJA_NOMEM, "memory ran out in a template");
-        return false;
-    }
-    if (p->t->n_names)
-        memcpy(names, p->t->names, (size_t)p->t->n_names * sizeof *names);
-    free(p->name_index);
-    p->name_index = index;
-    p->n_index = cap * 2;
-    p->cap_names = cap;
-    p->t->names = names;
-    for (int i = 0; i < p->t->n_names; i++) {
-        uint32_t at = (uint32_t)hash64(names[i]->data, names[i]->len, 0) & (uint32_t)(p->n_index - 1);
-        while (index[at])
-            at = (at + 1) & (uint32_t)(p->n_index - 1);
-        index[at] = i + 1;
-    }
-    return true;
-}
-
-int jinja_name(struct jparser *p, const char *text, size_t len)
-{
-    if (p->t->n_names == p->cap_names && !grow_names(p))
-        return -1;
-    uint32_t mask = (uint32_t)(p->n_index - 1), at = (uint32_t)hash64(text, len, 0) & mask;
-    for (; p->name_index[at]; at = (at + 1) & mask) {
-        const struct jstring *s = p->t->names[p->name_index[at] - 1];
-        if (s->len == len && !memcmp(s->data, text, len))
-            return p->name_index[at] - 1;
-    }
-    struct jvalue v = jinja_text(&p->run, text, len);
-    if (jinja_failed(&p->run))
-        return -1;
-    p->t->names[p->t->n_names] = v.as.s;
-    p->name_index[at] = ++p->t->n_names;
-    return p->t->n_names - 1;
-}
 
 /* ---- tuples and targets */
 
@@ -203,15 +84,13 @@ struct jnode *jinja_parse_target(struct jparser *p, bool with_namespace, bool ma
 
 /* ---- statements */
 
-static struct jnode *parse_body(struct jparser *p, const char *const *ends, bool *ok);
-
 /* The body up to one of `ends` (NULL-terminated); the end's name is left to read, then the block's end. */
 static bool body_until(struct jparser *p, struct jnode **body, const char *const *ends)
 {
     bool ok = true;
     if (!jinja_expect(p, T_BLOCK_END, NULL))
         return false;
-    *body = parse_body(p, ends, &ok);
+    *body = jinja_parse_body(p, ends, &ok);
     return ok;
 }
 
@@ -464,7 +343,7 @@ static bool at_end(const struct jparser *p, const char *const *ends)
     return false;
 }
 
-static struct jnode *parse_body(struct jparser *p, const char *const *ends, bool *ok)
+struct jnode *jinja_parse_body(struct jparser *p, const char *const *ends, bool *ok)
 {
     struct jnode *first = NULL, **tail = &first;
     *ok = false;
@@ -484,95 +363,4 @@ static struct jnode *parse_body(struct jparser *p, const char *const *ends, bool
         return jinja_syntax(p, "Unexpected end of template. Jinja was looking for the tag '%s'.", ends[0]);
     *ok = !jinja_failed(&p->run);
     return first;
-}
-
-/* ---- the template */
-
-/* Line ends become "\n", one at the very end goes, ill-formed UTF-8 becomes U+FFFD. */
-static char *normalise(struct arena *arena, const char *s, size_t len, size_t *out_len)
-{
-    char *out = arena_alloc(arena, len * 3 + 1);
-    size_t n = 0;
-    for (size_t i = 0; out && i < len;) {
-        uint32_t code, size = jinja_decode(s + i, len - i, &code);
-        if (s[i] == '\r') {
-            out[n++] = '\n';
-            i += i + 1 < len && s[i + 1] == '\n' ? 2 : 1;
-        } else if (size == 1 && (unsigned char)s[i] >= 0x80) {
-            memcpy(out + n, "\xef\xbf\xbd", 3);
-            n += 3;
-            i++;
-        } else {
-            memcpy(out + n, s + i, size);
-            n += size;
-            i += size;
-        }
-    }
-    if (n && out[n - 1] == '\n')
-        n--;
-    *out_len = n;
-    return out;
-}
-
-static bool parse_template(struct jinja *t, const char *source, size_t len, struct err *e)
-{
-    static const char *const fixed[NAME__N] = {"loop", "caller", "varargs", "kwargs", "self"};
-    struct jtokens tokens = {0};
-    struct jparser p = {.run = {.arena = t->arena, .e = e, .step_limit = UINT64_MAX}, .t = t};
-    bool ok = false;
-    size_t n;
-    char *text = normalise(t->arena, source, len, &n);
-    if (!text) {
-        err_set(e, ERR_NOMEM, "memory ran out in a template of %zu bytes", len);
-        goto out;
-    }
-    if (!jinja_lex(text, n, &tokens, e))
-        goto out;
-    p.at = tokens.at;
-    for (int i = 0; i < NAME__N; i++)
-        jinja_name(&p, fixed[i], strlen(fixed[i]));
-    t->body = jinja_failed(&p.run) ? NULL : parse_body(&p, NULL, &ok);
-    ok = ok && !jinja_failed(&p.run);
-out:
-    free(tokens.at);
-    free(p.name_index);
-    return ok;
-}
-
-struct jinja *jinja_compile(const char *source, size_t len, struct err *e)
-{
-    if (len > MAX_SOURCE || memchr(source, 0, len)) {
-        err_set(e, len > MAX_SOURCE ? ERR_LIMIT : ERR_FORMAT,
-                len > MAX_SOURCE ? "a template of %zu bytes is too large" : "a template of %zu bytes holds a NUL",
-                len);
-        return NULL;
-    }
-    struct arena *arena = arena_create(MAX_MEMORY);
-    struct jinja *t = arena ? arena_alloc(arena, sizeof *t) : NULL;
-    if (!t) {
-        arena_destroy(&arena);
-        err_set(e, ERR_NOMEM, "memory ran out for a template");
-        return NULL;
-    }
-    t->arena = arena;
-    if (!parse_template(t, source, len, e))
-        jinja_destroy(&t);
-    return t;
-}
-
-void jinja_destroy(struct jinja **t)
-{
-    if (!*t)
-        return;
-    struct arena *arena = (*t)->arena; /* the template itself lives in it */
-    *t = NULL;
-    arena_destroy(&arena);
-}
-
-bool jinja_mentions(const struct jinja *t, const char *name)
-{
-    for (int i = 0; i < t->n_names; i++)
-        if (t->names[i]->len == strlen(name) && !memcmp(t->names[i]->data, name, t->names[i]->len))
-            return true;
-    return false;
 }

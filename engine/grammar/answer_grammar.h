@@ -17,7 +17,7 @@ struct call_tool {
     int index;               /* in the request's list, for errors */
 };
 
-enum calls_wish { CALLS_NONE, CALLS_MAY, CALLS_MUST };
+enum tool_choice { TOOL_CHOICE_NONE, TOOL_CHOICE_AUTO, TOOL_CHOICE_REQUIRED };
 
 struct answer_shape {
     const char *format;        /* chat_traits.format; NULL: raw text, no reasoning, no calls */
@@ -26,7 +26,7 @@ struct answer_shape {
     bool may_reason;           /* the answer may begin with reasoning of its own */
     const struct call_tool *tools;
     size_t n_tools;
-    enum calls_wish calls;
+    enum tool_choice calls;
     bool one_call;
     expr content;              /* what the content must be; -1: free text */
 };

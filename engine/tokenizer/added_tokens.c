@@ -1,5 +1,5 @@
-/* See tokenizer_added.h. */
-#include "engine/tokenizer/tokenizer_added.h"
+/* Searches text for added tokens by binary search in the vocabulary's sorted list. */
+#include "engine/tokenizer/added_tokens.h"
 
 #include <string.h>
 #include <utf8proc.h>
@@ -8,9 +8,9 @@
 #include "engine/tokenizer/vocab_image.h"
 #include "engine/tokenizer/vocab_source.h"
 
-void added_set_init(struct added_set *s, const struct vocab *v, bool normalized)
+void added_tokens_init(struct added_tokens *s, const struct vocab *v, bool normalized)
 {
-    *s = (struct added_set){.vocab = v, .normalized = normalized};
+    *s = (struct added_tokens){.vocab = v, .normalized = normalized};
     for (uint32_t i = 0; i < v->n_added; i++) {
         const struct vocab_image_added *a = &v->added[i];
         if (!(a->flags & VOCAB_ADDED_NORMALIZED) == !normalized) {
@@ -22,7 +22,7 @@ void added_set_init(struct added_set *s, const struct vocab *v, bool normalized)
 
 /* The longest token of the pass at p, of at most `len` bytes. The list is sorted by bytes, so the
  * ones that share a beginning stand together: each byte narrows the range [lo, hi). */
-static const struct vocab_image_added *longest(const struct added_set *s, const char *p, size_t len)
+static const struct vocab_image_added *longest(const struct added_tokens *s, const char *p, size_t len)
 {
     const struct vocab *v = s->vocab;
     const struct vocab_image_added *found = NULL;
@@ -76,7 +76,7 @@ static bool stands_alone(const struct text_view *view, size_t start, size_t end)
 }
 
 static void take_space(const struct text_view *view, unsigned flags, size_t from,
-                       struct added_match *m)
+                       struct added_token_match *m)
 {
     const unsigned char *t = (const unsigned char *)view->text;
     uint32_t cp;
@@ -90,8 +90,8 @@ static void take_space(const struct text_view *view, unsigned flags, size_t from
             m->end += n;
 }
 
-bool added_find(const struct added_set *s, const struct text_view *view, size_t from,
-                struct added_match *m)
+bool added_tokens_find(const struct added_tokens *s, const struct text_view *view, size_t from,
+                struct added_token_match *m)
 {
     if (!s->any)
         return false;
@@ -113,7 +113,7 @@ bool added_find(const struct added_set *s, const struct text_view *view, size_t 
             i++;
             continue;
         }
-        *m = (struct added_match){i, i + t->len, t->id};
+        *m = (struct added_token_match){i, i + t->len, t->id};
         if (!(t->flags & VOCAB_ADDED_WORD) || stands_alone(view, m->start, m->end)) {
             take_space(view, t->flags, from, m);
             return true;

@@ -5,22 +5,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/tokenizer/tokenizer_normal.h"
+#include "engine/tokenizer/normalizer.h"
 
 struct vocab;
 
-struct added_set { /* one of the two passes: those looked for before or after normalizing */
+struct added_tokens { /* one of the two passes: those looked for before or after normalizing */
     const struct vocab *vocab;
     bool normalized;
     bool any;
     bool first[256]; /* bytes that a token of the pass begins with */
 };
-void added_set_init(struct added_set *s, const struct vocab *v, bool normalized);
+void added_tokens_init(struct added_tokens *s, const struct vocab *v, bool normalized);
 
-struct added_match {
+struct added_token_match {
     size_t start, end; /* white space that the token takes along included */
     int32_t id;
 };
 /* Searches [from, view->len). The token itself lies wholly outside the view's untrusted spans. */
-bool added_find(const struct added_set *s, const struct text_view *view, size_t from,
-                struct added_match *m);
+bool added_tokens_find(const struct added_tokens *s, const struct text_view *view, size_t from,
+                struct added_token_match *m);

@@ -12,7 +12,7 @@
 #include "engine/model/config.h"
 #include "engine/model/weight_files.h"
 
-struct source {
+struct model_source {
     struct arena *arena; /* names; not owned */
     struct file_map *maps;
     const char **names; /* of the files, for messages */
@@ -26,10 +26,10 @@ struct source {
 };
 
 /* path: a folder with config.json, a GGUF file (any part of a split one), or a folder with one GGUF model. */
-bool source_open(struct source *s, const char *path, struct arena *arena, struct err *e);
-void source_close(struct source *s); /* accepts a zeroed struct */
+bool model_source_open(struct model_source *s, const char *path, struct arena *arena, struct err *e);
+void model_source_close(struct model_source *s); /* accepts a zeroed struct */
 /* Hash of the configuration's content. */
-uint64_t source_config_hash(const struct source *s);
+uint64_t model_source_config_hash(const struct model_source *s);
 
-/* source_gguf.c */
-bool source_open_gguf(struct source *s, const char *path, struct err *e);
+/* model_source_gguf.c */
+bool model_source_open_gguf(struct model_source *s, const char *path, struct err *e);

@@ -5,11 +5,11 @@
 
 #include "engine/base/file.h"
 #include "engine/format/gguf_tensors.h"
-#include "engine/model/source.h"
+#include "engine/model/model_source.h"
 
 #define MAX_SPLITS 1024
 
-static bool add_file(struct source *s, const char *path, struct err *e)
+static bool add_file(struct model_source *s, const char *path, struct err *e)
 {
     const char *name = file_base_name(path);
     struct file_map *map = &s->maps[s->n_maps];
@@ -28,7 +28,7 @@ static bool add_file(struct source *s, const char *path, struct err *e)
 }
 
 /* Each part says which it is, and how many there are: a part of another model is noticed. */
-static bool check_part(const struct source *s, int i, int total, struct err *e)
+static bool check_part(const struct model_source *s, int i, int total, struct err *e)
 {
     double number = -1, count = -1;
     gguf_number(&s->ggufs[i], "split.no", &number);
@@ -39,7 +39,7 @@ static bool check_part(const struct source *s, int i, int total, struct err *e)
                    total);
 }
 
-static bool open_split(struct source *s, const char *path, int total, struct err *e)
+static bool open_split(struct model_source *s, const char *path, int total, struct err *e)
 {
     char part[4096];
     int stem = (int)(strlen(path) - (sizeof GGUF_SPLIT_TAIL - 1));
@@ -55,7 +55,7 @@ static bool open_split(struct source *s, const char *path, int total, struct err
     return true;
 }
 
-bool source_open_gguf(struct source *s, const char *path, struct err *e)
+bool model_source_open_gguf(struct model_source *s, const char *path, struct err *e)
 {
     int number = 1, total = gguf_split_of(path, &number);
     if (total < 0 || total > MAX_SPLITS)
