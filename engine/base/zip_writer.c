@@ -1,5 +1,5 @@
-/* zip.h */
-#include "fcgi/export/zip.h"
+/* Writing ZIP archives by libarchive; an error of the receiver comes back as it was. */
+#include "engine/base/zip_writer.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -9,13 +9,14 @@
 #define BLOCK (64 << 10)
 #define LEVEL "2" /* texts: half the time of zlib's own choice, a tenth more bytes */
 
-struct zip {
+struct zip_writer {
     struct archive *archive;
-    struct export_sink sink;
-    struct err failed; /* of the sink */
+    zip_writer_fn write;
+    void *context;
+    struct err failed; /* of `write` */
 };
 
-static bool zip_failed(struct zip *z, struct err *e)
+static bool failed(struct zip_writer *z, struct err *e)
 {
     if (z->failed.code == ERR_NONE)
         return err_set(e, ERR_IO, "the archive could not be written: %s", archive_error_string(z->archive));
@@ -26,36 +27,37 @@ static bool zip_failed(struct zip *z, struct err *e)
 
 static la_ssize_t pass_on(struct archive *a, void *context, const void *data, size_t len)
 {
-    struct zip *z = context;
-    if (z->failed.code == ERR_NONE && z->sink.write(z->sink.context, data, len, &z->failed))
+    struct zip_writer *z = context;
+    if (z->failed.code == ERR_NONE && z->write(z->context, data, len, &z->failed))
         return (la_ssize_t)len;
     archive_set_error(a, EPIPE, "the receiver has gone");
     return -1;
 }
 
-struct zip *zip_create(struct export_sink sink, struct err *e)
+struct zip_writer *zip_writer_create(zip_writer_fn write, void *context, struct err *e)
 {
-    struct zip *z = calloc(1, sizeof *z);
+    struct zip_writer *z = calloc(1, sizeof *z);
     if (z)
         z->archive = archive_write_new();
     if (!z || !z->archive) {
         err_set(e, ERR_NOMEM, "no memory for an archive");
-        zip_destroy(&z);
+        zip_writer_destroy(&z);
         return NULL;
     }
-    z->sink = sink;
+    z->write = write;
+    z->context = context;
     if (archive_write_set_format_zip(z->archive) != ARCHIVE_OK ||
         archive_write_set_format_option(z->archive, "zip", "compression-level", LEVEL) != ARCHIVE_OK ||
         archive_write_set_bytes_per_block(z->archive, BLOCK) != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(z->archive, 1) != ARCHIVE_OK ||
         archive_write_open2(z->archive, z, NULL, pass_on, NULL, NULL) != ARCHIVE_OK) {
-        zip_failed(z, e);
-        zip_destroy(&z);
+        failed(z, e);
+        zip_writer_destroy(&z);
     }
     return z;
 }
 
-bool zip_entry(struct zip *z, const char *name, int64_t time, bool stored, struct err *e)
+bool zip_writer_entry(struct zip_writer *z, const char *name, int64_t time, bool stored, struct err *e)
 {
     struct archive_entry *entry = archive_entry_new();
     if (!entry)
@@ -68,20 +70,20 @@ bool zip_entry(struct zip *z, const char *name, int64_t time, bool stored, struc
                       : archive_write_zip_set_compression_deflate(z->archive)) == ARCHIVE_OK &&
               archive_write_header(z->archive, entry) == ARCHIVE_OK;
     archive_entry_free(entry);
-    return ok || zip_failed(z, e);
+    return ok || failed(z, e);
 }
 
-bool zip_write(struct zip *z, const void *data, size_t len, struct err *e)
+bool zip_writer_write(struct zip_writer *z, const void *data, size_t len, struct err *e)
 {
-    return !len || archive_write_data(z->archive, data, len) == (la_ssize_t)len || zip_failed(z, e);
+    return !len || archive_write_data(z->archive, data, len) == (la_ssize_t)len || failed(z, e);
 }
 
-bool zip_finish(struct zip *z, struct err *e)
+bool zip_writer_finish(struct zip_writer *z, struct err *e)
 {
-    return archive_write_close(z->archive) == ARCHIVE_OK || zip_failed(z, e);
+    return archive_write_close(z->archive) == ARCHIVE_OK || failed(z, e);
 }
 
-void zip_destroy(struct zip **z)
+void zip_writer_destroy(struct zip_writer **z)
 {
     if (*z) {
         /* Nothing more is written: what is not finished stays in pieces. */

@@ -1,5 +1,5 @@
-/* plain.h */
-#include "fcgi/export/plain.h"
+/* The walk over a message's parts; what a part looks like is the format's. */
+#include "fcgi/export/text_parts.h"
 
 #include <stdlib.h>
 
@@ -12,8 +12,10 @@ static const char *line(struct buf *keep, const char *text)
     return keep->data ? keep->data : "";
 }
 
-void plain_open(struct export_writer *w, const struct store_export_conversation *c, const struct plain_writer *p)
+void text_parts_open(struct export_writer *w, const struct store_export_conversation *c,
+                     const struct export_tree *t)
 {
+    const struct text_parts *p = w->format->parts;
     char time[EXPORT_TIME_SIZE];
     struct buf title = {0};
     char *system = export_system(c->settings);
@@ -24,8 +26,10 @@ void plain_open(struct export_writer *w, const struct store_export_conversation 
     buf_fini(&title);
 }
 
-void plain_message(struct export_writer *w, const struct store_export_message *m, const struct plain_writer *p)
+void text_parts_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
+                        const struct store_export_message *m)
 {
+    const struct text_parts *p = w->format->parts;
     char time[EXPORT_TIME_SIZE];
     struct buf model = {0}, names = {0}, error = {0};
     p->heading(&w->out, export_role(m->node.role), export_time(m->created_at, time), line(&model, m->model),

@@ -1,8 +1,7 @@
-/* content.h: DOCX and ODT are ZIP archives with the body as one XML file. Nothing is unpacked but that, and that in pieces. */
-#include <archive.h>
-#include <archive_entry.h>
+/* DOCX and ODT: ZIP archives with the body as one XML file. Nothing is unpacked but that, and that in pieces. */
 #include <string.h>
 
+#include "engine/base/zip_reader.h"
 #include "reader/content.h"
 #include "reader/reader.h"
 
@@ -18,14 +17,14 @@ static bool is_docx_body(const char *name)
     return !strcmp(name, ".xml");
 }
 
-static bool read_body(struct archive *a, enum document_kind kind, struct content *c, struct buf *out)
+static bool read_body(struct zip_reader *z, enum document_kind kind, struct content *c, struct buf *out)
 {
     struct document *d = document_create(kind, out);
     char piece[16384];
     size_t total = 0;
     bool ok = d || content_refuse(c, "damaged", "can't be read: memory ran out");
-    for (la_ssize_t n = 1; ok && n;) {
-        n = archive_read_data(a, piece, sizeof piece);
+    for (int64_t n = 1; ok && n;) {
+        n = zip_reader_read(z, piece, sizeof piece, NULL);
         if (n < 0) {
             ok = content_refuse(c, "damaged", "can't be unpacked: it is damaged or encrypted");
         } else if ((total += (size_t)n) > MAX_XML_BYTES) {
@@ -39,13 +38,13 @@ static bool read_body(struct archive *a, enum document_kind kind, struct content
 }
 
 /* The body is wherever the archive has it; ODT's name for it counts only after the mark that comes first in an ODT. */
-static bool find_body(struct archive *a, struct content *c, struct buf *out)
+static bool find_body(struct zip_reader *z, struct content *c, struct buf *out)
 {
-    struct archive_entry *entry;
+    struct zip_reader_entry entry;
     bool odt = !strcmp(c->type, "application/vnd.oasis.opendocument.text");
     int rc, n = 0;
-    while ((rc = archive_read_next_header(a, &entry)) == ARCHIVE_OK || rc == ARCHIVE_WARN) {
-        const char *name = archive_entry_pathname(entry);
+    while ((rc = zip_reader_next(z, &entry, NULL)) == 1) {
+        const char *name = entry.name;
         if (++n > MAX_ENTRIES)
             return content_refuse(c, "damaged", "is an archive of more than %d files", MAX_ENTRIES);
         if (!name)
@@ -53,12 +52,12 @@ static bool find_body(struct archive *a, struct content *c, struct buf *out)
         const bool docx = is_docx_body(name);
         if (!docx && !(odt && !strcmp(name, "content.xml")))
             continue;
-        if (archive_entry_is_encrypted(entry))
+        if (entry.encrypted)
             return content_refuse(c, "damaged", "is protected by a password");
         c->type = docx ? "application/vnd.openxmlformats-officedocument.wordprocessingml.document" : c->type;
-        return read_body(a, docx ? DOCUMENT_DOCX : DOCUMENT_ODT, c, out);
+        return read_body(z, docx ? DOCUMENT_DOCX : DOCUMENT_ODT, c, out);
     }
-    if (rc != ARCHIVE_EOF)
+    if (rc < 0)
         return content_refuse(c, "damaged", "is a damaged archive");
     return strcmp(c->type, "application/zip") ? content_refuse(c, "damaged", "has no text body where a document of its type has it")
                                               : content_refuse(c, "type", "is a ZIP archive; unpack it and attach the files");
@@ -66,10 +65,8 @@ static bool find_body(struct archive *a, struct content *c, struct buf *out)
 
 bool content_zip(const unsigned char *data, size_t len, struct content *c, struct buf *out)
 {
-    struct archive *a = archive_read_new();
-    bool ok = a && archive_read_support_format_zip(a) == ARCHIVE_OK && archive_read_open_memory(a, data, len) == ARCHIVE_OK;
-    ok = ok ? find_body(a, c, out) : content_refuse(c, "damaged", "is a damaged archive");
-    if (a)
-        archive_read_free(a);
+    struct zip_reader *z = zip_reader_open_memory(data, len, NULL);
+    const bool ok = z ? find_body(z, c, out) : content_refuse(c, "damaged", "is a damaged archive");
+    zip_reader_close(&z);
     return ok;
 }

@@ -5,14 +5,14 @@
 
 #include "fcgi/export/export.h"
 #include "fcgi/export/format.h"
-#include "fcgi/export/zip.h"
+#include "engine/base/zip_writer.h"
 
 struct export {
     const struct export_params *p;
     const struct export_format *format; /* of the document that is written; in an archive: JSON */
     struct export_writer w;
     struct export_tree tree;
-    struct zip *zip;  /* or NULL */
+    struct zip_writer *zip;  /* or NULL */
     struct buf files; /* of an archive: the index's rows of attachments */
     uint32_t number;  /* of the message that comes next */
     int64_t n_items;  /* of an API's conversation, so far */

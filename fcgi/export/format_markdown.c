@@ -1,7 +1,7 @@
 /* Markdown: what is said stands as it was written; who says it is a heading over it. The branch that is shown. */
 #include <string.h>
 
-#include "fcgi/export/plain.h"
+#include "fcgi/export/text_parts.h"
 
 /* "> " before each line: a quotation of whatever Markdown it is. */
 static void put_quoted(struct buf *out, const char *text, size_t len)
@@ -77,25 +77,23 @@ static void put_error(struct buf *out, const char *line)
     buf_printf(out, "> *Error:* %s\n\n", line);
 }
 
-static const struct plain_writer writer = {.title = put_title, .system = put_system, .heading = put_heading, .files = put_files,
-                                           .reasoning = put_reasoning, .content = put_content, .tool_calls = put_tool_calls,
-                                           .error = put_error};
-
-static void open_conversation(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t)
-{
-    plain_open(w, c, &writer);
-}
-
-static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number, const struct store_export_message *m)
-{
-    plain_message(w, m, &writer);
-}
+static const struct text_parts parts = {
+    .title = put_title,
+    .system = put_system,
+    .heading = put_heading,
+    .files = put_files,
+    .reasoning = put_reasoning,
+    .content = put_content,
+    .tool_calls = put_tool_calls,
+    .error = put_error,
+};
 
 const struct export_format export_markdown = {
     .name = "markdown",
     .media = "text/markdown; charset=utf-8",
     .suffix = ".md",
     .shown_only = true,
-    .open = open_conversation,
-    .message = put_message,
+    .parts = &parts,
+    .open = text_parts_open,
+    .message = text_parts_message,
 };
