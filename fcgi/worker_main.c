@@ -165,7 +165,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
         return false;
     name_model(w, o->model_name);
     struct err ignored;
-    if (!ring || !log_ring_join(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
+    if (!ring || !log_ring_attach(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
         log_warn("the admin's page will not show this process's log");
     return true;
 }
@@ -221,7 +221,7 @@ int main(int argc, char **argv)
         puts("sluice-worker " PACKAGE_VERSION);
         return 0;
     }
-    if (!option_parse(options, N_OPTIONS, argc, argv, &o, NULL, &e)) {
+    if (!option_parse(options, N_OPTIONS, &(struct option_args){.argc = argc, .argv = argv}, &o, &e)) {
         fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
         return 2;
     }

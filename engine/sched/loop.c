@@ -1,4 +1,5 @@
-/* The loop thread: load, announce, step, give up. */
+/* Runs the loop thread: it loads the model, announces that the engine is ready, steps while
+ * there is work, and shuts down in order. */
 #include "engine/sched/loop.h"
 
 #include <pthread.h>
@@ -22,7 +23,7 @@
 #include "engine/sched/scheduler.h"
 #include "engine/text/text_model.h"
 
-#define IDLE_MS 1000 /* the wait ends early for a job; this is only how often idle time is added up */
+#define IDLE_MS 1000 /* how often idle time is counted; a job ends the wait early */
 
 struct loop {
     struct loop_params params;
@@ -42,12 +43,12 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
     struct plan_parts parts;
     struct status_part *to = page->parts;
     _Static_assert(STATUS_PARTS >= PART__N && STATUS_PART_FORMATS <= PART_MAX_FORMATS, "room for all parts");
-    parts_of(&parts, plan);
+    plan_parts_of(&parts, plan);
     memset(page->parts, 0, sizeof page->parts);
     for (int i = 0; i < PART__N; i++) {
         if (!parts.bytes[i])
             continue;
-        snprintf(to->name, sizeof to->name, "%s", part_name((enum plan_part)i));
+        snprintf(to->name, sizeof to->name, "%s", plan_part_name((enum plan_part)i));
         to->bytes = parts.bytes[i];
         for (int k = 0; k < STATUS_PART_FORMATS; k++) {
             snprintf(to->formats[k].text, sizeof to->formats[k].text, "%s", parts.formats[i][k].text);
@@ -57,7 +58,7 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
     }
 }
 
-/* Experts that a token uses in a layer, the most of all layers; 0: no layer has experts. */
+/* The most experts that a token uses in any layer; 0: no layer has experts. */
 static int32_t most_experts(const struct model_plan *plan)
 {
     int32_t n = 0;
@@ -70,27 +71,27 @@ static int32_t most_experts(const struct model_plan *plan)
 static void describe_model(const struct loop *l, struct status_page *page)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const struct model_facts *facts = model_facts(l->model);
+    const struct model_stats *stats = model_stats(l->model);
     snprintf(page->model_name, sizeof page->model_name, "%s", l->text.name);
     snprintf(page->family, sizeof page->family, "%s", plan->family);
     page->n_layer = plan->n_layer;
     page->experts_per_token = most_experts(plan);
-    page->own_experts_per_token = l->trained_top_k;
+    page->trained_top_k = l->trained_top_k;
     page->n_vocab = plan->n_vocab;
     page->model_fingerprint = plan->fingerprint;
     page->n_attention = plan->n_attention;
     page->n_recurrent = plan->n_recurrent;
-    page->n_unused_tensors = facts->n_unused_tensors;
-    page->kv_bytes_per_token = facts->kv_bytes_per_token;
-    page->state_bytes_per_sequence = facts->state_bytes;
+    page->n_unused_tensors = stats->n_unused_tensors;
+    page->kv_bytes_per_token = stats->kv_bytes_per_token;
+    page->state_bytes_per_sequence = stats->state_bytes;
     describe_parts(plan, page);
-    page->file_bytes = facts->file_bytes;
-    page->weight_bytes = facts->weight_bytes;
-    page->dense_bytes = facts->dense_bytes;
-    page->expert_bytes = facts->expert_bytes;
-    page->active_bytes = facts->active_bytes;
-    page->parameters = facts->parameters;
-    page->active_parameters = facts->active_parameters;
+    page->file_bytes = stats->file_bytes;
+    page->weight_bytes = stats->weight_bytes;
+    page->dense_bytes = stats->dense_bytes;
+    page->expert_bytes = stats->expert_bytes;
+    page->active_bytes = stats->active_bytes;
+    page->parameters = stats->parameters;
+    page->active_parameters = stats->active_parameters;
 }
 
 /* Members of the plan as JSON, without braces. */
@@ -127,7 +128,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     buf_putc(&plan, '{');
     put_plan(l, &plan);
     buf_putc(&plan, '}');
-    if (!plan.failed && plan.len < sizeof page->plan) /* what is cut would not be JSON */
+    if (!plan.failed && plan.len < sizeof page->plan) /* truncated JSON would be invalid */
         memcpy(page->plan, plan.data, plan.len + 1);
     buf_fini(&plan);
 }
@@ -240,7 +241,7 @@ static void set_state(struct loop *l, enum engine_state state, const char *error
     status_end(l->params.status);
 }
 
-/* The engine can do nothing more: everyone is told why, and the process ends. */
+/* Reports why the engine cannot go on, to the log, the status page and new clients, and ends the process. */
 static void give_up(struct loop *l, enum engine_state state, int exit_status, const struct err *e)
 {
     struct err why = *e;
@@ -313,7 +314,7 @@ static void *run(void *context)
     } else {
         give_up(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
     }
-    scheduler_destroy(&l->scheduler); /* jobs that are left fail; their readers are told */
+    scheduler_destroy(&l->scheduler); /* fails the jobs that are left and tells their readers */
     server_wake(l->params.server);
     monitor_set_model(l->params.monitor, NULL);
     monitor_set_expert_cache(l->params.monitor, NULL, 0);

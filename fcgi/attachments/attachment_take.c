@@ -48,7 +48,9 @@ static int64_t count_tokens(const struct text_model *m, const char *name, const 
     int64_t n = -1;
     if (!attachment_frame(&frame, name, text))
         err_set(e, ERR_NOMEM, "no memory for the file's text");
-    else if (tokenizer_encode(m->tokenizer, frame.data, frame.len, TOKENIZE_PLAIN, NULL, 0, &ids, e))
+    else if (tokenizer_encode(m->tokenizer,
+            &(struct tokenizer_input){.text = frame.data, .len = frame.len, .mode = TOKENIZE_PLAIN},
+            &ids, e))
         n = (int64_t)ids.n;
     buf_fini(&frame);
     ids_fini(&ids);
@@ -80,7 +82,11 @@ bool attachment_take(struct request *r, struct store *s, const struct attachment
                      int64_t *id, struct err *e)
 {
     struct file_reading f = {0};
-    struct store_attachment a = {.name = from->name, .type = f.type, .tokens = -1, .model = from->model_id,
+    struct store_attachment a = {.user_id = from->user_id,
+                                 .name = from->name,
+                                 .type = f.type,
+                                 .tokens = -1,
+                                 .model = from->model_id,
                                  .storage_bytes = from->storage_bytes};
     int fd = open(u->path, O_RDONLY | O_CLOEXEC); /* whoever reads it can't change it */
     bool ok = fd >= 0 || err_errno(e, "the uploaded file");
@@ -92,7 +98,7 @@ bool attachment_take(struct request *r, struct store *s, const struct attachment
         ok = !from->text || (a.tokens = count_tokens(from->text, from->name, a.text, e)) >= 0;
     }
     a.note = f.note[0] ? f.note : NULL;
-    ok = ok && store_attachment_add(s, from->user_id, u, &a, id, e);
+    ok = ok && store_attachment_add(s, u, &a, id, e);
     store_upload_drop(u);
     file_reading_fini(&f);
     return ok;

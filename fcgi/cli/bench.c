@@ -247,7 +247,7 @@ struct bench_rate bench_rate(const struct bench_case *c)
 
 double bench_planned_weights(const struct cli_run *r, int32_t batch)
 {
-    const struct model_facts *f = model_facts(r->model);
+    const struct model_stats *f = model_stats(r->model);
     double experts = 0;
     for (int32_t i = 0; i < r->plan->n_layer; i++) {
         const struct layer_plan *l = &r->plan->layers[i];

@@ -84,12 +84,12 @@ static void print_parts(const struct info *n)
     for (int i = 0; i < PART__N; i++) {
         if (!n->parts.bytes[i])
             continue;
-        print_size(part_name((enum plan_part)i), n->parts.bytes[i]);
-        for (const struct part_format *f = n->parts.formats[i]; f < n->parts.formats[i] + PART_MAX_FORMATS && f->bytes; f++)
+        print_size(plan_part_name((enum plan_part)i), n->parts.bytes[i]);
+        for (const struct plan_part_format *f = n->parts.formats[i]; f < n->parts.formats[i] + PART_MAX_FORMATS && f->bytes; f++)
             printf("%s%s", f == n->parts.formats[i] ? "  " : ", ", f->text);
         putchar('\n');
     }
-    const struct model_facts *f = model_facts(n->model);
+    const struct model_stats *f = model_stats(n->model);
     print_size("together", f->weight_bytes);
     printf("  in %d file%s of %.2f GB\n", f->n_files, f->n_files == 1 ? "" : "s", (double)f->file_bytes / 1e9);
     print_size("read for one token", f->active_bytes);
@@ -163,7 +163,7 @@ static void print_unused(const struct info *n)
 static void print_people(const struct info *n)
 {
     const struct model_plan *p = model_plan(n->model);
-    const struct model_facts *f = model_facts(n->model);
+    const struct model_stats *f = model_stats(n->model);
     printf("%s\n\nmodel\n  family                  %s\n", n->path, p->family);
     printf("  parameters              %.3f B, %.3f B of them active\n", (double)f->parameters / 1e9,
            (double)f->active_parameters / 1e9);
@@ -191,7 +191,7 @@ static void put_u64(struct buf *b, const char *name, uint64_t v)
 static void json_model(const struct info *n, struct buf *b)
 {
     const struct model_plan *p = model_plan(n->model);
-    const struct model_facts *f = model_facts(n->model);
+    const struct model_stats *f = model_stats(n->model);
     buf_puts(b, "{\"path\": ");
     buf_json_string(b, n->path, strlen(n->path));
     buf_printf(b, ", \"family\": \"%s\", \"layers\": %d, \"attention_layers\": %d, \"recurrent_layers\": %d, "
@@ -212,7 +212,7 @@ static void json_model(const struct info *n, struct buf *b)
         if (!n->parts.bytes[i])
             continue;
         buf_printf(b, "%s\"%s\": {\"bytes\": %" PRIu64 ", \"formats\": {", first ? "" : ", ",
-                   part_name((enum plan_part)i), n->parts.bytes[i]);
+                   plan_part_name((enum plan_part)i), n->parts.bytes[i]);
         first = 0;
         for (int k = 0; k < PART_MAX_FORMATS && n->parts.formats[i][k].bytes; k++)
             buf_printf(b, "%s\"%s\": %" PRIu64, k ? ", " : "", n->parts.formats[i][k].text, n->parts.formats[i][k].bytes);
@@ -280,7 +280,7 @@ static bool info(struct info *n, struct err *e)
         model_close(&n->model);
         return false;
     }
-    parts_of(&n->parts, model_plan(n->model));
+    plan_parts_of(&n->parts, model_plan(n->model));
     expert_report_make(&n->experts, n->model, NULL);
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
     make_plan(n);

@@ -11,7 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/outline.h"
+#include "engine/model/tensor_manifest.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/synth.h"
 #include "fcgi/cli/synth_gguf.h"
@@ -25,7 +25,7 @@ struct synth {
     struct synth_shape own, shape;
     struct synth_format experts, rest, ends; /* ends: embedding and head */
     int64_t eos;
-    struct outline outline;
+    struct tensor_manifest manifest;
 };
 
 #define AT(field) offsetof(struct synth, field)
@@ -88,7 +88,7 @@ static bool ends_with(const char *s, const char *suffix)
 }
 
 /* Routers and other matrices of few rows keep 8 bits, as converters do; what does not divide stays bf16. */
-static struct synth_format format_of(const struct synth *s, const struct outline_item *item)
+static struct synth_format format_of(const struct synth *s, const struct tensor_manifest_item *item)
 {
     struct synth_format f = item->n_matrix ? s->experts : item->layer < 0 ? s->ends : s->rest;
     if (!is_packed(&f))
@@ -104,7 +104,7 @@ static struct synth_format format_of(const struct synth *s, const struct outline
 
 /* --- config.json --- */
 
-static void put_quantization(const struct synth *s, const struct outline *o, struct buf *b)
+static void put_quantization(const struct synth *s, const struct tensor_manifest *o, struct buf *b)
 {
     const struct synth_format *d = &s->rest;
     buf_printf(b, ",\n  \"quantization\": {\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"", d->group, d->bits,
@@ -127,7 +127,7 @@ static bool write_config(struct synth *s, bool with_quantization, struct err *e)
     const char *dtype = s->rest.type == SYNTH_F32 ? "float32" : s->rest.type == SYNTH_F16 ? "float16" : "bfloat16";
     bool ok = synth_config(&s->shape, s->eos, dtype, &b, e);
     if (ok && with_quantization && (is_packed(&s->rest) || is_packed(&s->experts)))
-        put_quantization(s, &s->outline, &b);
+        put_quantization(s, &s->manifest, &b);
     buf_puts(&b, "\n}\n");
     ok = ok && file_join(path, sizeof path, s->out, "config.json", e) && file_write_atomic(path, b.data, b.len, 0644, e);
     buf_fini(&b);
@@ -146,7 +146,7 @@ struct plane { /* one tensor of a matrix */
     int64_t cols;
 };
 
-static void add_entry(struct tensor_entry *t, char *name, const struct outline_item *item, const struct plane *p)
+static void add_entry(struct tensor_entry *t, char *name, const struct tensor_manifest_item *item, const struct plane *p)
 {
     snprintf(name, 288, "%s.%s", item->path, p->suffix);
     *t = (struct tensor_entry){.name = name, .dtype = p->dtype};
@@ -157,7 +157,7 @@ static void add_entry(struct tensor_entry *t, char *name, const struct outline_i
 }
 
 /* A vector's type and shape: mlx keeps a convolution as [channels, width, 1]. */
-static void add_vector(struct tensor_entry *t, char *name, const struct outline_item *item)
+static void add_vector(struct tensor_entry *t, char *name, const struct tensor_manifest_item *item)
 {
     snprintf(name, 288, "%s%s", item->path, item->has_weight ? ".weight" : "");
     *t = (struct tensor_entry){.name = name, .dtype = "BF16", .n_dims = 1, .dims = {item->cols}};
@@ -172,7 +172,7 @@ static void add_vector(struct tensor_entry *t, char *name, const struct outline_
 }
 
 /* The item's tensors, in the order in which write_item writes their data; at most 3. */
-static int add_item(const struct synth *s, const struct outline_item *item, struct tensor_entry *t, char (*names)[288])
+static int add_item(const struct synth *s, const struct tensor_manifest_item *item, struct tensor_entry *t, char (*names)[288])
 {
     if (item->is_vector) {
         add_vector(t, names[0], item);
@@ -192,7 +192,7 @@ static int add_item(const struct synth *s, const struct outline_item *item, stru
     return n;
 }
 
-static bool write_vector(struct tensor_writer *w, struct synth_random *r, const struct outline_item *item, struct err *e)
+static bool write_vector(struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item, struct err *e)
 {
     static const struct {
         const char *suffix;
@@ -208,7 +208,7 @@ static bool write_vector(struct tensor_writer *w, struct synth_random *r, const 
 }
 
 /* Values of a matrix get this deviation: residual branches add little, the head tells tokens apart. */
-static double deviation_of(const struct outline_item *item)
+static double deviation_of(const struct tensor_manifest_item *item)
 {
     double unit = 1 / sqrt((double)item->cols);
     if (item->layer < 0)
@@ -218,7 +218,7 @@ static double deviation_of(const struct outline_item *item)
                : unit;
 }
 
-static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_random *r, const struct outline_item *item,
+static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item,
                        struct err *e)
 {
     if (item->is_vector)
@@ -234,7 +234,7 @@ static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_ra
 
 static bool write_tensors(struct synth *s, struct err *e)
 {
-    const struct outline *o = &s->outline;
+    const struct tensor_manifest *o = &s->manifest;
     char path[4096];
     struct tensor_writer w = {0};
     struct synth_random r;
@@ -250,7 +250,8 @@ static bool write_tensors(struct synth *s, struct err *e)
     }
     synth_seed(&r, (uint64_t)s->seed);
     ok = ok && synth_space(s->out, bytes, e) && file_join(path, sizeof path, s->out, "model.safetensors", e) &&
-         tensor_writer_begin(&w, path, entries, n, "sluice synth: random weights", e);
+         tensor_writer_begin(
+             &w, path, &(struct tensor_list){.entries = entries, .n = n, .about = "sluice synth: random weights"}, e);
     for (int32_t i = 0; ok && i < o->n; i++)
         ok = write_item(s, &w, &r, &o->items[i], e);
     ok = ok && tensor_writer_end(&w, e);
@@ -323,13 +324,13 @@ static bool synth(struct synth *s, struct err *e)
     s->eos = tokenizer_eos(s);
     double begin = clock_ms();
     bool ok = read_format(s, e) && file_mkdirs(s->out, 0755, e) && write_config(s, false, e) &&
-              file_join(path, sizeof path, s->out, "config.json", e) && outline_open(&s->outline, path, false, e) &&
+              file_join(path, sizeof path, s->out, "config.json", e) && tensor_manifest_open(&s->manifest, path, false, e) &&
               write_config(s, true, e) && write_tensors(s, e);
     static const char *const texts[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
                                         "generation_config.json"};
     for (size_t i = 0; ok && s->eos >= 0 && i < sizeof texts / sizeof *texts; i++)
         ok = copy_file(s, texts[i], e);
-    outline_close(&s->outline);
+    tensor_manifest_close(&s->manifest);
     if (ok)
         printf(", %.1f s%s\n", (clock_ms() - begin) / 1000, s->eos < 0 ? "; no tokenizer" : "");
     return ok;

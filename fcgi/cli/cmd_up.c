@@ -323,7 +323,7 @@ static bool up(struct up *u, struct err *e)
     struct supervisor s = {.stop_ms = STOP_MS, .on_tick = tick, .context = u};
     u->arena = arena_create(1 << 20);
     bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
-    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && log_ring_join(u->log_ring, "up", e) && prepare_store(u, e);
+    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
     if (ok) {
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = in_dir(u, u->state, "processes.json");

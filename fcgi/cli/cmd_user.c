@@ -50,7 +50,10 @@ static bool add(struct store *s, const struct settings *o, const char *name, str
     char password[SECRET_PASSWORD_MAX + 1], hash[SECRET_PASSWORD_HASH_SIZE];
     bool made;
     int64_t id;
-    bool ok = take_password(o, password, hash, &made, e) && store_user_add(s, name, hash, o->admin, &id, e);
+    bool ok = take_password(o, password, hash, &made, e) &&
+              store_user_add(
+                  s, &(struct store_user){.name = name, .password_hash = hash, .admin = o->admin},
+                  &id, e);
     if (ok) {
         cli_store_audit(s, "user.add", "user", id);
         show(name, password, made);

@@ -10,7 +10,7 @@
 #include "engine/base/file.h"
 #include "engine/format/gguf.h"
 #include "engine/format/weight_block.h"
-#include "engine/model/outline.h"
+#include "engine/model/tensor_manifest.h"
 #include "fcgi/cli/synth.h"
 
 #define ALIGNMENT 32
@@ -80,7 +80,7 @@ static const struct block *fitting(const struct block *b, int32_t cols)
     return cols % 32 ? block_named("f16") : b;
 }
 
-static const struct block *format_of(const char *format, const struct outline_item *item, int32_t n_layer)
+static const struct block *format_of(const char *format, const struct tensor_manifest_item *item, int32_t n_layer)
 {
     const char *base = format + strlen("gguf-");
     if (item->is_vector || contains(item->path, "ffn_gate_inp"))
@@ -93,14 +93,14 @@ static const struct block *format_of(const char *format, const struct outline_it
     return fitting(block_named(more ? "q6_k" : "q4_k"), item->cols);
 }
 
-static uint64_t values_of(const struct outline_item *item)
+static uint64_t values_of(const struct tensor_manifest_item *item)
 {
     if (item->is_vector)
         return (uint64_t)item->cols;
     return (uint64_t)(item->n_matrix ? item->n_matrix : 1) * (uint64_t)item->rows * (uint64_t)item->cols;
 }
 
-static uint64_t bytes_of(const struct block *b, const struct outline_item *item)
+static uint64_t bytes_of(const struct block *b, const struct tensor_manifest_item *item)
 {
     uint64_t n = values_of(item);
     if (b->type == WEIGHT_NONE)
@@ -251,7 +251,7 @@ static const struct family_meta {
 };
 
 /* Dimensions, fastest first. llama.cpp wants the width of a convolution and the experts of a bias apart. */
-static int dims_of(const struct outline_item *item, int64_t experts, int64_t *dims)
+static int dims_of(const struct tensor_manifest_item *item, int64_t experts, int64_t *dims)
 {
     size_t len = strlen(item->path);
     if (item->is_vector) {
@@ -274,7 +274,7 @@ static uint64_t aligned(uint64_t n)
 }
 
 /* Header and tensor table; *data: bytes of the data part. */
-static void put_header(struct meta *m, const struct synth_gguf_params *p, const struct outline *o, struct buf *out,
+static void put_header(struct meta *m, const struct synth_gguf_params *p, const struct tensor_manifest *o, struct buf *out,
                        uint64_t *data)
 {
     buf_append(out, "GGUF", 4);
@@ -284,7 +284,7 @@ static void put_header(struct meta *m, const struct synth_gguf_params *p, const 
     buf_append(out, m->out.data, m->out.len);
     *data = 0;
     for (int32_t i = 0; i < o->n; i++) {
-        const struct outline_item *item = &o->items[i];
+        const struct tensor_manifest_item *item = &o->items[i];
         const struct block *b = format_of(p->format, item, o->n_layer);
         char name[300];
         int64_t dims[GGUF_MAX_DIMS];
@@ -345,7 +345,7 @@ static bool put_blocks(struct tensor_writer *w, struct synth_random *r, const st
     return ok;
 }
 
-static bool put_vector(struct tensor_writer *w, struct synth_random *r, const struct outline_item *item, struct err *e)
+static bool put_vector(struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item, struct err *e)
 {
     static const struct {
         const char *part;
@@ -360,7 +360,7 @@ static bool put_vector(struct tensor_writer *w, struct synth_random *r, const st
 }
 
 /* Residual branches add little, the head tells tokens apart; as in cmd_synth.c. */
-static double deviation_of(const struct outline_item *item)
+static double deviation_of(const struct tensor_manifest_item *item)
 {
     double unit = 1 / sqrt((double)item->cols);
     if (item->layer < 0)
@@ -369,7 +369,7 @@ static double deviation_of(const struct outline_item *item)
 }
 
 static bool put_item(struct tensor_writer *w, struct synth_random *r, const struct block *b,
-                     const struct outline_item *item, struct err *e)
+                     const struct tensor_manifest_item *item, struct err *e)
 {
     static const uint8_t zeros[ALIGNMENT];
     uint64_t bytes = bytes_of(b, item);
@@ -380,7 +380,7 @@ static bool put_item(struct tensor_writer *w, struct synth_random *r, const stru
     return ok && tensor_writer_put(w, zeros, (size_t)(aligned(bytes) - bytes), e);
 }
 
-static bool write_file(const struct synth_gguf_params *p, const struct family_meta *f, const struct outline *o,
+static bool write_file(const struct synth_gguf_params *p, const struct family_meta *f, const struct tensor_manifest *o,
                        uint64_t *bytes, struct err *e)
 {
     char path[4096];
@@ -392,8 +392,9 @@ static bool write_file(const struct synth_gguf_params *p, const struct family_me
     f->put(&m, p->shape);
     put_header(&m, p, o, &header, bytes);
     bool ok = (!header.failed && !m.out.failed) || err_set(e, ERR_NOMEM, "no memory for a GGUF header");
+    const struct tensor_raw_header raw = {.data = header.data, .len = header.len, .data_bytes = *bytes};
     ok = ok && file_join(path, sizeof path, p->folder, "model.gguf", e) && synth_space(path, *bytes, e) &&
-         tensor_writer_begin_raw(&w, path, header.data, header.len, *bytes, e);
+         tensor_writer_begin_raw(&w, path, &raw, e);
     synth_seed(&r, p->seed);
     for (int32_t i = 0; ok && i < o->n; i++)
         ok = put_item(&w, &r, format_of(p->format, &o->items[i], o->n_layer), &o->items[i], e);
@@ -406,14 +407,14 @@ static bool write_file(const struct synth_gguf_params *p, const struct family_me
 
 bool synth_gguf(const struct synth_gguf_params *p, uint64_t *bytes, int32_t *n_tensors, struct err *e)
 {
-    struct outline o = {0};
+    struct tensor_manifest o = {0};
     const struct family_meta *f = families, *end = families + sizeof families / sizeof *families;
     while (f < end && strcmp(f->family, p->shape->family))
         f++;
     if (f == end)
         return err_field(e, ERR_INPUT, "format", "no GGUF form of family %s is made here", p->shape->family);
-    bool ok = outline_open(&o, p->config, true, e) && write_file(p, f, &o, bytes, e);
+    bool ok = tensor_manifest_open(&o, p->config, true, e) && write_file(p, f, &o, bytes, e);
     *n_tensors = o.n;
-    outline_close(&o);
+    tensor_manifest_close(&o);
     return ok;
 }

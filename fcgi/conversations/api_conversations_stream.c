@@ -84,7 +84,8 @@ static void send_progress(struct follow *f)
 static bool get_row(struct follow *f, int64_t id, struct store_message *m)
 {
     struct err e = {0};
-    return store_message_get(f->r->store, f->r->arena, f->r->who.user_id, id, m, &e);
+    return store_message_get(f->r->store, f->r->arena,
+                             &(struct store_ref){.user_id = f->r->who.user_id, .id = id}, m, &e);
 }
 
 static bool send_start(struct follow *f, bool blank)
@@ -327,7 +328,9 @@ bool conversation_stream(struct request *r, struct err *e)
     struct engine_job *job = NULL;
     struct err hung = {0};
     if (!path_id_param(r, "id", &f.message_id, e) ||
-        !store_message_get(r->store, r->arena, r->who.user_id, f.message_id, &m, e))
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = f.message_id}, &m,
+                           e))
         return false;
     bool running = m.status == MESSAGE_RUNNING;
     if (running && !model_answers(r, e))

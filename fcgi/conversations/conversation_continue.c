@@ -121,8 +121,10 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
     whole->cap_untrusted = whole->n_untrusted;
     if (a->text.len && !buf_append(&whole->text, a->text.data, a->text.len))
         return err_set(e, ERR_NOMEM, "no memory for the prompt");
-    if (!tokenizer_encode(r->worker->text->tokenizer, whole->text.data, whole->text.len, TOKENIZE_SPECIAL, untrusted,
-                          whole->n_untrusted, &all, e)) {
+    if (!tokenizer_encode(r->worker->text->tokenizer,
+            &(struct tokenizer_input){.text = whole->text.data, .len = whole->text.len,
+                .mode = TOKENIZE_SPECIAL, .untrusted = untrusted, .n_untrusted = whole->n_untrusted},
+            &all, e)) {
         ids_fini(&all);
         return false;
     }
@@ -139,17 +141,18 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
 bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
                           struct err *e)
 {
-    const int32_t *tokens;
-    size_t n;
+    struct store_tokens made;
     bool opens = p->opens_reasoning;
-    if (!store_message_tokens(r->store, r->arena, r->who.user_id, m->id, &tokens, &n, e) ||
+    if (!store_message_tokens(r->store, r->arena,
+                              &(struct store_ref){.user_id = r->who.user_id, .id = m->id}, &made,
+                              e) ||
         !json_get_bool(a->parser, "opens_reasoning", &opens, e))
         return false;
-    if (!tokens || opens != p->opens_reasoning) {
+    if (!made.tokens || opens != p->opens_reasoning) {
         if (!take_text(r, p, m, a, e))
             return false;
     } else {
-        if (!take_tokens(r, p, tokens, n, a, e))
+        if (!take_tokens(r, p, made.tokens, made.n, a, e))
             return false;
         for (size_t i = 0; i < a->ids.n; i++)
             if (!ids_push(&p->ids, a->ids.at[i]))

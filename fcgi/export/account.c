@@ -1,8 +1,10 @@
-/* account.h */
+/* account.json of an archive: the user, their library, keys, sessions and usage, without any
+ * secret. */
 #include "fcgi/export/account.h"
 
 #include <string.h>
 
+#include "fcgi/export/export.h"
 #include "sql/chats/store_library.h"
 #include "sql/core/store.h"
 #include "sql/users/store_users.h"
@@ -82,26 +84,36 @@ static void begin(struct listing *l, const char *name, bool json)
     l->n = 0;
 }
 
-bool export_account(struct buf *out, struct store *s, struct arena *a, int64_t user_id, int64_t exported_at, struct err *e)
+bool export_account(struct buf *out, const struct export_params *p, struct arena *a, struct err *e)
 {
+    struct store *s = p->store;
+    const int64_t user_id = p->which.user_id;
     struct store_user u;
     struct listing l = {.out = out, .n = -1};
     if (!store_user_by_id(s, a, user_id, &u, e))
         return false;
-    buf_printf(out, "{\"schema\":\"sluice-account\",\"version\":1,\"exported_at\":%lld,\n\"user\":{", (long long)exported_at);
+    buf_printf(out,
+               "{\"schema\":\"sluice-account\",\"version\":1,\"exported_at\":%lld,\n\"user\":{",
+               (long long)p->exported_at);
     put_text(out, "name", u.name);
     buf_printf(out, ",\"role\":\"%s\",\"created_at\":%lld},\n\"defaults\":", u.admin ? "admin" : "user", (long long)u.created_at);
     buf_puts(out, u.settings);
     begin(&l, "presets", true);
-    bool ok = store_library_list(s, user_id, KIND_PRESET, put_entry, &l, e);
+    bool ok = store_library_list(
+        s, &(struct store_entry_ref){.user_id = user_id, .kind = KIND_PRESET}, put_entry, &l, e);
     begin(&l, "prompts", false);
-    ok = ok && store_library_list(s, user_id, KIND_PROMPT, put_entry, &l, e);
+    ok = ok &&
+         store_library_list(s, &(struct store_entry_ref){.user_id = user_id, .kind = KIND_PROMPT},
+                            put_entry, &l, e);
     begin(&l, "keys", false);
     ok = ok && store_key_list(s, user_id, put_key, &l, e);
     begin(&l, "sessions", false);
-    ok = ok && store_session_list(s, user_id, NULL, put_session, &l, e);
+    ok = ok && store_session_list(s, &(struct store_session_viewer){.user_id = user_id},
+                                  put_session, &l, e);
     begin(&l, "usage", false);
-    ok = ok && store_usage_list(s, user_id, FIRST_DAY, put_usage, &l, e);
+    ok = ok && store_usage_list(
+                   s, &(struct store_usage_filter){.user_id = user_id, .first_day = FIRST_DAY},
+                   put_usage, &l, e);
     buf_puts(out, "]}\n");
     return ok && (!out->failed || err_set(e, ERR_NOMEM, "no memory for the account"));
 }

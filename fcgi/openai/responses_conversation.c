@@ -41,9 +41,12 @@ bool responses_conversation_items(struct request *r, const char *id, int64_t unt
 {
     struct store_openai_conversation found;
     struct collected c = {.r = r, .before = before, .out = out, .e = e, .ok = true};
-    const struct store_openai_range all = {.until = until, .limit = -1};
-    if (!store_openai_conversation_get(r->store, r->arena, r->who.user_id, id, &found, e) ||
-        !store_openai_items_each(r->store, r->who.user_id, id, &all, collect, &c, e))
+    const struct store_openai_range all = {
+        .user_id = r->who.user_id, .conversation_id = id, .until = until, .limit = -1};
+    if (!store_openai_conversation_get(
+            r->store, r->arena, &(struct store_text_ref){.user_id = r->who.user_id, .id = id},
+            &found, e) ||
+        !store_openai_items_each(r->store, &all, collect, &c, e))
         return false;
     if (last)
         *last = c.last;
@@ -107,8 +110,12 @@ static bool ids_are_new(struct request *r, const char *conversation,
         return err_set(e, ERR_NOMEM, "no memory for the items");
     for (int i = 0; i < n; i++) {
         ids[i] = rows[i].id;
-        if (conversation && store_openai_item_get(r->store, r->arena, r->who.user_id, conversation,
-                                                  rows[i].id, &found, &none))
+        if (conversation &&
+            store_openai_item_get(r->store, r->arena,
+                                  &(struct store_openai_item_ref){.user_id = r->who.user_id,
+                                                                  .conversation_id = conversation,
+                                                                  .id = rows[i].id},
+                                  &found, &none))
             return bad_id(e, field, i, "is an item of this conversation already", rows[i].id);
     }
     qsort(ids, (size_t)n, sizeof *ids, compare_ids);

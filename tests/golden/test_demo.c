@@ -260,7 +260,7 @@ static void test_counters_agree_with_the_plan(void **state)
     must(golden_feed(&r, 0, ids.at + 40, 1, 40, 1, &rows, &e), &e);
     r.ops->counters(r.backend, &after);
     double read = (double)(after.weight_bytes_read - before.weight_bytes_read);
-    double planned = (double)model_facts(r.model)->active_bytes;
+    double planned = (double)model_stats(r.model)->active_bytes;
     print_message("one token read %.0f bytes of weights, the plan says %.0f\n", read, planned);
     assert_true(fabs(read / planned - 1) < 0.02);
     assert_int_equal(after.steps - before.steps, 1);

@@ -351,7 +351,7 @@ static void test_experts_on_the_processor(void **state)
     golden_truth_open(&l, c);
     struct model *m = model_open(c->model, &e);
     golden_must(m != NULL, &e);
-    const struct memory_options o = {.strategy = "hybrid", .hybrid_experts = "cpu", .expert_cache = (int64_t)model_facts(m)->expert_bytes / 3};
+    const struct memory_options o = {.strategy = "hybrid", .hybrid_experts = "cpu", .expert_cache = (int64_t)model_stats(m)->expert_bytes / 3};
     model_close(&m);
     golden_must(cli_run_open(&r, &(struct cli_run_params){.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true, .memory = &o}, &e), &e);
     compare_prompt(&r, c, &l, "p17");

@@ -59,7 +59,9 @@ bool use(struct rig *r, int32_t layer, const int32_t *ids, int32_t n, bool in_or
     int32_t out[256], seen = 0, got;
     for (int32_t i = 0; i < n; i++)
         wants[i] = (struct expert_want){.expert = ids[i], .rows = 1};
-    expert_cache_begin(r->store, layer, wants, n, in_order ? 64 : 1, in_order);
+    expert_cache_begin(r->store,
+                       &(struct expert_layer_request){.layer = layer, .wants = wants,
+                                                      .n = n, .rows = in_order ? 64 : 1, .in_order = in_order});
     while ((got = expert_cache_take(r->store, out, 256, true, &e)) > 0) {
         for (int32_t i = 0; i < got; i++) {
             if (in_order)

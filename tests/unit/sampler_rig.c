@@ -48,12 +48,19 @@ struct engine_sampling neutral(void)
     return (struct engine_sampling){.top_p = 1, .repetition_penalty = 1, .temperature = 1};
 }
 
+void pick(struct fixture *f, struct sampler *sampler, const struct step_row *row, int32_t top_logprobs,
+                 struct engine_token *token)
+{
+    const struct sampler_input in = {.row = row, .n_top = BACKEND_MAX_TOP, .top_logprobs = top_logprobs};
+    sampler_pick(sampler, f->work, &in, token);
+}
+
 int32_t pick_one(struct fixture *f, const struct engine_sampling *s, struct engine_token *token)
 {
     struct err e = {0};
     struct sampler *sampler = sampler_create(s, N, &e);
     assert_non_null(sampler);
-    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, 20, token);
+    pick(f, sampler, &f->row, 20, token);
     sampler_destroy(&sampler);
     return token->id;
 }

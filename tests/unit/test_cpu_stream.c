@@ -117,7 +117,7 @@ static float *results(struct run *r, int *n)
 static uint64_t expert_bytes(const char *path)
 {
     struct model *m = model_open(path, &e);
-    uint64_t bytes = model_facts(m)->expert_bytes;
+    uint64_t bytes = model_stats(m)->expert_bytes;
     model_close(&m);
     return bytes;
 }

@@ -57,7 +57,9 @@ static void test_heads_come_before_the_whole(void **state)
         bool had[6] = {0}, whole[6] = {0};
         for (int32_t i = 0; i < n; i++)
             wants[i] = (struct expert_want){.expert = i, .rows = 1};
-        expert_cache_begin(r.store, layer, wants, n, 1, false);
+        expert_cache_begin(r.store,
+                           &(struct expert_layer_request){.layer = layer, .wants = wants,
+                                                          .n = n, .rows = 1});
         for (struct expert_taken t = {.ids = ids, .gate_up_ready = heads}; n_whole < n; n_whole += t.n, n_heads += t.n_gate_up_ready) {
             assert_true(expert_cache_take_gate_up(r.store, &t, n, true, &e));
             assert_true(t.n || t.n_gate_up_ready);
@@ -150,7 +152,9 @@ static void test_the_budget_may_change_under_a_running_step(void **state)
             int32_t out[4], got;
             for (int x = 0; x < 4; x++)
                 wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
-            expert_cache_begin(r.store, r.layout.layers[k].layer, wants, 4, 1, i % 2);
+            expert_cache_begin(r.store,
+                               &(struct expert_layer_request){.layer = r.layout.layers[k].layer, .wants = wants,
+                                                              .n = 4, .rows = 1, .in_order = i % 2});
             while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0) {
                 for (int x = 0; x < got; x++)
                     check_bytes(&r, r.layout.layers[k].layer, out[x]);
@@ -198,7 +202,9 @@ static void test_our_bytes_are_the_kernels(void **state)
                 int32_t out[4], got;
                 for (int x = 0; x < 4; x++)
                     wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
-                expert_cache_begin(r.store, r.layout.layers[i].layer, wants, 4, 1, false);
+                expert_cache_begin(r.store,
+                                   &(struct expert_layer_request){.layer = r.layout.layers[i].layer, .wants = wants,
+                                                                  .n = 4, .rows = 1});
                 while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0)
                     expert_cache_give(r.store, out, got);
                 assert_int_equal(got, 0);

@@ -129,7 +129,9 @@ static void use_and_guess(struct rig *r, int32_t k, int32_t id, const struct exp
 {
     const struct expert_want want = {.expert = id, .rows = 1};
     int32_t out;
-    expert_cache_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
+    expert_cache_begin(r->store,
+                       &(struct expert_layer_request){.layer = r->layout.layers[k].layer, .wants = &want,
+                                                      .n = 1, .rows = 1});
     expert_cache_prefetch(r->store, r->layout.layers[k].layer, guesses, n);
     assert_int_equal(expert_cache_take(r->store, &out, 1, true, &e), 1);
     expert_cache_give(r->store, &out, 1);

@@ -17,7 +17,7 @@
 #include "engine/model/model.h"
 #include "engine/vulkan/experts/expert_views.h"
 #include "engine/vulkan/experts/slot_policy.h"
-#include "engine/vulkan/weights/device_restore.h"
+#include "engine/vulkan/weights/block_decode.h"
 #include "tests/unit/cpu_weights.h"
 
 static void use(struct slot_policy *p, int32_t layer, const int32_t *experts, int n, uint64_t *hits, uint64_t *misses,

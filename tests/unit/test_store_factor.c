@@ -13,7 +13,7 @@
 #include "sql/users/store_factor.h"
 #include "sql/users/store_invites.h"
 #include "sql/users/store_limits.h"
-#include "sql/users/store_people.h"
+#include "sql/users/store_users.h"
 #include "tests/unit/store_fixture.h"
 
 /* RFC 6238, appendix B, SHA-1: the last six of its eight digits. */
@@ -66,7 +66,11 @@ static void test_a_factor_is_proven_asked_for_and_taken_away(void **state)
     const unsigned char(*recovery)[SECRET_HASH_BYTES] = (const unsigned char(*)[SECRET_HASH_BYTES])hashes;
     bool by_recovery;
     make_recovery(codes, hashes);
-    ASSERT_ERR(store_factor_confirm(f->store, f->user, "000000", recovery, NULL, &e), ERR_CONFLICT);
+    ASSERT_ERR(store_factor_confirm(f->store,
+                                    &(struct store_factor_confirmation){
+                                        .user_id = f->user, .code = "000000", .recovery = recovery},
+                                    &e),
+               ERR_CONFLICT);
     otp_secret(secret);
     ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
     otp_secret(secret); /* once more: the first was never used */
@@ -74,8 +78,17 @@ static void test_a_factor_is_proven_asked_for_and_taken_away(void **state)
     ASSERT_OK(store_factor_get(f->store, f->user, &g, &e));
     assert_false(g.on);
     code_at(secret, clock_wall_s() / OTP_STEP_S, code);
-    ASSERT_ERR(store_factor_confirm(f->store, f->user, strcmp(code, "123456") ? "123456" : "654321", recovery, NULL, &e), ERR_INPUT);
-    ASSERT_OK(store_factor_confirm(f->store, f->user, code, recovery, NULL, &e));
+    ASSERT_ERR(store_factor_confirm(f->store,
+                                    &(struct store_factor_confirmation){
+                                        .user_id = f->user,
+                                        .code = strcmp(code, "123456") ? "123456" : "654321",
+                                        .recovery = recovery},
+                                    &e),
+               ERR_INPUT);
+    ASSERT_OK(store_factor_confirm(
+        f->store,
+        &(struct store_factor_confirmation){.user_id = f->user, .code = code, .recovery = recovery},
+        &e));
     ASSERT_OK(store_factor_get(f->store, f->user, &g, &e));
     assert_true(g.on && g.recovery_codes == STORE_RECOVERY_CODES);
     ASSERT_ERR(store_factor_begin(f->store, f->user, secret, &e), ERR_CONFLICT);
@@ -132,7 +145,10 @@ static void test_a_secret_lies_sealed(void **state)
     otp_secret(secret);
     ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
     code_at(secret, clock_wall_s() / OTP_STEP_S, code);
-    ASSERT_OK(store_factor_confirm(f->store, f->user, code, recovery, NULL, &e));
+    ASSERT_OK(store_factor_confirm(
+        f->store,
+        &(struct store_factor_confirmation){.user_id = f->user, .code = code, .recovery = recovery},
+        &e));
     assert_false(holds_bytes(f->path, secret, sizeof secret) || holds_bytes(wal, secret, sizeof secret));
     assert_true(holds_bytes(wal, hashes[0], sizeof hashes[0])); /* so it was looked for in the right place */
     ASSERT_OK(store_factor_lost(f->store, &lost, &e));
@@ -170,7 +186,13 @@ static void test_one_code_lets_one_in(void **state)
     otp_secret(secret);
     ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
     code_at(secret, clock_wall_s() / OTP_STEP_S, code);
-    ASSERT_OK(store_factor_confirm(f->store, f->user, code, (const unsigned char(*)[SECRET_HASH_BYTES])hashes, NULL, &e));
+    ASSERT_OK(
+        store_factor_confirm(f->store,
+                             &(struct store_factor_confirmation){
+                                 .user_id = f->user,
+                                 .code = code,
+                                 .recovery = (const unsigned char(*)[SECRET_HASH_BYTES])hashes},
+                             &e));
     code_at(secret, clock_wall_s() / OTP_STEP_S + 1, code);
     for (int i = 0; i < 8; i++)
         if (fork() == 0) {

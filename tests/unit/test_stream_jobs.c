@@ -68,7 +68,7 @@ static void open_house(struct house *h, const char *pack_dir)
 {
     *h = (struct house){.model = model_open(expert_model_path("engine/demo-model"), &e)};
     assert_non_null(h->model);
-    uint64_t cache = model_facts(h->model)->expert_bytes * 2 / 5;
+    uint64_t cache = model_stats(h->model)->expert_bytes * 2 / 5;
     h->streaming = streaming_open(h->model, &(struct streaming_params){.cache_bytes = cache, .pack_dir = pack_dir, .no_prefetch = true}, &e);
     if (!h->streaming)
         fail_msg("%s", e.text);

@@ -53,7 +53,7 @@ static void experts_init(struct experts *x)
     randomize(x->gate.f, 1, x->n_x, 0, 2);
     for (int t = 0; t < x->n_x; t++) {
         const bool dead = x->n_x > 2 && t == x->n_x - 2;
-        x->rows.rows[t][1] = dead ? STEP_DEAD : t;
+        x->rows.rows[t][1] = dead ? STEP_PADDING : t;
         for (int k = 0; k < x->n_used; k++)
             x->ids.i[t * x->n_used + k] = dead ? -1 : (t * 7 + k) % x->n_expert;
         if (x->routed && x->n_used > 1 && t % 3 == 1) { /* a row that uses one expert less */
@@ -69,7 +69,7 @@ static void experts_init(struct experts *x)
     rig.b.sizes.d = (uint32_t)d;
     rig.b.sizes.expert = padded(x->n_expert);
     rig.b.step.at_rows = x->rows.at;
-    rig.b.work = (struct work){.x = x->x.at, .ids = x->ids.at, .weights = x->weights.at,
+    rig.b.workspace = (struct workspace){.x = x->x.at, .ids = x->ids.at, .weights = x->weights.at,
                                .used = rig_take(&rig, USED_WORDS).at, .router = rig_take(&rig, (size_t)x->n_x * 32).at};
 }
 
@@ -207,9 +207,9 @@ static void test_experts(void **state)
 static void wide_memory(const struct experts *x)
 {
     size_t pairs = (size_t)x->n_x * (size_t)x->n_used;
-    struct work *w = &rig.b.work;
-    w->xh = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
-    w->xl = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
+    struct workspace *w = &rig.b.workspace;
+    w->x_hi = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
+    w->x_lo = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
     struct rig_span parts = rig_take(&rig, pairs * (size_t)x->d);
     memset(parts.f, 0xff, pairs * (size_t)x->d * sizeof(float)); /* nobody may read what nobody wrote */
     w->parts_down = parts.at;
@@ -223,10 +223,10 @@ static void wide_run(struct experts *x)
     struct err e = {0};
     struct mlp_op op = op_of(x);
     struct recorder r = rig_begin(&rig, (uint32_t)x->n_x, &e);
-    record_halves(&r, &(struct halves_op){.x = x->x.at, .norm = x->norm.at, .x_stride = padded(x->d), .n_chunk = padded(x->d) / 32,
+    record_cast_f16(&r, &(struct cast_f16_op){.x = x->x.at, .norm = x->norm.at, .x_stride = padded(x->d), .n_chunk = padded(x->d) / 32,
                                           .n_x = (uint32_t)x->n_x, .eps = 1e-6f});
     record_barrier(&r);
-    record_wide_mlp(&r, &op);
+    record_gemm_mlp(&r, &op);
     rig_end(&r);
 }
 
@@ -328,7 +328,7 @@ static void test_route_of_no_numbers(void **state)
                 ids.i[i] = INT32_MIN;
             rig.b.sizes.expert = STRIDE;
             rig.b.step.at_rows = rows.at;
-            rig.b.work = (struct work){.router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
+            rig.b.workspace = (struct workspace){.router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
             struct recorder c = rig_begin(&rig, ROWS, &e);
             record_route(&c, &m, &layer, 0);
             rig_end(&c);

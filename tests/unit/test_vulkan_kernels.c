@@ -79,8 +79,8 @@ static void linear_init(struct linear *l, const struct linear_case *c, const str
     for (int i = 0; i < c->n_x; i++)
         l->gather.i[i] = (i * 5 + 1) % n_in;
     rig.plan.d_model = cols;
-    rig.b.work.xh = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
-    rig.b.work.xl = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
+    rig.b.workspace.x_hi = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
+    rig.b.workspace.x_lo = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
 }
 
 static void linear_run(struct linear *l)
@@ -93,10 +93,10 @@ static void linear_run(struct linear *l)
     rig.b.tuning.linear_rows = c->rows_each;
     struct recorder r = rig_begin(&rig, (uint32_t)c->n_x, &e);
     if (l->wide) {
-        record_halves(&r, &(struct halves_op){.x = op.x, .norm = op.norm, .x_stride = op.x_stride, .n_chunk = op.x_stride / 32,
+        record_cast_f16(&r, &(struct cast_f16_op){.x = op.x, .norm = op.norm, .x_stride = op.x_stride, .n_chunk = op.x_stride / 32,
                                               .n_x = op.n_x, .eps = op.eps, .split = l->split});
         record_barrier(&r);
-        record_wide_linear(&r, &op, l->split);
+        record_gemm_linear(&r, &op, l->split);
     } else {
         record_linear(&r, &op);
     }
@@ -201,7 +201,7 @@ static void test_embed(void **state)
         token.rows[i][0] = tokens[i];
     rig.b.model.embed = w.m;
     rig.b.step.at_rows = token.at;
-    rig.b.work.x = x.at;
+    rig.b.workspace.x = x.at;
     struct recorder r = rig_begin(&rig, N, &e);
     record_embed(&r);
     rig_end(&r);
@@ -220,8 +220,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *what;
         CMUnitTestFunction run;
-    } checks[] = {{"linear", test_linear},   {"a changed byte is seen", test_a_changed_byte_is_seen},
-                  {"embed", test_embed},     {"wide", test_wide_linear}};
+    } checks[] = {{"linear", test_linear}, {"a changed byte is seen", test_a_changed_byte_is_seen},
+                  {"embed", test_embed}, {"wide", test_wide_linear}};
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     struct err e = {0};
     int n = 0;
