@@ -126,8 +126,8 @@ struct engine_usage {
     double prefill_tokens_per_s, decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
     double experts[ENGINE_EXPERT__N];
     struct engine_memory memory;
-    int32_t lossy_experts; /* experts per token where fewer were used than the model says; else 0 */
-    int32_t own_experts;   /* as the model says; 0: it has none */
+    int32_t reduced_top_k; /* experts per token where fewer were used than the model says; else 0 */
+    int32_t trained_top_k;   /* as the model says; 0: it has none */
 };
 
 struct engine_event {
@@ -153,12 +153,12 @@ struct engine_job;
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e);
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
-/* The same without waiting for an answer: before engine_attached says 1 the job is only to be waited for (engine_pending,
+/* The same without waiting for an answer: before engine_attach_poll says 1 the job is only to be waited for (engine_pending,
  * engine_job_fd).
  * ERR_UNAVAILABLE: nobody listens, or too many wait there. */
-struct engine_job *engine_attach_soon(const char *socket_path, const char *key, struct err *e);
+struct engine_job *engine_attach_async(const char *socket_path, const char *key, struct err *e);
 /* 1: attached; 0: no answer yet; -1: *e as engine_attach. */
-int engine_attached(struct engine_job *j, struct err *e);
+int engine_attach_poll(struct engine_job *j, struct err *e);
 /* Waits up to timeout_ms (-1: for ever) for the next event: 1 = *ev is filled, 0 = none yet, -1 = *e (the
  * connection broke: ERR_UNAVAILABLE). After DONE or FAILED nothing more comes. */
 int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, struct err *e);
@@ -173,7 +173,7 @@ bool engine_cancel(struct engine_job *j, struct err *e);
 bool engine_cancel_key(const char *socket_path, const char *key, struct err *e);
 /* The same without waiting for an answer: whether there is such a job stays open. ERR_UNAVAILABLE: nobody listens, or too many
  * wait there. */
-bool engine_cancel_soon(const char *socket_path, const char *key, struct err *e);
+bool engine_cancel_async(const char *socket_path, const char *key, struct err *e);
 /* Closes; cancels when the job is not detached and not finished. Accepts NULL, nulls *j. */
 void engine_close(struct engine_job **j);
 

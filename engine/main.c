@@ -111,8 +111,8 @@ static int serve(const struct options *o, gid_t group, struct err *e)
                                                  .grace_ms = (int)o->grace * 1000, .inbox = &inbox, .status = status},
                          e);
     monitor = server ? monitor_create(status, "", e) : NULL;
-    struct memory_wish memory = {0};
-    memory_options_wish(&o->memory, &memory);
+    struct memory_request memory = {0};
+    memory_options_request(&o->memory, &memory);
     if (monitor)
         loop = loop_start(&(struct loop_params){.model = o->model, .backend = o->backend, .cache_dir = o->cache_dir,
                                                 .ctx = o->ctx, .slots = o->slots, .max_queue = o->max_queue,
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     if (!check(&o, &group, &e))
         return fail(&e, 2);
     log_set_level((enum log_level)log_level_from_name(o.log_level));
-    if (o.log_ring && !log_ring_join(o.log_ring, "engine", &e))
+    if (o.log_ring && !log_ring_attach(o.log_ring, "engine", &e))
         return fail(&e, 2);
     return serve(&o, group, &e);
 }

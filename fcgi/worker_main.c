@@ -165,7 +165,7 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
         return false;
     name_model(w, o->model_name);
     struct err ignored;
-    if (!ring || !log_ring_join(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
+    if (!ring || !log_ring_attach(ring, worker_pool_name(w->pool), &ignored)) /* no reason not to serve */
         log_warn("the admin's page will not show this process's log");
     return true;
 }

@@ -19,7 +19,7 @@ noinst_LIBRARIES += libsluice-sql.a
 libsluice_sql_a_SOURCES = \
 	%D%/backup/store_backup.c \
 	%D%/backup/store_copy.c %D%/backup/store_copy.h \
-	%D%/chats/continue_row.h \
+	%D%/chats/continue_internal.h \
 	%D%/chats/store_changes.c \
 	%D%/chats/store_continue.c \
 	%D%/chats/store_conversations.c %D%/chats/store_conversations.h \
@@ -33,7 +33,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/chats/store_shares.c %D%/chats/store_shares.h \
 	%D%/chats/store_sorting.c %D%/chats/store_sorting.h \
 	%D%/chats/store_tree.c %D%/chats/store_tree.h \
-	%D%/chats/tags_row.h \
+	%D%/chats/tags_internal.h \
 	%D%/core/base64.c %D%/core/base64.h \
 	%D%/core/digest.c %D%/core/digest.h \
 	%D%/core/embedded.h \
@@ -41,24 +41,23 @@ libsluice_sql_a_SOURCES = \
 	%D%/core/fold.c %D%/core/fold.h \
 	%D%/core/migrate.c %D%/core/migrate.h \
 	%D%/core/otp.c %D%/core/otp.h \
-	%D%/core/search_row.h \
+	%D%/core/search_internal.h \
 	%D%/core/secret.c %D%/core/secret.h \
-	%D%/core/server_row.h \
+	%D%/core/server_internal.h \
 	%D%/core/statement.c %D%/core/statement.h \
 	%D%/core/store.c %D%/core/store.h \
 	%D%/core/store_search.c \
 	%D%/core/store_server.c \
 	%D%/files/attachment_files.c \
-	%D%/files/attachment_row.h \
+	%D%/files/attachments_internal.h \
 	%D%/files/store_attachments.c %D%/files/store_attachments.h \
 	%D%/users/store_factor.c %D%/users/store_factor.h \
 	%D%/users/store_invites.c %D%/users/store_invites.h \
 	%D%/users/store_keys.c \
 	%D%/users/store_limits.c %D%/users/store_limits.h \
-	%D%/users/store_people.c %D%/users/store_people.h \
 	%D%/users/store_sessions.c \
 	%D%/users/store_users.c %D%/users/store_users.h \
-	%D%/users/users_row.h
+	%D%/users/users_internal.h
 nodist_libsluice_sql_a_SOURCES = %D%/queries.gen.c %D%/queries.gen.h
 SQL_LIBS = libsluice-sql.a libsluice-base.a $(SQLITE_LIBS) $(SODIUM_LIBS) $(OATH_LIBS) $(CJSON_LIBS) $(UTF8PROC_LIBS)
 

@@ -20,7 +20,7 @@
 #define BACKEND_MAX_TOP 128 /* candidates per row at most */
 
 struct backend;
-struct expert_store;
+struct expert_cache;
 
 struct backend_params {
     int32_t n_blocks;        /* KV blocks to allocate, each for BACKEND_BLOCK_TOKENS tokens of every attention layer */
@@ -32,7 +32,7 @@ struct backend_params {
     const char *cache_dir;   /* pipeline cache; NULL: none */
     /* Routed experts come from this store, and the plan is the store's own. NULL: all weights are where the plan
      * says. The store outlives the backend, whose owner thread is the store's. */
-    struct expert_store *experts;
+    struct expert_cache *experts;
     uint64_t device_experts; /* backends that split: device bytes for routed experts, all of which lie in host memory as well;
                                 0, or enough for all: they lie on the device only */
     uint64_t host_experts;   /* with device_experts, and `experts` at open: bytes of host memory that the backend keeps streamed

@@ -1,4 +1,4 @@
-/* arena.h: a list of blocks, each filled from its start. */
+/* An arena is a list of blocks, each of which is filled from its start. */
 #include "engine/base/arena.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* buf.h */
+/* Appends to growing buffers and escapes JSON strings. The first failure is kept in the buffer, so that a chain of
+ * appends needs one check at its end. */
 #include "engine/base/buf.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* clock.h */
+/* Reads the monotonic and the wall clock, and sleeps for short times. */
 #include "engine/base/clock.h"
 
 #include <time.h>

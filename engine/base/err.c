@@ -1,4 +1,4 @@
-/* err.h: codes and texts. */
+/* Fills struct err with its code, field and text, and maps errno to the codes of err.h. */
 #include "engine/base/err.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* file.h */
+/* Maps, reads and replaces whole files. A replacement is written to a file without a name, synced and then
+ * linked, so that a kill leaves either the old file or the new one and nothing else. */
 #include "engine/base/file.h"
 
 #include <errno.h>

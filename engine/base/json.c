@@ -1,4 +1,5 @@
-/* json.h: json_scan.c has checked the text before cJSON reads it; here are the tree's checks and getters. */
+/* Parses JSON that json_scan.c has checked before cJSON reads it, and gives the tree's members out by checked
+ * getters. */
 #include "engine/base/json.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* See json_cursor.h. */
+/* Walks JSON text without building a tree, by the cursor of json_cursor.h. */
 #include "engine/base/json_cursor.h"
 
 #include <string.h>

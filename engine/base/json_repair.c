@@ -1,4 +1,5 @@
-/* json_repair.h: works on the text, since a tree can't hold what is repaired. */
+/* Replaces escapes that no text of ours can hold. It works on the JSON text, since a cJSON tree cannot hold what is
+ * to be replaced. */
 #include "engine/base/json_repair.h"
 
 #include <stdio.h>

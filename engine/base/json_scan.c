@@ -1,4 +1,5 @@
-/* json_scan.h: one pass, explicit stack, no recursion; duplicate keys by a hash set per open object. */
+/* Checks a JSON text in one pass with an explicit stack, without recursion; duplicate keys are found by a hash set
+ * per open object. */
 #include "engine/base/json_scan.h"
 
 #include <math.h>

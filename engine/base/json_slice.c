@@ -1,4 +1,4 @@
-/* json_slice.h */
+/* Finds members and elements in a JSON text that json_parse has accepted, without a tree. */
 #include "engine/base/json_slice.h"
 
 #include <string.h>

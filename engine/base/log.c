@@ -1,4 +1,4 @@
-/* log.h: one write(2) per line, so that lines of several processes never mix. */
+/* Writes log lines, each by one write(2), so that the lines of several processes never mix. */
 #include "engine/base/log.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* log_ring.h */
+/* The shared ring of log lines: each writer claims a place by an atomic counter and marks it as complete when its
+ * line is whole, so that no lock is held if a process is killed. */
 #include "engine/base/log_ring.h"
 
 #include <stdatomic.h>
@@ -20,12 +21,12 @@ struct slot {
 };
 
 struct ring_file {
-    struct mapped_head head;
+    struct mapped_header head;
     _Atomic uint64_t newest; /* sequence of the line that was begun last */
     struct slot slots[LOG_RING_LINES];
 };
 
-static const struct mapped_head layout = {.magic = 0x474f4c53u, .version = 2, .size = sizeof(struct ring_file)};
+static const struct mapped_header layout = {.magic = 0x474f4c53u, .version = 2, .size = sizeof(struct ring_file)};
 static struct ring_file *joined; /* of this process; NULL: none */
 static char joined_as[16];
 
@@ -56,7 +57,7 @@ static void put(enum log_level level, const char *module, const char *text, size
     atomic_compare_exchange_strong(&s->state, &copying, 2 * line.sequence);
 }
 
-bool log_ring_join(const char *path, const char *program, struct err *e)
+bool log_ring_attach(const char *path, const char *program, struct err *e)
 {
     struct ring_file *f = mapped_file_open(path, layout, 0660, e);
     if (!f)
@@ -78,7 +79,7 @@ static bool copy_line(const struct slot *s, uint64_t sequence, struct log_ring_l
 
 int log_ring_read(const char *path, uint64_t after, enum log_level level, struct log_ring_line *out, int max, uint64_t *next)
 {
-    const struct ring_file *f = mapped_file_look(path, layout);
+    const struct ring_file *f = mapped_file_open_readonly(path, layout);
     int n = 0;
     *next = after;
     if (!f)

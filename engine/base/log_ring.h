@@ -24,7 +24,7 @@ struct log_ring_line {
 
 /* From now on this process's lines also go there; made when it is missing or of another layout. Once, before threads and
  * forks start. program: "engine", "worker", "up". */
-bool log_ring_join(const char *path, const char *program, struct err *e);
+bool log_ring_attach(const char *path, const char *program, struct err *e);
 
 /* Copies the oldest lines with sequence > after and level <= level, at most max, and gives their number; *next is the
  * `after` for the call that goes on. No file: none. */

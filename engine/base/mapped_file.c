@@ -1,4 +1,5 @@
-/* mapped_file.h */
+/* Opens files of one fixed layout that several processes map. A file of another layout is replaced by a new one
+ * under its name, because shortening it would kill the processes that have it mapped. */
 #include "engine/base/mapped_file.h"
 
 #include <fcntl.h>
@@ -10,19 +11,19 @@
 
 #include "engine/base/file.h"
 
-static bool matches(int fd, const struct stat *st, const struct mapped_head *layout)
+static bool matches(int fd, const struct stat *st, const struct mapped_header *layout)
 {
-    struct mapped_head head;
+    struct mapped_header head;
     return st->st_size == (off_t)layout->size && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
            !memcmp(&head, layout, sizeof head);
 }
 
-static bool make(int fd, const struct mapped_head *layout)
+static bool make(int fd, const struct mapped_header *layout)
 {
     return file_allocate(fd, layout->size, NULL) && pwrite(fd, layout, sizeof *layout, 0) == (ssize_t)sizeof *layout;
 }
 
-static int open_file(const char *path, const struct mapped_head *layout, mode_t mode)
+static int open_file(const char *path, const struct mapped_header *layout, mode_t mode)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
         struct stat st;
@@ -41,7 +42,7 @@ static int open_file(const char *path, const struct mapped_head *layout, mode_t 
     return -1;
 }
 
-void *mapped_file_open(const char *path, struct mapped_head layout, mode_t mode, struct err *e)
+void *mapped_file_open(const char *path, struct mapped_header layout, mode_t mode, struct err *e)
 {
     int fd = open_file(path, &layout, mode);
     void *at = fd < 0 ? MAP_FAILED : mmap(NULL, layout.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -52,7 +53,7 @@ void *mapped_file_open(const char *path, struct mapped_head layout, mode_t mode,
     return at == MAP_FAILED ? NULL : at;
 }
 
-const void *mapped_file_look(const char *path, struct mapped_head layout)
+const void *mapped_file_open_readonly(const char *path, struct mapped_header layout)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* See median.h. */
+/* The median of measured values, by sorting them. */
 #include "engine/base/median.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* option.h */
+/* Parses command lines by one table of options, and prints the same table as --help. */
 #include "engine/base/option.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* size_text.h */
+/* Writes a number of bytes with a unit that people read, such as 12.34 GB. */
 #include "engine/base/size_text.h"
 
 #include <stdio.h>

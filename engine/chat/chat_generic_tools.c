@@ -1,5 +1,5 @@
-/* chat_template.h: tools for templates that show none. The words and tags are those of Hermes and Qwen 2.5, which many models
- * have seen in training, so that the parser and the grammar of the format "hermes" serve here too. */
+/* Describes tools to models whose template shows none. The words and tags are those of Hermes and Qwen 2.5, which
+ * many models have seen in training, so that the parser and the grammar of the format "hermes" serve here too. */
 #include <string.h>
 
 #include "engine/base/buf.h"

@@ -1,5 +1,5 @@
-/* chat_parser.h: reasoning, content and the places where calls begin. Bytes go one by one through a mode;
- * what may still become markup is held back. What lies inside a call is up to the format's machine. */
+/* Separates reasoning, content and the beginnings of calls. Bytes go one by one through a mode; what may still become
+ * markup is held back. What lies inside a call is up to the format's machine. */
 #include "engine/chat/chat_parser.h"
 
 #include <stdlib.h>
@@ -243,7 +243,7 @@ static void give_back(struct chat_parser *p)
 static void call_mode(struct chat_parser *p, char c)
 {
     if (p->lost) {
-        if (parse_live_lost_byte(p, c))
+        if (parse_live_malformed_byte(p, c))
             p->mode = MODE_CONTENT;
         return;
     }
@@ -265,7 +265,7 @@ static void call_mode(struct chat_parser *p, char c)
         if (p->raw.len) /* else a live call has taken it */
             p->raw.len--;
         if (p->live)
-            parse_live_lose(p);
+            parse_live_mark_malformed(p);
         else
             give_back(p);
     }

@@ -1,4 +1,4 @@
-/* chat_template.h: a template with its variables, as transformers' apply_chat_template sets them. */
+/* Renders a chat template with the variables that transformers' apply_chat_template sets. */
 #include "engine/chat/chat_template.h"
 
 #include <stdio.h>

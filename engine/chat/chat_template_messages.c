@@ -1,4 +1,4 @@
-/* Messages as clients send them into messages as templates expect them. */
+/* Converts messages from the form that clients send to the form that a template expects. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

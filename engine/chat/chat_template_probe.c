@@ -1,5 +1,5 @@
-/* What a template can do, found out by asking it: small conversations are rendered and the text is looked at.
- * A template that fails on a probe simply has not the ability. */
+/* Finds out what a template can do: small conversations are rendered and the text is looked at. A template that
+ * fails on a probe does not have the ability. */
 #include <string.h>
 
 #include "engine/chat/chat_template_internal.h"

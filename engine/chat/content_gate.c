@@ -1,5 +1,5 @@
-/* content_gate.h: a small automaton per family of formats. Only the last bytes are kept: every tag that ends a state is
- * shorter than the tail. */
+/* Follows an answer byte by byte with a small automaton per family of formats. Only the last bytes are kept: every
+ * tag that ends a state is shorter than the tail. */
 #include "engine/chat/content_gate.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Named values as text into an arguments object: the tool's schema says which are strings. */
+/* Collects named values into an arguments object; the tool's schema says which of them are strings. */
 #include <string.h>
 
 #include "engine/base/json.h"

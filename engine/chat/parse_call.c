@@ -1,4 +1,4 @@
-/* What the machines share: tags, values between tags, calls out of JSON. */
+/* The parts that the machines share: matching tags, values between tags, and calls read from JSON. */
 #include <string.h>
 
 #include "engine/base/json.h"

@@ -1,4 +1,4 @@
-/* The table of formats, and which one a template teaches. */
+/* The table of formats, and the detection of the format that a template teaches. */
 #include "engine/chat/parse_format.h"
 
 #include <string.h>

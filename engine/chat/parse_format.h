@@ -124,8 +124,8 @@ void parse_live_end(struct chat_parser *p);
 void parse_live_call_byte(struct chat_parser *p, char c);
 void parse_live_flush(struct chat_parser *p);
 /* The live call is malformed: what is in `raw` and all that follows joins its arguments. */
-void parse_live_lose(struct chat_parser *p);
-bool parse_live_lost_byte(struct chat_parser *p, char c); /* true: the closing tag ended it */
+void parse_live_mark_malformed(struct chat_parser *p);
+bool parse_live_malformed_byte(struct chat_parser *p, char c); /* true: the closing tag ended it */
 void parse_live_finish(struct chat_parser *p);            /* the text ended inside it */
 bool parse_read_json_name(const char *text, const struct json_machine *m, struct buf *name);
 

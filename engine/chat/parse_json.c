@@ -1,4 +1,4 @@
-/* parse_json.h: the machine. */
+/* A state machine that follows JSON byte by byte and tells whether it is incomplete, whole or malformed. */
 #include "engine/chat/parse_json.h"
 
 #include <string.h>

@@ -98,7 +98,7 @@ void parse_live_call_byte(struct chat_parser *p, char c)
     }
 }
 
-void parse_live_lose(struct chat_parser *p)
+void parse_live_mark_malformed(struct chat_parser *p)
 {
     p->lost = true;
     p->pair_open = false;
@@ -107,7 +107,7 @@ void parse_live_lose(struct chat_parser *p)
     buf_clear(&p->held);
 }
 
-bool parse_live_lost_byte(struct chat_parser *p, char c)
+bool parse_live_malformed_byte(struct chat_parser *p, char c)
 {
     const char *close = p->format->close;
     size_t n = close ? strlen(close) : 0;

@@ -12,7 +12,7 @@
 #include "engine/cpu/router.h"
 #include "engine/cpu/speed.h"
 #include "engine/cpu/step.h"
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 
 /* Pages come zeroed and become real when first written: blocks that no sequence has used cost nothing. */
 static bool map_memory(void *at, size_t bytes, const char *what, struct err *e)
@@ -171,12 +171,12 @@ static bool copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n,
 }
 
 /* All of the plan's; with a store its budget in place of the experts. */
-static uint64_t weight_bytes(const struct model_plan *plan, const struct expert_store *experts)
+static uint64_t weight_bytes(const struct model_plan *plan, const struct expert_cache *experts)
 {
     struct expert_counters c;
     if (!experts)
         return layout_weight_bytes(plan);
-    expert_store_counters(experts, &c);
+    expert_cache_counters(experts, &c);
     return layout_dense_bytes(plan) + c.budget_bytes;
 }
 

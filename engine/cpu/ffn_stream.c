@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/cpu/router.h"
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 
 /* Experts of the next layer that a long prefill reads while this one's attention is computed. */
 #define PREFILL_AHEAD 4
@@ -43,20 +43,20 @@ static void guess(struct worker *w, int32_t index)
             if (id < 0 || s->seen[id])
                 continue;
             s->seen[id] = true;
-            s->guesses[n++] = (struct expert_guess){.expert = id, .rank = rank};
+            s->guesses[n++] = (struct expert_prediction){.expert = id, .rank = rank};
         }
-    expert_store_prefetch(b->params.experts, index, s->guesses, n);
+    expert_cache_prefetch(b->params.experts, index, s->guesses, n);
 }
 
 /* With so many rows the next layer wants nearly all: the first ones in any case. */
 static void expect_first(struct backend *b, int32_t index)
 {
-    const struct expert_guess first[PREFILL_AHEAD] = {{.expert = 0}, {.expert = 1}, {.expert = 2}, {.expert = 3}};
+    const struct expert_prediction first[PREFILL_AHEAD] = {{.expert = 0}, {.expert = 1}, {.expert = 2}, {.expert = 3}};
     if (index + 1 >= b->plan->n_layer || b->plan->layers[index + 1].ffn != FFN_MOE)
         return;
     const struct moe_plan *next = &b->plan->layers[index + 1].moe;
     if (next->n_expert >= PREFILL_AHEAD && b->rows.n * next->n_used >= 4 * next->n_expert)
-        expert_store_prefetch(b->params.experts, index, first, PREFILL_AHEAD);
+        expert_cache_prefetch(b->params.experts, index, first, PREFILL_AHEAD);
 }
 
 static int32_t begin(struct worker *w, const struct groups *g, int32_t index)
@@ -67,7 +67,7 @@ static int32_t begin(struct worker *w, const struct groups *g, int32_t index)
     for (int32_t x = 0; x < g->layer->moe.n_expert; x++)
         if (start[x + 1] > start[x])
             b->stream.wants[n++] = (struct expert_want){.expert = x, .rows = start[x + 1] - start[x]};
-    expert_store_begin(b->params.experts, index, b->stream.wants, n, b->rows.n, in_order(b));
+    expert_cache_begin(b->params.experts, index, b->stream.wants, n, b->rows.n, in_order(b));
     return n;
 }
 
@@ -82,17 +82,17 @@ static void add_up(struct stream *s, int32_t expert)
 static void take(struct backend *b, int32_t index, int32_t *left, bool wait)
 {
     struct stream *s = &b->stream;
-    struct expert_taken t = {.ids = s->ids, .heads = in_order(b) ? NULL : s->heads};
-    s->failed = *left && !expert_store_take_heads(b->params.experts, &t, *left, wait, &s->failure);
+    struct expert_taken t = {.ids = s->ids, .gate_up_ready = in_order(b) ? NULL : s->heads};
+    s->failed = *left && !expert_cache_take_gate_up(b->params.experts, &t, *left, wait, &s->failure);
     s->n_ids = s->failed ? 0 : t.n;
     s->n_up = 0;
     *left -= s->n_ids;
     s->more = !s->failed && *left;
     for (int32_t i = 0; i < s->n_ids; i++)
         add_up(s, s->ids[i]);
-    for (int32_t i = 0; !s->failed && i < t.n_heads; i++)
-        add_up(s, t.heads[i]);
-    if (in_order(b) && !*left && expert_store_prefetching(b->params.experts))
+    for (int32_t i = 0; !s->failed && i < t.n_gate_up_ready; i++)
+        add_up(s, t.gate_up_ready[i]);
+    if (in_order(b) && !*left && expert_cache_prefetching(b->params.experts))
         expect_first(b, index);
 }
 
@@ -183,12 +183,12 @@ void ffn_stream(struct worker *w, struct groups *g, int32_t index)
             break;
         compute(w, g);
         if (w->index == 0)
-            expert_store_give(b->params.experts, s->ids, taken);
+            expert_cache_give(b->params.experts, s->ids, taken);
     }
     if (!s->failed)
         finish(w, g);
     if (w->index == 0)
-        expert_store_end(b->params.experts);
+        expert_cache_end(b->params.experts);
 }
 
 bool ffn_stream_guess(struct worker *w, int32_t index, struct panel *panel, struct product *product)

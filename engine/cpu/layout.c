@@ -6,7 +6,7 @@
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/placer.h"
 #include "engine/cpu/rope.h"
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 
 struct widest { /* of all layers */
     size_t q, k, v, mixed, gates, experts, used, d_ff, shared, row;

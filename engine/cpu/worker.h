@@ -75,7 +75,7 @@ struct stream {
     bool guess;             /* this step guesses the next layer's experts */
     float *next_router;     /* [min(T, PART_ROWS), n_expert] the next layer's, on this layer's input */
     int32_t *next_ids;      /* [min(T, PART_ROWS), n_used] */
-    struct expert_guess *guesses; /* [min(T, PART_ROWS) * n_used] */
+    struct expert_prediction *guesses; /* [min(T, PART_ROWS) * n_used] */
     bool *seen;             /* [n_expert] */
 };
 

@@ -122,6 +122,6 @@ struct disk_speed disk_probe(const struct expert_layout *l, uint64_t seed, struc
             best = (struct disk_speed){.bytes_per_s = rate, .depth = depths[i]};
     }
     const double alone = probe_at(l, best.depth, true, seed, e), record = (double)l->expert_bytes / expert_slots_count(l);
-    best.lead_s = alone > 0 && alone < best.bytes_per_s ? record / alone - record / best.bytes_per_s : 0;
+    best.latency_s = alone > 0 && alone < best.bytes_per_s ? record / alone - record / best.bytes_per_s : 0;
     return best;
 }

@@ -1,12 +1,12 @@
 # expert records: where they lie, packed sidecars, a cache of them in memory
 noinst_LIBRARIES += libsluice-experts.a
 libsluice_experts_a_SOURCES = \
-	%D%/cache/expert_ahead.c \
-	%D%/cache/expert_held.c \
+	%D%/cache/expert_prefetch.c \
+	%D%/cache/expert_device_share.c \
 	%D%/cache/expert_session.c \
 	%D%/cache/expert_slots.c %D%/cache/expert_slots.h \
-	%D%/cache/expert_store.c %D%/cache/expert_store.h \
-	%D%/cache/expert_store_internal.h \
+	%D%/cache/expert_cache.c %D%/cache/expert_cache.h \
+	%D%/cache/expert_cache_internal.h \
 	%D%/disk_probe.c %D%/disk_probe.h \
 	%D%/io/expert_reader.c %D%/io/expert_reader.h \
 	%D%/io/expert_reader_internal.h \
@@ -21,6 +21,6 @@ libsluice_experts_a_SOURCES = \
 	%D%/pack/pack_write.c \
 	%D%/policy/expert_eviction.c %D%/policy/expert_eviction.h \
 	%D%/policy/expert_history.c %D%/policy/expert_history.h \
-	%D%/policy/miss_choice.c %D%/policy/miss_choice.h \
+	%D%/policy/miss_policy.c %D%/policy/miss_policy.h \
 	%D%/streaming.c %D%/streaming.h
 EXPERTS_LIBS = libsluice-experts.a $(URING_LIBS) -lm

@@ -12,9 +12,9 @@
 
 struct streaming {
     struct expert_layout layout;
-    struct model_plan plan; /* the model's with dense weights moved; the store's adds the experts */
+    struct model_plan plan; /* the model's with dense weights moved; the cache's adds the experts */
     struct owned_weights dense;
-    struct expert_store *store;
+    struct expert_cache *cache;
 };
 
 static bool own_dense(struct streaming *s, const struct model *m, bool stays, struct err *e)
@@ -36,29 +36,29 @@ struct streaming *streaming_open(const struct model *m, const struct streaming_p
         err_set(e, ERR_NOMEM, "no memory to stream experts");
         return NULL;
     }
-    if (!expert_layout_pick(&s->layout, m, p->pack_dir, e) || !own_dense(s, m, p->outside > 0, e)) {
+    if (!expert_layout_pick(&s->layout, m, p->pack_dir, e) || !own_dense(s, m, p->device_share > 0, e)) {
         streaming_close(&s);
         return NULL;
     }
-    s->store = expert_store_open(&(struct expert_store_params){.layout = &s->layout,
+    s->cache = expert_cache_open(&(struct expert_cache_params){.layout = &s->layout,
                                                                .plan = &s->plan,
                                                                .budget = p->cache_bytes,
-                                                               .outside = p->outside,
+                                                               .device_share = p->device_share,
                                                                .depth = p->depth,
                                                                .chunk = p->chunk,
                                                                .state_dir = p->state_dir,
-                                                               .no_prefetch = p->no_prefetch || p->outside,
+                                                               .no_prefetch = p->no_prefetch || p->device_share,
                                                                .no_uring = p->no_uring,
                                                                .no_direct = p->no_direct},
                                  e);
-    if (!s->store) {
+    if (!s->cache) {
         streaming_close(&s);
         return NULL;
     }
     log_info("experts stay on disk: bytes=%" PRIu64 " cache=%" PRIu64 " record=%" PRIu64 " dense=%" PRIu64
              " dense_locked=%s packed=%s read_by=\"%s\"",
              s->layout.expert_bytes, p->cache_bytes, s->layout.record_bytes_max, s->dense.used,
-             s->dense.locked ? "yes" : "no", s->layout.packed ? "yes" : "no", expert_store_way(s->store));
+             s->dense.locked ? "yes" : "no", s->layout.packed ? "yes" : "no", expert_cache_read_method(s->cache));
     return s;
 }
 
@@ -68,7 +68,7 @@ void streaming_close(struct streaming **ps)
     *ps = NULL;
     if (!s)
         return;
-    expert_store_close(&s->store);
+    expert_cache_close(&s->cache);
     owned_weights_fini(&s->dense);
     free(s->plan.layers);
     expert_layout_close(&s->layout);
@@ -77,12 +77,12 @@ void streaming_close(struct streaming **ps)
 
 const struct model_plan *streaming_plan(const struct streaming *s)
 {
-    return expert_store_plan(s->store);
+    return expert_cache_plan(s->cache);
 }
 
-struct expert_store *streaming_store(struct streaming *s)
+struct expert_cache *streaming_cache(struct streaming *s)
 {
-    return s->store;
+    return s->cache;
 }
 
 uint64_t streaming_locked(const struct streaming *s)

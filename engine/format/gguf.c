@@ -1,4 +1,4 @@
-/* See gguf.h. */
+/* Reads GGUF metadata and tensor infos, and checks every length against the file before it is used. */
 #include "engine/format/gguf.h"
 
 #include <inttypes.h>

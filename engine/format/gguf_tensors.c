@@ -1,4 +1,5 @@
-/* See gguf_tensors.h. */
+/* Turns GGUF's tensor infos into the model's tensor table: ggml's type numbers become weight types, sizes and ranges
+ * are checked, and dimensions are reversed. */
 #include "engine/format/gguf_tensors.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* See safetensors.h. The header goes through the checked JSON reader; what it lets through is walked once,
- * and the ranges are sorted to find overlaps. Holes are allowed: they hurt nobody. */
+/* Reads the header of a safetensors file. It goes through the checked JSON reader, is walked once, and the ranges
+ * are sorted to find overlaps. Holes between tensors are allowed: they hurt nobody. */
 #include "engine/format/safetensors.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* See tensor_file.h. */
+/* Reads and writes single safetensors files. Writing goes to a temporary name that becomes the file's own when all
+ * data were written. */
 #include "engine/format/tensor_file.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* See weight_block.h. One function per format: block bytes in, 32 or 256 floats out. `d` is the block's
- * scale, `m` its minimum; codes come out in the order of the columns. */
+/* Dequantises the block formats of GGUF, one function per format: block bytes in, 32 or 256 floats out. `d` is the
+ * block's scale, `m` its minimum; codes come out in the order of the columns. */
 #include "engine/format/weight_block.h"
 
 #include "engine/format/weight_bits.h"

@@ -1,4 +1,5 @@
-/* States, stacks and steps. */
+/* Builds an automaton's states while they are reached: stacks and states are interned, the closure finds what is
+ * reached without reading a byte, and each step is remembered. */
 #include "engine/grammar/automaton.h"
 
 #include <stdlib.h>

@@ -22,7 +22,7 @@ struct frame { /* of a call: goes on at nodes[node].b; of a repeat: `count` roun
     uint32_t depth;
 };
 
-struct kept_mask { /* a state's set of tokens */
+struct cached_mask { /* a state's set of tokens */
     int32_t *list;
     uint32_t *bits;
     int32_t n;
@@ -33,7 +33,7 @@ struct state {
     uint32_t first, n;  /* places */
     uint32_t plain;     /* characters of plain JSON text that may follow at least; PLAIN_UNBOUNDED */
     bool may_end, has_tokens;
-    struct kept_mask *mask;
+    struct cached_mask *mask;
 };
 
 struct index { /* open addressing over numbers; 0: empty */

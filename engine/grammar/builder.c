@@ -1,4 +1,4 @@
-/* Expressions. */
+/* Makes the nodes of expressions and simplifies them where that costs nothing; emit.c turns them into a program. */
 #include "engine/grammar/builder.h"
 
 #include <stdlib.h>

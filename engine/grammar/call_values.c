@@ -1,10 +1,10 @@
-/* Arguments of calls. */
+/* Builds grammars for the arguments of calls: as one JSON object, or each value between tags of its own. */
 #include "engine/grammar/call_values.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/grammar/text_without.h"
+#include "engine/grammar/expr_without.h"
 
 static expr refuse(struct answer *x, const struct call_tool *t, const struct err *why)
 {

@@ -1,6 +1,6 @@
 /* What the formats of calls have in common: the arguments of a tool, as JSON or each by itself. Private to call_*.c. */
 #pragma once
-#include "engine/grammar/call_grammar.h"
+#include "engine/grammar/answer_grammar.h"
 
 struct answer {
     struct builder *b;

@@ -1,4 +1,4 @@
-/* A recursive descent over the text. */
+/* Reads GBNF by recursive descent and builds one rule of the builder for each rule of the text. */
 #include "engine/grammar/gbnf.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Runs, masks, and the automata that are kept. */
+/* Runs of a grammar: where an answer stands, which tokens may follow, and the cache of automata that jobs with equal
+ * programs share. */
 #include "engine/grammar/grammar.h"
 
 #include <stdlib.h>
@@ -285,9 +286,9 @@ static bool find_tokens(struct grammar_cache *c, struct automaton *a, uint32_t s
 }
 
 /* The set in c->bits, kept with its state. */
-static struct kept_mask *keep_mask(struct grammar_cache *c, struct automaton *a, uint32_t state)
+static struct cached_mask *keep_mask(struct grammar_cache *c, struct automaton *a, uint32_t state)
 {
-    struct kept_mask *m = calloc(1, sizeof *m);
+    struct cached_mask *m = calloc(1, sizeof *m);
     size_t n_words = c->trie->n_words;
     if (!m)
         return NULL;
@@ -328,7 +329,7 @@ bool grammar_run_mask(struct grammar_run *r, struct grammar_mask *out, struct er
         thin_out(c);
     if (r->ended || r->state == STATE_DEAD)
         return err_field(e, ERR_INPUT, "grammar", "nothing may follow");
-    struct kept_mask *m = x->a.states[r->state].mask;
+    struct cached_mask *m = x->a.states[r->state].mask;
     if (!m) {
         automaton_allow(&x->a, MASK_VISITS);
         if (!find_tokens(c, &x->a, r->state))

@@ -1,4 +1,5 @@
-/* The check of a program, and what the check and the builder want to know of its nodes. */
+/* Checks a program that came from outside this process, and computes the properties of its nodes that the check and
+ * the builder need. */
 #include "engine/grammar/program.h"
 
 #include <stdlib.h>

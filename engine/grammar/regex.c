@@ -1,4 +1,4 @@
-/* A recursive descent over the pattern. */
+/* Reads a regular expression of a schema's "pattern" by recursive descent. */
 #include "engine/grammar/regex.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Arrays: items that are placed, items that go on, how many. */
+/* Arrays of a schema: prefixItems by place, items for the others, and how many there may be. */
 #include "engine/base/json.h"
 #include "engine/grammar/schema_internal.h"
 

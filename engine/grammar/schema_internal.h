@@ -59,6 +59,9 @@ const cJSON *schema_resolve(struct json_schema *s, const char *ref);
 /* JSON values in a tree, itself included. */
 size_t schema_items(const cJSON *v);
 bool schema_is_annotation(const char *keyword);
+/* Refuse keywords that can't be enforced, and a "type" that names no JSON type. */
+bool schema_check_keywords(struct json_schema *s, const cJSON *schema);
+bool schema_check_type(struct json_schema *s, const cJSON *schema);
 
 expr schema_object(struct json_schema *s, const cJSON *schema);
 expr schema_array(struct json_schema *s, const cJSON *schema);

@@ -1,4 +1,4 @@
-/* jinja.h: one rendering from its variables to text and spans. */
+/* Renders a compiled template: sets its variables, runs it, and returns the text with its untrusted spans. */
 #include "engine/jinja/jinja.h"
 
 #include <stdlib.h>

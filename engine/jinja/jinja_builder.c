@@ -1,4 +1,4 @@
-/* Text with provenance, growing; and the small arithmetic of UTF-8 that goes with it. */
+/* Builds text that knows which of its bytes are untrusted, and does the small arithmetic of UTF-8 that goes with it. */
 #include "engine/jinja/jinja_builder.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Evaluating expressions. */
+/* Evaluates expressions: names by scope, literals, operators, comparisons, conditions, filters and tests. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"

@@ -1,4 +1,4 @@
-/* Running statements. */
+/* Executes statements: output, conditions, loops, assignments, and blocks with a scope of their own. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"

@@ -1,4 +1,4 @@
-/* Filters on lists and dicts, and the few on anything. */
+/* The filters on lists and dicts, and the few that take any value. */
 #include <string.h>
 
 #include "engine/jinja/jinja_run.h"

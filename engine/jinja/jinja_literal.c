@@ -1,4 +1,4 @@
-/* Literals: strings with Python's escapes, numbers. */
+/* Parses literals: strings with Python's escapes, and numbers. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* From source to tokens to nodes. Private to jinja_lexer.c, _parser.c, _expression.c, _literal.c. */
+/* From source to tokens to nodes. Private to jinja_compile.c, _lexer.c, _parse.c,
+ * _statement.c, _expression.c, _postfix.c and _literal.c. */
 #pragma once
 #include "engine/jinja/jinja_ast.h"
 #include "engine/jinja/jinja_run.h"
@@ -57,6 +58,9 @@ const char *jinja_token_name(struct jparser *p);
 struct jnode *jinja_node(struct jparser *p, enum jnode_kind kind);
 int jinja_name(struct jparser *p, const char *text, size_t len);
 
+/* Statements and text up to a block that begins with one of `ends` (NULL-terminated; NULL: to the end of the
+ * template). *ok: false after an error; an empty body is NULL too. */
+struct jnode *jinja_parse_body(struct jparser *p, const char *const *ends, bool *ok);
 struct jnode *jinja_parse_expression(struct jparser *p, bool with_condition);
 /* A tuple without parentheses, or one expression. `end`: a word that ends it besides the block's end. */
 struct jnode *jinja_parse_tuple(struct jparser *p, bool with_condition, const char *end, bool parentheses);
@@ -66,5 +70,7 @@ struct jnode *jinja_parse_primary(struct jparser *p);
 struct jnode *jinja_constant(struct jparser *p, struct jvalue v);
 struct jnode *jinja_parse_string(struct jparser *p); /* strings side by side are one */
 struct jnode *jinja_parse_number(struct jparser *p);
+struct jnode *jinja_negate(struct jparser *p, struct jnode *n);
+/* Attributes, subscripts and calls behind a value; and filters, tests and calls behind one, which bind looser. */
 struct jnode *jinja_parse_postfix(struct jparser *p, struct jnode *n);
-struct jnode *jinja_parse_arguments(struct jparser *p);
+struct jnode *jinja_parse_suffixes(struct jparser *p, struct jnode *n);

@@ -1,4 +1,4 @@
-/* Tests: what stands behind `is`. */
+/* Jinja's tests, which stand behind `is`: defined, string, mapping and so on. */
 #include <math.h>
 #include <string.h>
 #include <utf8proc.h>

@@ -8,21 +8,25 @@ libsluice_jinja_a_SOURCES = \
 	%D%/jinja_builtin.h \
 	%D%/jinja_call.c \
 	%D%/jinja_compare.c \
+	%D%/jinja_compile.c \
 	%D%/jinja_containers.c \
 	%D%/jinja_eval.c \
 	%D%/jinja_exec.c \
 	%D%/jinja_expression.c \
 	%D%/jinja_filters.c \
+	%D%/jinja_filters_number.c \
 	%D%/jinja_filters_text.c \
 	%D%/jinja_format.c \
 	%D%/jinja_json.c \
 	%D%/jinja_lexer.c \
 	%D%/jinja_literal.c \
 	%D%/jinja_operators.c \
-	%D%/jinja_parse.h \
-	%D%/jinja_parser.c \
+	%D%/jinja_parse.c %D%/jinja_parse.h \
+	%D%/jinja_postfix.c \
 	%D%/jinja_print.c \
 	%D%/jinja_run.h \
+	%D%/jinja_statement.c \
+	%D%/jinja_string_checks.c \
 	%D%/jinja_string_methods.c \
 	%D%/jinja_strings.c \
 	%D%/jinja_tests.c \

@@ -9,7 +9,7 @@
 #define COPIES 0.53
 #define COPIES_RISE ((1 - COPIES) / (0.866 - COPIES_AT))
 
-/* LRU over all layers, over the calibrated routing traces of models with 128, 256 and 512 experts (fcgi/cli/cli_routing.h). */
+/* LRU over all layers, over the calibrated routing traces of models with 128, 256 and 512 experts (fcgi/cli/routing.h). */
 #define CURVES 3
 static const double curve_experts[CURVES] = {128, 256, 512};
 static const struct {
@@ -125,9 +125,9 @@ struct memory_estimate memory_estimate_make(const struct memory_model *m, const 
     out.compute_s = dense + experts;
     double missing = streams ? 1 - out.hit_rate : 0;
     double read = seconds(missed, r->disk.bytes_per_s * MEMORY_DISK_IN_STEPS) + seconds(missed, s->unpack);
-    out.disk_s = read + layers_missing(m, missing) * r->disk.lead_s;
+    out.disk_s = read + layers_missing(m, missing) * r->disk.latency_s;
     double total = s->waits ? out.compute_s + out.disk_s
-                            : dense + experts * missing + overlapped_seconds(m, experts, read, r->disk.lead_s, missing);
+                            : dense + experts * missing + overlapped_seconds(m, experts, read, r->disk.latency_s, missing);
     out.tokens_per_s = total > 0 ? 1 / total : 0;
     return out;
 }

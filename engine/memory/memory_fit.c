@@ -6,7 +6,7 @@
 #include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
 
-#define PASSING_BYTES ((uint64_t)256 << 20) /* for experts on their way to a device's cache: enough for the disk's queue */
+#define STAGING_BYTES ((uint64_t)256 << 20) /* for experts on their way to a device's cache: enough for the disk's queue */
 #define ROUNDINGS 8 /* tries at a cache whose slots, of several sizes, are rounded up past the limit */
 #define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming: each expert is read once a chunk */
 
@@ -23,19 +23,19 @@ static uint64_t minus(uint64_t a, uint64_t b)
 static uint64_t ram_limit(const struct memory_input *in)
 {
     uint64_t limit = minus(in->machine.available, memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES);
-    if (in->wish.ram_budget)
-        limit = least(limit, minus((uint64_t)in->wish.ram_budget, MEMORY_PROCESS_BYTES));
+    if (in->request.ram_budget)
+        limit = least(limit, minus((uint64_t)in->request.ram_budget, MEMORY_PROCESS_BYTES));
     return limit;
 }
 
-static uint64_t gpu_limit(const struct memory_input *in, const struct memory_place *at)
+static uint64_t gpu_limit(const struct memory_input *in, const struct memory_target *at)
 {
-    return in->wish.gpu_budget ? least(at->available, (uint64_t)in->wish.gpu_budget) : at->available;
+    return in->request.gpu_budget ? least(at->available, (uint64_t)in->request.gpu_budget) : at->available;
 }
 
 static bool on_gpu(const struct memory_input *in, const struct memory_plan *p)
 {
-    return in->places[p->place].gpu;
+    return in->targets[p->target].gpu;
 }
 
 static bool streams(const struct memory_plan *p)
@@ -51,8 +51,8 @@ static bool has_slots(const struct memory_input *in, const struct memory_plan *p
 
 bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, struct err *e)
 {
-    const struct memory_place *at = &in->places[p->place];
-    struct backend_params params = memory_plan_params(p, &in->wish);
+    const struct memory_target *at = &in->targets[p->target];
+    struct backend_params params = memory_plan_params(p, &in->request);
     struct backend_memory m;
     if (!at->estimate(at->context, &params, &m, e))
         return false;
@@ -68,13 +68,13 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
     if (p->strategy == STRATEGY_HYBRID)
         p->expert_cache = minus(m.weights, once);
     else if (has_slots(in, p))
-        p->expert_cache = minus(m.weights, p->dense) + p->passing;
+        p->expert_cache = minus(m.weights, p->dense) + p->staging;
     p->experts = streams(p) ? 0 : m.weights - p->dense - p->expert_cache;
     p->kv = m.kv;
     p->state = m.state;
     p->work = m.work;
     p->device = m.device;
-    p->host = m.host + p->passing;
+    p->host = m.host + p->staging;
     if (streams(p) && !has_slots(in, p)) /* the estimate has all experts in RAM */
         p->host += p->expert_cache - (m.weights - p->dense);
     p->total = once + m.kv + m.state + m.work;
@@ -103,16 +103,16 @@ static uint64_t taken(const struct memory_plan *p, bool device)
 
 static uint64_t ram_taken(const struct memory_input *in, const struct memory_plan *p)
 {
-    return p->host + (in->places[p->place].in_ram ? p->device : 0);
+    return p->host + (in->targets[p->target].in_ram ? p->device : 0);
 }
 
 /* Sizes for what is left beside weights and work; smaller ones as long as they were not asked for. p->size may be too
  * large in the end: the caller looks. */
-static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct sizing_wish wish, struct err *e)
+static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct sizing_request request, struct err *e)
 {
     struct sizing_model pools;
     bool device = on_gpu(in, p);
-    if (!measure_pools(in, p, &pools, e) || !sizing_choose(&pools, &wish, 0, &p->size, e))
+    if (!measure_pools(in, p, &pools, e) || !sizing_choose(&pools, &request, 0, &p->size, e))
         return false;
     struct memory_plan one = *p; /* the least: one context, no copies of states */
     one.size.n_blocks = sizing_one_context(&p->size);
@@ -120,11 +120,11 @@ static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint
     if (!memory_fit_parts(in, &one, e))
         return false;
     uint64_t rest = minus(limit, minus(taken(&one, device), one.kv));
-    if (rest >= one.kv && !wish.kv_bytes && !sizing_choose(&pools, &wish, rest, &p->size, e))
+    if (rest >= one.kv && !request.kv_bytes && !sizing_choose(&pools, &request, rest, &p->size, e))
         return false;
     if (!memory_fit_parts(in, p, e))
         return false;
-    while (taken(p, device) > limit && !wish.kv_bytes && sizing_shrink(&p->size))
+    while (taken(p, device) > limit && !request.kv_bytes && sizing_shrink(&p->size))
         if (!memory_fit_parts(in, p, e))
             return false;
     return true;
@@ -132,24 +132,24 @@ static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint
 
 static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct err *e)
 {
-    struct sizing_wish wish = in->wish.size;
-    if (in->wish.fixed.n_blocks) {
-        p->size = in->wish.fixed;
+    struct sizing_request request = in->request.size;
+    if (in->request.fixed.n_blocks) {
+        p->size = in->request.fixed;
         return memory_fit_parts(in, p, e);
     }
     /* A streaming prefill reads each expert once a chunk: a large one, where its buffers stay small beside the rest. */
-    if (streams(p) && !wish.prefill_chunk) {
+    if (streams(p) && !request.prefill_chunk) {
         struct memory_plan large = *p;
-        wish.prefill_chunk = STREAM_CHUNK;
-        if (!fit_sizes(in, &large, limit, wish, e))
+        request.prefill_chunk = STREAM_CHUNK;
+        if (!fit_sizes(in, &large, limit, request, e))
             return false;
         if (taken(&large, on_gpu(in, p)) <= limit && large.work <= limit / 8) {
             *p = large;
             return true;
         }
-        wish.prefill_chunk = 0;
+        request.prefill_chunk = 0;
     }
-    return fit_sizes(in, p, limit, wish, e);
+    return fit_sizes(in, p, limit, request, e);
 }
 
 static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_t limit, const struct memory_plan *p)
@@ -169,13 +169,13 @@ static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_
 /* The least cache in RAM: a device wants all experts of a layer that a step uses at once, beside what passes through. */
 static uint64_t cache_least(const struct memory_input *in, const struct memory_plan *p)
 {
-    return has_slots(in, p) ? in->model.layer_most + in->model.layer_most / 8 + p->passing : in->model.cache_least;
+    return has_slots(in, p) ? in->model.layer_most + in->model.layer_most / 8 + p->staging : in->model.cache_least;
 }
 
 /* A cache of so many bytes in RAM beside the device's, or somewhat less: each size of record gets whole slots. */
 static bool fit_host_experts(const struct memory_input *in, struct memory_plan *p, uint64_t bytes, uint64_t limit, struct memory_fit *fit)
 {
-    const uint64_t minimum = cache_least(in, p) - p->passing;
+    const uint64_t minimum = cache_least(in, p) - p->staging;
     p->host_experts = bytes;
     for (int i = 0; i < ROUNDINGS; i++) {
         if (!memory_fit_parts(in, p, &fit->refused))
@@ -187,32 +187,32 @@ static bool fit_host_experts(const struct memory_input *in, struct memory_plan *
     return p->host <= limit || too_much(fit, false, p->host, limit, p);
 }
 
-/* The cache in RAM gets what is left, or what was wished. */
+/* The cache in RAM gets what is left, or what was requested. */
 static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct memory_fit *fit)
 {
     char a[24], b[24];
     const bool device = has_slots(in, p);
-    const uint64_t wish = (uint64_t)in->wish.expert_cache, cache_now = device ? p->host_experts + p->passing : p->expert_cache;
+    const uint64_t request = (uint64_t)in->request.expert_cache, cache_now = device ? p->host_experts + p->staging : p->expert_cache;
     const uint64_t minimum = cache_least(in, p), beside = minus(p->host, cache_now);
-    if (wish && wish < minimum) {
+    if (request && request < minimum) {
         fit->short_of = true;
-        snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", size_text((double)wish, a),
+        snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", size_text((double)request, a),
                  size_text((double)minimum, b));
         return false;
     }
-    uint64_t cache = wish ? wish : minus(limit, beside);
+    uint64_t cache = request ? request : minus(limit, beside);
     cache = least(cache < minimum ? minimum : cache, in->model.cache_most > minimum ? in->model.cache_most : minimum);
     if (device)
-        return fit_host_experts(in, p, cache - p->passing, limit, fit);
+        return fit_host_experts(in, p, cache - p->staging, limit, fit);
     p->expert_cache = cache;
     p->host = beside + p->expert_cache;
     return p->host <= limit || too_much(fit, false, p->host, limit, p);
 }
 
-/* Slots get what the device has left, or what was wished. With room for all experts it would be full_gpu. */
+/* Slots get what the device has left, or what was requested. With room for all experts it would be full_gpu. */
 static bool fit_slots(const struct memory_input *in, struct memory_plan *p, struct memory_fit *fit)
 {
-    if ((in->wish.expert_cache && !streams(p)) || taken(p, true) >= p->gpu_limit)
+    if ((in->request.expert_cache && !streams(p)) || taken(p, true) >= p->gpu_limit)
         return true;
     p->device_experts = least(p->device_experts + p->gpu_limit - taken(p, true), in->model.experts - in->model.experts / 8);
     return memory_fit_parts(in, p, &fit->refused);
@@ -220,14 +220,14 @@ static bool fit_slots(const struct memory_input *in, struct memory_plan *p, stru
 
 static void describe(const struct memory_input *in, struct memory_plan *p)
 {
-    const struct memory_place *at = &in->places[p->place];
+    const struct memory_target *at = &in->targets[p->target];
     snprintf(p->backend, sizeof p->backend, "%s", at->backend);
     p->reserve = memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES;
     p->ram_total = in->machine.total;
     p->ram_available = in->machine.available;
     p->gpu_total = at->total;
     p->gpu_available = at->available;
-    p->expert_way = p->strategy == STRATEGY_HYBRID ? in->wish.expert_way : EXPERTS_AUTO;
+    p->expert_way = p->strategy == STRATEGY_HYBRID ? in->request.expert_way : EXPERTS_AUTO;
     if (p->strategy == STRATEGY_HYBRID)
         snprintf(p->expert_text, sizeof p->expert_text, "%s", p->expert_way == EXPERTS_BUS ? "read over the bus" :
                  p->expert_way == EXPERTS_CPU ? "computed on the cpu" : "by rates measured at the load");
@@ -238,21 +238,21 @@ static void describe(const struct memory_input *in, struct memory_plan *p)
 
 bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struct memory_plan *out)
 {
-    struct memory_plan p = {.strategy = fit->strategy, .place = fit->place};
+    struct memory_plan p = {.strategy = fit->strategy, .target = fit->target};
     p.ram_limit = ram_limit(in);
-    p.gpu_limit = gpu_limit(in, &in->places[p.place]);
-    if (in->places[p.place].in_ram)
+    p.gpu_limit = gpu_limit(in, &in->targets[p.target]);
+    if (in->targets[p.target].in_ram)
         p.gpu_limit = least(p.gpu_limit, p.ram_limit);
     bool device = on_gpu(in, &p);
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
     if (has_slots(in, &p)) /* what the pools must leave; fit_slots gives them the rest */
-        p.device_experts = in->wish.expert_cache && !streams(&p) ? (uint64_t)in->wish.expert_cache : in->model.slots_least;
+        p.device_experts = in->request.expert_cache && !streams(&p) ? (uint64_t)in->request.expert_cache : in->model.slots_least;
     if (streams(&p) && device) {
-        p.passing = least(PASSING_BYTES, in->model.cache_most / 8);
-        p.passing = p.passing < in->model.cache_least ? in->model.cache_least : p.passing;
-        p.host_experts = cache_least(in, &p) - p.passing;
+        p.staging = least(STAGING_BYTES, in->model.cache_most / 8);
+        p.staging = p.staging < in->model.cache_least ? in->model.cache_least : p.staging;
+        p.host_experts = cache_least(in, &p) - p.staging;
     } else if (streams(&p)) {
-        p.expert_cache = in->wish.expert_cache ? (uint64_t)in->wish.expert_cache : in->model.cache_least;
+        p.expert_cache = in->request.expert_cache ? (uint64_t)in->request.expert_cache : in->model.cache_least;
     }
     if (!fit_pools(in, &p, limit, &fit->refused) || (has_slots(in, &p) && !fit_slots(in, &p, fit))) {
         fit->short_of = fit->refused.code == ERR_LIMIT;

@@ -6,7 +6,7 @@
 
 #define LOG_MODULE "memory"
 #include "engine/base/log.h"
-#include "engine/experts/policy/miss_choice.h"
+#include "engine/experts/policy/miss_policy.h"
 #include "engine/experts/streaming.h"
 
 static bool estimate_of(void *context, const struct backend_params *p, struct backend_memory *m, struct err *e)
@@ -17,35 +17,35 @@ static bool estimate_of(void *context, const struct backend_params *p, struct ba
     return b->ops->probe->estimate(model_plan(b->model), &with, m, e);
 }
 
-static bool add_place(struct memory_load *l, const struct backend_ops *ops, struct err *e)
+static bool add_target(struct memory_load *l, const struct backend_ops *ops, struct err *e)
 {
-    struct memory_backend *b = &l->places[l->input.n_places];
+    struct memory_backend *b = &l->targets[l->input.n_targets];
     *b = (struct memory_backend){.ops = ops, .model = l->model};
     bool gpu = ops != &cpu_backend;
     if (ops->probe->device && !ops->probe->device(&b->device, e))
         return false;
     if (gpu && !b->device.total) /* it does not say: open tells */
         b->device.available = UINT64_MAX;
-    l->input.places[l->input.n_places++] = (struct memory_place){
+    l->input.targets[l->input.n_targets++] = (struct memory_target){
         .backend = ops->name, .gpu = gpu, .in_ram = b->device.in_ram, .streams = ops->streams, .splits = ops->splits,
         .total = b->device.total, .available = b->device.available, .estimate = estimate_of, .context = b};
     return true;
 }
 
-bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend, const struct memory_wish *w,
+bool memory_load_plan(struct memory_load *l, const struct model *m, const char *backend, const struct memory_request *w,
                       struct err *e)
 {
     *l = (struct memory_load){.model = m, .backend = backend};
-    l->input.wish = *w;
+    l->input.request = *w;
     const struct backend_ops *first = backend_select(backend, e);
-    if (!first || !machine_read("", &l->input.machine, e) || !add_place(l, first, e))
+    if (!first || !machine_read("", &l->input.machine, e) || !add_target(l, first, e))
         return false;
-    if (first != &cpu_backend && (!backend || !strcmp(backend, "auto")) && !add_place(l, &cpu_backend, e))
+    if (first != &cpu_backend && (!backend || !strcmp(backend, "auto")) && !add_target(l, &cpu_backend, e))
         return false;
     memory_model_of(m, &l->input.model);
     if (!memory_plan_make(&l->input, &l->plan, e))
         return false;
-    l->ops = l->places[l->plan.place].ops;
+    l->ops = l->targets[l->plan.target].ops;
     return true;
 }
 
@@ -57,18 +57,18 @@ static void describe_missing(struct memory_load *l, const char *cache_dir)
     struct miss_rates rates;
     int32_t first = 0, last = 0;
     if (p->strategy != STRATEGY_HYBRID || p->expert_way != EXPERTS_AUTO ||
-        !miss_rates_kept(cache_dir, l->places[p->place].device.name, miss_key(plan, l->input.wish.n_threads, l->input.wish.exact), &rates))
+        !miss_rates_load(cache_dir, l->targets[p->target].device.name, miss_policy_key(plan, l->input.request.n_threads, l->input.request.exact), &rates))
         return;
     struct miss_shape shape = miss_shape_of(plan, p->experts ? (double)p->device_experts / (double)p->experts : 1);
     shape.expert_bytes = l->input.model.n_moe && shape.n_expert ? p->experts / (uint64_t)l->input.model.n_moe / (uint64_t)shape.n_expert : 0;
-    const bool any = miss_range(&rates, &shape, &first, &last);
-    miss_text(any, first, last, p->expert_text);
+    const bool any = miss_policy_range(&rates, &shape, &first, &last);
+    miss_policy_text(any, first, last, p->expert_text);
 }
 
 void memory_load_measure(struct memory_load *l, const char *cache_dir)
 {
     struct err ignored = {0};
-    struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
+    struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.cache_dir = cache_dir;
     l->rates = (struct memory_rates){0};
     if (l->ops->probe->speed && !l->ops->probe->speed(model_plan(l->model), &p, &l->rates.speed, &ignored))
@@ -81,7 +81,7 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir)
 
 static struct backend *try_open(struct memory_load *l, const struct backend_params *more, struct err *e)
 {
-    struct backend_params p = memory_plan_params(&l->plan, &l->input.wish);
+    struct backend_params p = memory_plan_params(&l->plan, &l->input.request);
     p.expert_rows = &cpu_expert_rows;
     if (more) {
         p.cache_dir = more->cache_dir;
@@ -96,13 +96,13 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
         const struct memory_plan *at = &l->plan;
         const bool device = at->host_experts > 0;
         l->streaming = streaming_open(l->model, &(struct streaming_params){
-            .cache_bytes = device ? at->host_experts + at->passing : at->expert_cache, .outside = at->host_experts,
+            .cache_bytes = device ? at->host_experts + at->staging : at->expert_cache, .device_share = at->host_experts,
             .depth = l->rates.disk.depth, .state_dir = p.cache_dir}, e);
         if (!l->streaming)
             return NULL;
     }
     if (l->streaming) {
-        p.experts = streaming_store(l->streaming);
+        p.experts = streaming_cache(l->streaming);
         plan = streaming_plan(l->streaming);
     }
     return l->ops->open(plan, &p, e);
@@ -128,17 +128,17 @@ static bool open_instead(struct memory_load *l, const struct backend_params *mor
     const struct backend_ops *instead = backend_instead(l->backend, l->ops, e);
     struct memory_input rest = l->input;
     char reason[sizeof l->plan.reason];
-    int next = l->plan.place + 1;
-    if (!instead || next >= l->input.n_places)
+    int next = l->plan.target + 1;
+    if (!instead || next >= l->input.n_targets)
         return false;
     snprintf(reason, sizeof reason, "%s: %.170s", l->ops->name, e->text);
-    rest.places[0] = l->input.places[next];
-    rest.n_places = 1;
+    rest.targets[0] = l->input.targets[next];
+    rest.n_targets = 1;
     *e = (struct err){0};
     streaming_close(&l->streaming); /* it was made for the other plan */
     if (!memory_plan_make(&rest, &l->plan, e))
         return false;
-    l->plan.place = next;
+    l->plan.target = next;
     l->ops = instead;
     l->rates = (struct memory_rates){0};
     l->estimate = (struct memory_estimate){0};
@@ -160,9 +160,9 @@ bool memory_load_open(struct memory_load *l, const struct backend_params *more, 
     return true;
 }
 
-struct expert_store *memory_load_experts(const struct memory_load *l)
+struct expert_cache *memory_load_experts(const struct memory_load *l)
 {
-    return l->streaming ? streaming_store(l->streaming) : NULL;
+    return l->streaming ? streaming_cache(l->streaming) : NULL;
 }
 
 uint64_t memory_load_locked(const struct memory_load *l)

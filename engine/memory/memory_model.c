@@ -1,7 +1,7 @@
 /* What the planner needs to know of a model. See memory_plan.h. */
 #include "engine/memory/memory_plan.h"
 
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 #include "engine/experts/pack/expert_pack.h"
 
 #define SLOT_ROUNDING 4096 /* of a layer's parts on the device */
@@ -18,7 +18,7 @@ static void measure_cache(const struct model *m, struct memory_model *out)
         out->cache_most += layer;
         out->layer_most = layer > out->layer_most ? layer : out->layer_most;
     }
-    out->cache_least = expert_store_smallest(&l);
+    out->cache_least = expert_cache_min_bytes(&l);
     expert_layout_close(&l);
 }
 
@@ -30,7 +30,7 @@ static uint64_t active_experts(const struct moe_plan *m)
 void memory_model_of(const struct model *m, struct memory_model *out)
 {
     const struct model_plan *plan = model_plan(m);
-    const struct model_facts *f = model_facts(m);
+    const struct model_stats *f = model_stats(m);
     *out = (struct memory_model){.n_ctx = plan->n_ctx, .n_layer = plan->n_layer, .recurrent = plan->n_recurrent > 0,
                                  .weights = f->weight_bytes, .dense = f->dense_bytes, .experts = f->expert_bytes,
                                  .kv_per_token = f->kv_bytes_per_token};

@@ -37,8 +37,8 @@ static inline enum expert_way expert_way_from_name(const char *name)
     return !name || !strcmp(name, "auto") ? EXPERTS_AUTO : !strcmp(name, "bus") ? EXPERTS_BUS : EXPERTS_CPU;
 }
 
-/* Into a wish; option_parse has checked the rest. */
-static inline void memory_options_wish(const struct memory_options *o, struct memory_wish *w)
+/* Into a request; option_parse has checked the rest. */
+static inline void memory_options_request(const struct memory_options *o, struct memory_request *w)
 {
     w->strategy = o->strategy ? strategy_from_name(o->strategy) : STRATEGY_AUTO;
     w->ram_budget = o->ram_budget;

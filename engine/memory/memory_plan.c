@@ -33,15 +33,15 @@ uint64_t memory_reserve(uint64_t total)
 /* Faster first. Streaming from the disk comes after everything that needs no disk. */
 static const enum strategy order[] = {STRATEGY_FULL_GPU, STRATEGY_HYBRID, STRATEGY_CPU_ONLY, STRATEGY_SSD_STREAMING};
 
-static bool wanted(const struct memory_wish *w, enum strategy s)
+static bool wanted(const struct memory_request *w, enum strategy s)
 {
     if (w->strategy != STRATEGY_AUTO)
         return s == w->strategy;
     return !w->expert_cache || s == STRATEGY_SSD_STREAMING;
 }
 
-/* Whether the place could do it if memory were no question; else why not. */
-static bool possible(const struct memory_input *in, enum strategy s, const struct memory_place *at, char why[192])
+/* Whether the target could do it if memory were no question; else why not. */
+static bool possible(const struct memory_input *in, enum strategy s, const struct memory_target *at, char why[192])
 {
     if ((s == STRATEGY_FULL_GPU || s == STRATEGY_HYBRID) && !at->gpu)
         snprintf(why, 192, "%s computes in RAM, not on a GPU", at->backend);
@@ -49,9 +49,9 @@ static bool possible(const struct memory_input *in, enum strategy s, const struc
         snprintf(why, 192, "the %s backend cannot keep experts in RAM and the rest on the GPU yet", at->backend);
     else if (s == STRATEGY_HYBRID && !in->model.experts)
         snprintf(why, 192, "the model has no routed experts");
-    else if (s == STRATEGY_HYBRID && at->in_ram && in->wish.strategy == STRATEGY_AUTO)
+    else if (s == STRATEGY_HYBRID && at->in_ram && in->request.strategy == STRATEGY_AUTO)
         snprintf(why, 192, "the GPU's memory is RAM: nothing is gained by keeping experts beside it");
-    else if (s == STRATEGY_SSD_STREAMING && at->gpu && at->in_ram && in->wish.strategy == STRATEGY_AUTO)
+    else if (s == STRATEGY_SSD_STREAMING && at->gpu && at->in_ram && in->request.strategy == STRATEGY_AUTO)
         snprintf(why, 192, "the GPU's memory is RAM: nothing is gained by keeping a second cache beside it");
     else if (s == STRATEGY_CPU_ONLY && at->gpu)
         snprintf(why, 192, "the %s backend computes on the GPU", at->backend);
@@ -77,10 +77,10 @@ static bool choose(const struct memory_input *in, struct memory_plan *out, struc
     char reason[192] = "";
     bool tried = false;
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
-        for (int k = 0; k < in->n_places; k++) {
-            struct memory_fit fit = {.strategy = order[i], .place = k};
-            const struct memory_place *at = &in->places[k];
-            if (!wanted(&in->wish, order[i]))
+        for (int k = 0; k < in->n_targets; k++) {
+            struct memory_fit fit = {.strategy = order[i], .target = k};
+            const struct memory_target *at = &in->targets[k];
+            if (!wanted(&in->request, order[i]))
                 continue;
             if (!possible(in, order[i], at, fit.why)) {
                 if (!tried)
@@ -107,10 +107,10 @@ static int64_t smaller_context(const struct memory_input *in)
     struct memory_input less = *in;
     struct memory_fit ignored = {0};
     struct memory_plan plan;
-    int64_t ctx = in->wish.size.ctx ? in->wish.size.ctx : in->model.n_ctx < SIZING_DEFAULT_CTX ? in->model.n_ctx : SIZING_DEFAULT_CTX;
-    less.wish.size.kv_bytes = 0;
+    int64_t ctx = in->request.size.ctx ? in->request.size.ctx : in->model.n_ctx < SIZING_DEFAULT_CTX ? in->model.n_ctx : SIZING_DEFAULT_CTX;
+    less.request.size.kv_bytes = 0;
     while ((ctx /= 2) >= 256) {
-        less.wish.size.ctx = ctx;
+        less.request.size.ctx = ctx;
         if (choose(&less, &plan, &ignored))
             return ctx;
     }
@@ -124,17 +124,17 @@ static void suggest(const struct memory_input *in, const struct memory_fit *fit,
     struct memory_fit ignored = {0};
     struct memory_plan plan;
     char a[24];
-    if (fit->short_of && in->wish.ram_budget && !fit->on_device) {
-        other.wish.ram_budget = (int64_t)(fit->need + MEMORY_PROCESS_BYTES);
+    if (fit->short_of && in->request.ram_budget && !fit->on_device) {
+        other.request.ram_budget = (int64_t)(fit->need + MEMORY_PROCESS_BYTES);
         if (choose(&other, &plan, &ignored)) {
-            snprintf(text, size, "; --ram-budget %llu would do", (unsigned long long)other.wish.ram_budget);
+            snprintf(text, size, "; --ram-budget %llu would do", (unsigned long long)other.request.ram_budget);
             return;
         }
     }
     other = *in;
-    if (in->wish.strategy != STRATEGY_AUTO || in->wish.expert_cache) {
-        other.wish.strategy = STRATEGY_AUTO;
-        other.wish.expert_cache = 0;
+    if (in->request.strategy != STRATEGY_AUTO || in->request.expert_cache) {
+        other.request.strategy = STRATEGY_AUTO;
+        other.request.expert_cache = 0;
         if (choose(&other, &plan, &ignored)) {
             int n = snprintf(text, size, "; --strategy %s would run", strategy_name(plan.strategy));
             if (plan.expert_cache && n > 0 && (size_t)n < size)
@@ -142,7 +142,7 @@ static void suggest(const struct memory_input *in, const struct memory_fit *fit,
             return;
         }
     }
-    if (!in->wish.fixed.n_blocks) {
+    if (!in->request.fixed.n_blocks) {
         int64_t ctx = smaller_context(in);
         if (ctx) {
             snprintf(text, size, "; --ctx %lld would fit", (long long)ctx);
@@ -158,7 +158,7 @@ bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, st
     char more[96] = "";
     *out = (struct memory_plan){0};
     if (choose(in, out, &fit))
-        return in->wish.expert_way == EXPERTS_AUTO || out->strategy == STRATEGY_HYBRID ||
+        return in->request.expert_way == EXPERTS_AUTO || out->strategy == STRATEGY_HYBRID ||
                err_field(e, ERR_UNSUPPORTED, "hybrid-experts", "the plan is %s: only hybrid has experts without a slot in RAM",
                          strategy_name(out->strategy));
     if (fit.refused.code)
@@ -171,14 +171,14 @@ bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, st
 bool memory_plan_shrink(const struct memory_input *in, struct memory_plan *p, struct err *e)
 {
     struct memory_plan less = *p;
-    if (in->wish.size.kv_bytes || in->wish.fixed.n_blocks || !sizing_shrink(&less.size) ||
+    if (in->request.size.kv_bytes || in->request.fixed.n_blocks || !sizing_shrink(&less.size) ||
         !memory_fit_parts(in, &less, e))
         return false;
     *p = less;
     return true;
 }
 
-struct backend_params memory_plan_params(const struct memory_plan *p, const struct memory_wish *w)
+struct backend_params memory_plan_params(const struct memory_plan *p, const struct memory_request *w)
 {
     return (struct backend_params){
         .n_blocks = p->size.n_blocks,

@@ -28,12 +28,12 @@ enum strategy { STRATEGY_AUTO, STRATEGY_FULL_GPU, STRATEGY_HYBRID, STRATEGY_SSD_
 const char *strategy_name(enum strategy s); /* as written in STRATEGY_CHOICES */
 enum strategy strategy_from_name(const char *name); /* STRATEGY__N: unknown */
 
-struct memory_wish { /* 0: to be chosen */
+struct memory_request { /* 0: to be chosen */
     enum strategy strategy;
     int64_t ram_budget;   /* bytes of RAM that the process may take, all in all */
     int64_t gpu_budget;   /* bytes of device memory */
     int64_t expert_cache; /* bytes of the expert cache; asks for ssd_streaming unless hybrid is forced */
-    struct sizing_wish size;
+    struct sizing_request size;
     struct sizing fixed;  /* n_blocks not 0: sizes as they are (the commands know what they run) */
     int32_t n_threads;
     bool exact;
@@ -56,7 +56,7 @@ struct memory_model { /* what of a model matters here; bytes as packed */
 /* From an open model. */
 void memory_model_of(const struct model *m, struct memory_model *out);
 
-struct memory_place { /* a backend as the planner sees it */
+struct memory_target { /* a backend as the planner sees it */
     const char *backend;   /* its name */
     bool gpu;
     bool in_ram;           /* the GPU's memory is RAM: what it takes counts there too */
@@ -67,19 +67,19 @@ struct memory_place { /* a backend as the planner sees it */
     void *context;
 };
 
-#define MEMORY_MAX_PLACES 2
+#define MEMORY_MAX_TARGETS 2
 
 struct memory_input {
     struct memory_model model;
     struct machine machine;
-    struct memory_place places[MEMORY_MAX_PLACES]; /* in order of preference */
-    int n_places;
-    struct memory_wish wish;
+    struct memory_target targets[MEMORY_MAX_TARGETS]; /* in order of preference */
+    int n_targets;
+    struct memory_request request;
 };
 
 struct memory_plan { /* sizes in bytes */
     enum strategy strategy;
-    int place;              /* index in the input's places */
+    int target;              /* index in the input's targets */
     char backend[16];
     struct sizing size;
     /* by part */
@@ -88,9 +88,9 @@ struct memory_plan { /* sizes in bytes */
     uint64_t expert_cache;  /* ssd_streaming: budget of the cache of the others, and slots on the device; hybrid: the slots */
     uint64_t device_experts; /* on a device: what the backend is told to make slots of */
     uint64_t host_experts;  /* ssd_streaming on a device: memory of the host that its backend keeps experts in */
-    uint64_t passing;       /* the same: memory for experts on their way from the disk to there */
+    uint64_t staging;       /* the same: memory for experts on their way from the disk to there */
     uint64_t kv, state, work;
-    /* by place; device + host = the sum of the parts */
+    /* by target; device + host = the sum of the parts */
     uint64_t device, host;
     uint64_t total;         /* dense + all experts once + kv + state + work: what it would take with nothing left on the disk */
     uint64_t reserve;       /* RAM left to the program itself and the system */
@@ -109,7 +109,7 @@ bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, st
  * already. */
 bool memory_plan_shrink(const struct memory_input *in, struct memory_plan *p, struct err *e);
 /* Backend parameters that the plan stands for, without cache_dir and dump. */
-struct backend_params memory_plan_params(const struct memory_plan *p, const struct memory_wish *w);
+struct backend_params memory_plan_params(const struct memory_plan *p, const struct memory_request *w);
 /* Planned against applied: false with the first part that differs. */
 bool memory_plan_check(const struct memory_plan *p, const struct backend_memory *applied, struct err *e);
 

@@ -109,7 +109,7 @@ void memory_plan_table(const struct memory_plan *p, const struct memory_estimate
         buf_putc(b, '\n');
         if (estimate->disk.bytes_per_s > 0)
             buf_printf(b, "  disk, measured          %.2f GB/s by up to %d reads at once; an expert alone waits %.1f ms more\n",
-                       estimate->disk.bytes_per_s * 1e-9, estimate->disk.depth, estimate->disk.lead_s * 1e3);
+                       estimate->disk.bytes_per_s * 1e-9, estimate->disk.depth, estimate->disk.latency_s * 1e3);
     } else {
         buf_puts(b, "  decode, estimated       not known before it is measured\n");
     }

@@ -39,36 +39,36 @@ static int32_t chosen_checkpoints(int64_t slots, uint64_t state_bytes, uint64_t 
     return (int32_t)n;
 }
 
-bool sizing_choose(const struct sizing_model *m, const struct sizing_wish *wish, uint64_t available_bytes,
+bool sizing_choose(const struct sizing_model *m, const struct sizing_request *request, uint64_t available_bytes,
                    struct sizing *out, struct err *e)
 {
     int32_t n_ctx = m->n_ctx;
-    int64_t ctx = wish->ctx ? wish->ctx : n_ctx < SIZING_DEFAULT_CTX ? n_ctx : SIZING_DEFAULT_CTX;
+    int64_t ctx = request->ctx ? request->ctx : n_ctx < SIZING_DEFAULT_CTX ? n_ctx : SIZING_DEFAULT_CTX;
     int64_t each = (int64_t)m->block_bytes, one = blocks_of(ctx);
     if (ctx > n_ctx)
         return err_field(e, ERR_LIMIT, "ctx", "%" PRId64 " positions, the model was made for %d", ctx, n_ctx);
-    int64_t blocks = chosen_blocks(one, wish->slots, each, available_bytes);
-    if (wish->kv_bytes) {
-        blocks = each ? wish->kv_bytes / each : one;
+    int64_t blocks = chosen_blocks(one, request->slots, each, available_bytes);
+    if (request->kv_bytes) {
+        blocks = each ? request->kv_bytes / each : one;
         if (blocks < one)
             return err_field(e, ERR_LIMIT, "kv-memory",
                              "%" PRId64 " bytes hold %" PRId64 " tokens, one context of %" PRId64 " needs %" PRId64
                              " bytes",
-                             wish->kv_bytes, blocks * BACKEND_BLOCK_TOKENS, ctx, one * each);
+                             request->kv_bytes, blocks * BACKEND_BLOCK_TOKENS, ctx, one * each);
     } else if (available_bytes && (uint64_t)(blocks * each) > available_bytes) {
         return err_field(e, ERR_LIMIT, "ctx",
                          "KV for one context of %" PRId64 " needs %" PRId64 " bytes, %" PRIu64 " are available", ctx,
                          blocks * each, available_bytes);
     }
-    int64_t chunk = round_up(wish->prefill_chunk ? wish->prefill_chunk : DEFAULT_PREFILL_CHUNK, BACKEND_BLOCK_TOKENS);
+    int64_t chunk = round_up(request->prefill_chunk ? request->prefill_chunk : DEFAULT_PREFILL_CHUNK, BACKEND_BLOCK_TOKENS);
     *out = (struct sizing){
         .n_ctx = (int32_t)ctx,
-        .n_slots = (int32_t)wish->slots,
+        .n_slots = (int32_t)request->slots,
         .n_blocks = (int32_t)(blocks > MAX_BLOCKS ? MAX_BLOCKS : blocks),
         .prefill_chunk = (int32_t)chunk,
-        .max_rows = (int32_t)round_up(chunk + wish->slots, BACKEND_BLOCK_TOKENS),
+        .max_rows = (int32_t)round_up(chunk + request->slots, BACKEND_BLOCK_TOKENS),
     };
-    out->n_checkpoints = chosen_checkpoints(wish->slots, m->state_bytes, available_bytes);
+    out->n_checkpoints = chosen_checkpoints(request->slots, m->state_bytes, available_bytes);
     out->n_states = m->state_bytes ? out->n_slots + out->n_checkpoints : 0;
     return true;
 }

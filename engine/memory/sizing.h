@@ -7,7 +7,7 @@
 
 #define SIZING_DEFAULT_CTX 32768
 
-struct sizing_wish { /* 0: to be chosen */
+struct sizing_request { /* 0: to be chosen */
     int64_t ctx, slots, prefill_chunk, kv_bytes;
 };
 
@@ -22,9 +22,9 @@ struct sizing_model {
     uint64_t state_bytes; /* recurrent state of one sequence; 0: none */
 };
 
-/* available_bytes: memory that pools may come from, 0: unknown. ERR_LIMIT: the wishes can't be met (the text has
+/* available_bytes: memory that pools may come from, 0: unknown. ERR_LIMIT: the requests can't be met (the text has
  * numbers). */
-bool sizing_choose(const struct sizing_model *m, const struct sizing_wish *wish, uint64_t available_bytes,
+bool sizing_choose(const struct sizing_model *m, const struct sizing_request *request, uint64_t available_bytes,
                    struct sizing *out, struct err *e);
 /* After a backend could not get the memory: fewer copies, a smaller pool, one context at least. False: they are the
  * smallest already. */

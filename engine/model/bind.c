@@ -1,4 +1,5 @@
-/* See bind.h. */
+/* Finds tensors by name, checks their shapes and types, and makes views of them as a plan's weights. Everything that
+ * is missing is collected, so that one error names it together. */
 #include "engine/model/bind.h"
 
 #include <inttypes.h>
@@ -9,7 +10,7 @@
 
 #include "engine/format/weight_bits.h"
 #include "engine/format/weight_block.h"
-#include "engine/model/outline.h"
+#include "engine/model/tensor_manifest.h"
 
 #define PATH_SIZE 256
 
@@ -125,7 +126,7 @@ void bind_missing(struct binder *b, struct names n)
 
 /* Notes what is asked for, under its first name. Parameters that are no module's weight (biases, sinks, ...)
  * are those whose last part says so. */
-static void note(struct binder *b, struct names n, struct outline_item item)
+static void note(struct binder *b, struct names n, struct tensor_manifest_item item)
 {
     static const char *const bare[] = {".bias", ".sinks", ".A_log", ".dt_bias", ".expert_bias",
                                        ".e_score_correction_bias", ".ssm_a"};
@@ -141,8 +142,8 @@ static void note(struct binder *b, struct names n, struct outline_item item)
     for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
         if (len > strlen(bare[i]) && !strcmp(path + len - strlen(bare[i]), bare[i]))
             item.has_weight = false;
-    if (!outline_add(b->outline, &item))
-        bind_fail(b, ERR_NOMEM, path, "no memory for the outline");
+    if (!tensor_manifest_add(b->manifest, &item))
+        bind_fail(b, ERR_NOMEM, path, "no memory for the manifest of tensors");
 }
 
 /* "[n_matrix,] rows, cols" against the tensor; a plain matrix of one row may be a vector. */
@@ -269,8 +270,8 @@ static void set_strides(struct weight *w)
 static void bind_view(struct binder *b, struct weight *w, struct names n, int32_t n_matrix, struct row_slice s)
 {
     char path[PATH_SIZE];
-    if (b->outline) {
-        note(b, n, (struct outline_item){.n_matrix = n_matrix, .rows = s.of, .cols = w->cols});
+    if (b->manifest) {
+        note(b, n, (struct tensor_manifest_item){.n_matrix = n_matrix, .rows = s.of, .cols = w->cols});
         return;
     }
     struct tensor *t = bind_find(b, n, path, sizeof path);
@@ -361,8 +362,8 @@ void bind_vector_optional(struct binder *b, struct vector *v, struct names n, in
 void bind_vector_slices(struct binder *b, struct vector *v, struct names n, int32_t n_matrix, struct row_slice s,
                         int32_t count)
 {
-    if (b->outline)
-        note(b, n, (struct outline_item){.is_vector = true, .cols = n_matrix * s.of});
+    if (b->manifest)
+        note(b, n, (struct tensor_manifest_item){.is_vector = true, .cols = n_matrix * s.of});
     else if (bind_has(b, n))
         bind_values(b, v, n, &s, (int64_t)n_matrix * s.of, n_matrix * count);
     else
@@ -371,8 +372,8 @@ void bind_vector_slices(struct binder *b, struct vector *v, struct names n, int3
 
 void bind_vector(struct binder *b, struct vector *v, struct names n, int32_t count)
 {
-    if (b->outline)
-        note(b, n, (struct outline_item){.is_vector = true, .cols = count});
+    if (b->manifest)
+        note(b, n, (struct tensor_manifest_item){.is_vector = true, .cols = count});
     else if (bind_has(b, n))
         bind_vector_optional(b, v, n, count);
     else

@@ -18,10 +18,10 @@ struct names {
     const char *hf, *gguf;
 };
 
-struct outline;
+struct tensor_manifest;
 
 struct binder {
-    struct outline *outline; /* not NULL: names and shapes are noted there, nothing is looked up */
+    struct tensor_manifest *manifest; /* not NULL: names and shapes are noted there, nothing is looked up */
     struct tensor_table *tensors;
     const struct config *config;
     struct arena *arena;  /* for vectors and tables: the model's */

@@ -1,4 +1,5 @@
-/* See config.h. */
+/* Looks up a configuration's values by the names of config.json or of GGUF's metadata, and checks their types and
+ * ranges. */
 #include "engine/model/config.h"
 
 #include <math.h>

@@ -150,7 +150,7 @@ bool family_build(const struct family *f, struct config *c, struct binder *b, st
     return !c->failed && bind_finish(b, e);
 }
 
-void family_read_usual(struct config *c, struct model_plan *p)
+void family_read_common(struct config *c, struct model_plan *p)
 {
     p->n_layer = config_int(c, key_needed("num_hidden_layers", "block_count", 1, 1024));
     p->d_model = config_int(c, key_needed("hidden_size", "embedding_length", 1, 1 << 17));

@@ -34,8 +34,8 @@ void family_add_eos(struct model_plan *p, const cJSON *v);
 /* --- shared by the families --- */
 
 /* n_layer, d_model, n_vocab, n_ctx and norm_eps by their usual names. */
-void family_read_usual(struct config *c, struct model_plan *p);
-/* Plain rotary settings, or YaRN/linear/llama3 scaling as the configuration says: rope.c */
+void family_read_common(struct config *c, struct model_plan *p);
+/* Plain rotary settings, or YaRN/linear/llama3 scaling as the configuration says: rope_frequencies.c. */
 void family_rope(struct config *c, struct rope_plan *r, int32_t n_dims);
 /* Dimensions of a head that rotate: all, or partial_rotary_factor of them. */
 int32_t family_rotary_dims(struct config *c, int32_t d_head);

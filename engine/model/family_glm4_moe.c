@@ -51,7 +51,7 @@ const struct family family_glm4_moe = {
     .model_types = (const char *const[]){"glm4_moe", NULL},
     .gguf_archs = (const char *const[]){"glm4moe", NULL},
     .accept = accept,
-    .read = family_read_usual,
+    .read = family_read_common,
     .layer = layer,
     FAMILY_NAMES("post_attention_norm"),
 };

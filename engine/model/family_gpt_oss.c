@@ -53,7 +53,7 @@ const struct family family_gpt_oss = {
     .model_types = (const char *const[]){"gpt_oss", NULL},
     .gguf_archs = (const char *const[]){"gpt-oss", NULL},
     .accept = accept,
-    .read = family_read_usual,
+    .read = family_read_common,
     .layer = layer,
     FAMILY_NAMES("post_attention_norm|ffn_norm"),
 };

@@ -26,7 +26,7 @@ const struct family family_llama = {
     .name = "llama",
     .model_types = (const char *const[]){"llama", "mistral", "qwen2", NULL},
     .gguf_archs = (const char *const[]){"llama", "qwen2", NULL},
-    .read = family_read_usual,
+    .read = family_read_common,
     .layer = layer,
     FAMILY_NAMES("ffn_norm"),
 };

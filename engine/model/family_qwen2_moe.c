@@ -28,7 +28,7 @@ const struct family family_qwen2_moe = {
     .name = "qwen2_moe",
     .model_types = (const char *const[]){"qwen2_moe", NULL},
     .gguf_archs = (const char *const[]){"qwen2moe", NULL},
-    .read = family_read_usual,
+    .read = family_read_common,
     .layer = layer,
     FAMILY_NAMES("ffn_norm"),
 };

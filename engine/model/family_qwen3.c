@@ -18,7 +18,7 @@ const struct family family_qwen3 = {
     .name = "qwen3",
     .model_types = (const char *const[]){"qwen3", NULL},
     .gguf_archs = (const char *const[]){"qwen3", NULL},
-    .read = family_read_usual,
+    .read = family_read_common,
     .layer = layer,
     FAMILY_NAMES("ffn_norm"),
 };

@@ -14,7 +14,7 @@ static bool norm_less_one(struct binder *b)
 {
     struct binder first = *b;
     first.layer = 0;
-    const struct tensor *t = b->gguf || b->outline ? NULL : bind_find(&first, conv1d, NULL, 0);
+    const struct tensor *t = b->gguf || b->manifest ? NULL : bind_find(&first, conv1d, NULL, 0);
     return t && t->n_dims == 3 && t->dims[2] != 1;
 }
 
@@ -95,7 +95,7 @@ const struct family family_qwen3_5_moe = {
     .name = "qwen3_5_moe",
     .model_types = (const char *const[]){"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_text", NULL},
     .gguf_archs = (const char *const[]){"qwen35moe", "qwen35", NULL},
-    .read = family_read_usual,
+    .read = family_read_common,
     .layer = layer,
     FAMILY_NAMES("post_attention_norm"),
     .norm_less_one = norm_less_one,

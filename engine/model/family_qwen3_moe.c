@@ -27,7 +27,7 @@ const struct family family_qwen3_moe = {
     .name = "qwen3_moe",
     .model_types = (const char *const[]){"qwen3_moe", NULL},
     .gguf_archs = (const char *const[]){"qwen3moe", NULL},
-    .read = family_read_usual,
+    .read = family_read_common,
     .layer = layer,
     FAMILY_NAMES("ffn_norm"),
 };

@@ -4,7 +4,7 @@ libsluice_model_a_SOURCES = \
 	%D%/bind_experts.c \
 	%D%/bind_gpt_oss.c \
 	%D%/config.c %D%/config.h \
-	%D%/facts.c %D%/facts.h \
+	%D%/model_stats.c %D%/model_stats.h \
 	%D%/family.c %D%/family.h \
 	%D%/family_bailing_moe.c \
 	%D%/family_glm4_moe.c \
@@ -15,11 +15,11 @@ libsluice_model_a_SOURCES = \
 	%D%/family_qwen3_5_moe.c \
 	%D%/family_qwen3_moe.c \
 	%D%/model.c %D%/model.h \
-	%D%/outline.c %D%/outline.h \
+	%D%/tensor_manifest.c %D%/tensor_manifest.h \
 	%D%/plan.h \
 	%D%/plan_parts.c %D%/plan_parts.h \
-	%D%/rope.c \
-	%D%/source.c %D%/source.h \
-	%D%/source_gguf.c \
+	%D%/rope_frequencies.c \
+	%D%/model_source.c %D%/model_source.h \
+	%D%/model_source_gguf.c \
 	%D%/weight_files.c %D%/weight_files.h
 MODEL_LIBS = libsluice-model.a $(FORMAT_LIBS)

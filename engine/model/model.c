@@ -9,17 +9,17 @@
 #include "engine/base/arena.h"
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
-#include "engine/model/facts.h"
+#include "engine/model/model_stats.h"
 #include "engine/model/family.h"
-#include "engine/model/source.h"
+#include "engine/model/model_source.h"
 
 #define PATH_BYTES 4096
 
 struct model {
     struct arena *arena; /* names, vectors, layers, tables */
-    struct source source;
+    struct model_source source;
     struct model_plan plan;
-    struct model_facts facts;
+    struct model_stats stats;
     const char **unused;
     int n_unused;
 };
@@ -47,7 +47,7 @@ static bool list_unused(struct model *m, struct err *e)
     int n = 0;
     for (int32_t i = 0; i < m->source.tensors.n; i++)
         n += !m->source.tensors.at[i].used;
-    m->facts.n_unused_tensors = n;
+    m->stats.n_unused_tensors = n;
     m->unused = arena_alloc(m->arena, (size_t)(n + m->source.files.n_passed + 1) * sizeof *m->unused);
     if (!m->unused)
         return err_set(e, ERR_NOMEM, "no memory for the list of unused tensors");
@@ -69,12 +69,12 @@ static bool build(struct model *m, struct err *e)
     bind_init(&b, &m->source.tensors, &m->source.config, m->arena);
     if (!family_build(family, &m->source.config, &b, &m->plan, e) || !plan_check_values(&m->plan, e))
         return false;
-    facts_from_plan(&m->facts, &m->plan);
-    m->facts.copied_bytes = b.copied_bytes;
-    m->facts.n_files = m->source.n_maps;
-    m->facts.file_bytes = m->source.file_bytes;
-    m->facts.n_tensors = m->source.tensors.n;
-    m->plan.fingerprint = plan_fingerprint(&m->plan, source_config_hash(&m->source));
+    model_stats_from_plan(&m->stats, &m->plan);
+    m->stats.copied_bytes = b.copied_bytes;
+    m->stats.n_files = m->source.n_maps;
+    m->stats.file_bytes = m->source.file_bytes;
+    m->stats.n_tensors = m->source.tensors.n;
+    m->plan.fingerprint = plan_fingerprint(&m->plan, model_source_config_hash(&m->source));
     return list_unused(m, e);
 }
 
@@ -86,7 +86,7 @@ struct model *model_open(const char *path, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for a model");
         return NULL;
     }
-    bool ok = source_open(&m->source, path, m->arena, e) && build(m, e);
+    bool ok = model_source_open(&m->source, path, m->arena, e) && build(m, e);
     if (!ok) {
         model_close(&m);
         return NULL;
@@ -100,7 +100,7 @@ void model_close(struct model **pm)
     struct model *m = *pm;
     if (!m)
         return;
-    source_close(&m->source);
+    model_source_close(&m->source);
     arena_destroy(&m->arena);
     free(m);
     *pm = NULL;
@@ -113,7 +113,7 @@ const struct model_plan *model_plan(const struct model *m)
 
 bool model_limit_experts(struct model *m, int32_t n, struct err *e)
 {
-    struct model_facts facts = {0};
+    struct model_stats stats = {0};
     bool moe = false, less = false;
     for (int32_t i = 0; i < m->plan.n_layer; i++) {
         struct moe_plan *layer = &m->plan.layers[i].moe;
@@ -130,16 +130,16 @@ bool model_limit_experts(struct model *m, int32_t n, struct err *e)
                          "the model has no experts", n);
     if (!less)
         return true;
-    facts_from_plan(&facts, &m->plan);
-    m->facts.active_bytes = facts.active_bytes;
-    m->facts.active_parameters = facts.active_parameters;
+    model_stats_from_plan(&stats, &m->plan);
+    m->stats.active_bytes = stats.active_bytes;
+    m->stats.active_parameters = stats.active_parameters;
     m->plan.fingerprint = hash64(&n, sizeof n, m->plan.fingerprint);
     return true;
 }
 
-const struct model_facts *model_facts(const struct model *m)
+const struct model_stats *model_stats(const struct model *m)
 {
-    return &m->facts;
+    return &m->stats;
 }
 
 const char *model_unused(const struct model *m, int i)

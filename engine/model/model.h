@@ -21,7 +21,7 @@ const struct model_plan *model_plan(const struct model *m);
  * nothing changes. ERR_INPUT: n < 1, or no layer has experts. */
 bool model_limit_experts(struct model *m, int32_t n, struct err *e);
 
-struct model_facts { /* counted from the tensor table */
+struct model_stats { /* counted from the tensor table */
     uint64_t file_bytes;         /* all weight files */
     uint64_t weight_bytes;       /* bytes of tensors that the plan uses */
     uint64_t dense_bytes;        /* of them: embedding, attention, routers, norms, shared experts, dense layers, head */
@@ -34,7 +34,7 @@ struct model_facts { /* counted from the tensor table */
     uint64_t copied_bytes;       /* of weight_bytes: not mapped but laid out anew in memory (gpt-oss's transposed
                                     bf16 experts); 0 for every other layout */
 };
-const struct model_facts *model_facts(const struct model *m);
+const struct model_stats *model_stats(const struct model *m);
 /* Names of tensors and files that were passed over, for `sluice info` and the log; NULL after the last. */
 const char *model_unused(const struct model *m, int i);
 /* The mapped byte ranges, for residency counting and prefetch; false after the last. */

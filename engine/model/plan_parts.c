@@ -1,10 +1,10 @@
-/* See plan_parts.h. */
+/* Sums up a plan's bytes by part of the model and by weight format. */
 #include "engine/model/plan_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *part_name(enum plan_part part)
+const char *plan_part_name(enum plan_part part)
 {
     static const char *const names[PART__N] = {"embedding and head", "attention", "routers", "dense and shared", "experts"};
     return names[part];
@@ -18,7 +18,7 @@ static void add(struct plan_parts *p, enum plan_part part, const struct weight *
     const char *text = weight_type_text(w, buf, sizeof buf);
     uint64_t bytes = (uint64_t)weight_matrix_bytes(w) * (uint64_t)w->n_matrix;
     p->bytes[part] += bytes;
-    struct part_format *f = p->formats[part];
+    struct plan_part_format *f = p->formats[part];
     int i = 0;
     while (i < PART_MAX_FORMATS - 1 && f[i].text[0] && strcmp(f[i].text, text))
         i++;
@@ -51,11 +51,11 @@ static void add_layer(struct plan_parts *p, const struct layer_plan *l)
 
 static int by_bytes(const void *a, const void *b)
 {
-    const struct part_format *x = a, *y = b;
+    const struct plan_part_format *x = a, *y = b;
     return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
-void parts_of(struct plan_parts *p, const struct model_plan *plan)
+void plan_parts_of(struct plan_parts *p, const struct model_plan *plan)
 {
     *p = (struct plan_parts){0};
     add(p, PART_ENDS, &plan->embed);

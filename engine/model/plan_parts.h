@@ -6,7 +6,7 @@
 
 enum plan_part { PART_ENDS, PART_MIXERS, PART_ROUTERS, PART_DENSE, PART_EXPERTS, PART__N };
 
-struct part_format { /* one weight format within a part */
+struct plan_part_format { /* one weight format within a part */
     char text[24];
     uint64_t bytes;
 };
@@ -15,8 +15,8 @@ struct part_format { /* one weight format within a part */
 
 struct plan_parts {
     uint64_t bytes[PART__N];
-    struct part_format formats[PART__N][PART_MAX_FORMATS]; /* by falling bytes; "" after the last */
+    struct plan_part_format formats[PART__N][PART_MAX_FORMATS]; /* by falling bytes; "" after the last */
 };
 
-void parts_of(struct plan_parts *p, const struct model_plan *plan);
-const char *part_name(enum plan_part part); /* "experts", ... */
+void plan_parts_of(struct plan_parts *p, const struct model_plan *plan);
+const char *plan_part_name(enum plan_part part); /* "experts", ... */

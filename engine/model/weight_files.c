@@ -1,4 +1,4 @@
-/* See weight_files.h. */
+/* Chooses the safetensors files of a model folder by the four cases that weight_files.h lists. */
 #include "engine/model/weight_files.h"
 
 #include <dirent.h>

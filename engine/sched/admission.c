@@ -7,7 +7,7 @@
 #include "engine/sched/scheduler_state.h"
 
 /* A paused job comes back only when this many blocks are left over, so that it is not paused again at once. */
-#define PAUSED_RESERVE 4
+#define PREEMPTED_RESERVE 4
 
 static int32_t available(const struct scheduler *s)
 {
@@ -37,13 +37,13 @@ void release(struct scheduler *s, struct job *j)
     s->blocked_id = 0;
 }
 
-static void pause_job(struct scheduler *s, struct job *j)
+static void preempt_job(struct scheduler *s, struct job *j)
 {
     log_debug("job=%llu paused tokens=%d", (unsigned long long)j->id, j->n_tokens);
     release(s, j);
     j->state = JOB_WAITING;
-    j->was_paused = true;
-    s->n_paused++;
+    j->preempted = true;
+    s->n_preempted++;
     /* its user is present as a running one still: no memory is needed */
     fair_queue_push(s->queue, j, true);
     fair_queue_leave(s->queue, j);
@@ -61,13 +61,13 @@ static struct job *victim(const struct scheduler *s)
     return worst;
 }
 
-bool ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens)
+bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens)
 {
     int32_t n = blocks_for(n_tokens);
     if (!job_reserve_blocks(j, n)) {
         struct err e = {0};
         err_set(&e, ERR_NOMEM, "no memory for a block table");
-        job_fail(s, j, &e);
+        scheduler_fail_job(s, j, &e);
         return false;
     }
     while (j->n_blocks < n) {
@@ -77,14 +77,14 @@ bool ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens)
             continue;
         }
         struct job *other = victim(s);
-        pause_job(s, other);
+        preempt_job(s, other);
         if (other == j)
             return false;
     }
     return true;
 }
 
-void index_blocks(struct scheduler *s, struct job *j)
+void admission_index_blocks(struct scheduler *s, struct job *j)
 {
     if (!s->reuse)
         return;
@@ -93,21 +93,21 @@ void index_blocks(struct scheduler *s, struct job *j)
                                                    j->blocks[j->n_indexed]);
 }
 
-int32_t next_checkpoint(const struct job *j)
+int32_t admission_next_checkpoint(const struct job *j)
 {
     if (j->branch_at > j->n_computed)
         return j->branch_at;
     return j->prompt_end_at > j->n_computed ? j->prompt_end_at : 0;
 }
 
-void save_checkpoint(struct scheduler *s, struct job *j)
+void admission_save_checkpoint(struct scheduler *s, struct job *j)
 {
     struct err e = {0};
     int32_t block = j->blocks[j->n_computed / BACKEND_BLOCK_TOKENS - 1];
     int32_t state = checkpoints_take(s->checkpoints, block);
     if (state < 0)
         return;
-    if (!s->set.ops->copy_state(s->set.backend, j->slot, state, &e)) {
+    if (!s->params.ops->copy_state(s->params.backend, j->slot, state, &e)) {
         checkpoints_drop(s->checkpoints, block);
         log_warn("job=%llu no checkpoint: %s", (unsigned long long)j->id, e.text);
         return;
@@ -161,10 +161,10 @@ static void find_prefix(struct scheduler *s, struct job *j)
 /* All blocks that the job's tokens need, or none. */
 static bool take_blocks(struct scheduler *s, struct job *j)
 {
-    int32_t n_tokens = j->n_tokens < s->set.n_ctx ? j->n_tokens + 1 : j->n_tokens;
+    int32_t n_tokens = j->n_tokens < s->params.n_ctx ? j->n_tokens + 1 : j->n_tokens;
     int32_t n = blocks_for(n_tokens);
     /* each running answer may want a block soon; a job that would run alone needs no reserve */
-    int32_t reserve = s->n_running ? s->n_running + (j->was_paused ? PAUSED_RESERVE : 0) : 0;
+    int32_t reserve = s->n_running ? s->n_running + (j->preempted ? PREEMPTED_RESERVE : 0) : 0;
     find_prefix(s, j);
     if (n - j->n_blocks + reserve > available(s)) {
         give_blocks(s, j);
@@ -183,23 +183,23 @@ static bool prepare(struct scheduler *s, struct job *j, struct err *e)
         return err_set(e, ERR_NOMEM, "no memory for a block table");
     if (j->sampler)
         return true;
-    if (!answer_init(&j->answer, s->set.vocab, p->special_text, p->stop, p->n_stop, e))
+    if (!text_output_init(&j->output, s->params.vocab, p->special_text, p->stop, p->n_stop, e))
         return false;
-    content_gate_init(&j->answer.gate, p->answer_format, (enum content_begin)p->answer_begins);
+    content_gate_init(&j->output.gate, p->answer_format, (enum content_begin)p->answer_begins);
     if (p->n_grammar && !(j->grammar = grammar_run_create(s->grammars, p->grammar, p->n_grammar, e)))
         return false;
-    if (!token_rules_init(&j->rules, p, s->set.eos, s->set.n_eos, s->set.n_vocab, e) ||
-        !(j->sampler = sampler_create(&p->sampling, s->set.n_vocab, e)))
+    if (!token_rules_init(&j->rules, p, s->params.eos, s->params.n_eos, s->params.n_vocab, e) ||
+        !(j->sampler = sampler_create(&p->sampling, s->params.n_vocab, e)))
         return false;
-    sampler_obey(j->sampler, &j->rules);
-    sampler_see_prompt(j->sampler, p->prompt, p->n_prompt);
+    sampler_set_rules(j->sampler, &j->rules);
+    sampler_add_prompt(j->sampler, p->prompt, p->n_prompt);
     return true;
 }
 
 static void note_admission(struct scheduler *s, struct job *j)
 {
-    struct tally *t = &s->tally;
-    if (!j->was_paused) { /* a paused job finds its own blocks: no merit of the cache */
+    struct stats *t = &s->stats;
+    if (!j->preempted) { /* a paused job finds its own blocks: no merit of the cache */
         j->times.admitted = clock_ms();
         j->n_cached = j->n_computed;
         t->prompt_tokens += (uint64_t)j->params.n_prompt;
@@ -209,7 +209,7 @@ static void note_admission(struct scheduler *s, struct job *j)
         status_histogram_add(&t->queue_time, (j->times.admitted - j->times.submitted) * 1e-3);
     }
     if (!j->n_generated)
-        job_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
+        scheduler_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
                                               .total = j->params.n_prompt, .cached = j->n_cached});
 }
 
@@ -218,7 +218,7 @@ static bool admit(struct scheduler *s, struct job *j)
 {
     struct err e = {0};
     if (!prepare(s, j, &e)) {
-        job_fail(s, j, &e);
+        scheduler_fail_job(s, j, &e);
         return true;
     }
     if (s->blocked_id == j->id && available(s) <= s->blocked_available)
@@ -235,12 +235,12 @@ static bool admit(struct scheduler *s, struct job *j)
     j->admission = ++s->n_admissions;
     s->running[s->n_running++] = j;
     note_admission(s, j);
-    if (j->n_computed && s->checkpoints && !s->set.ops->copy_state(s->set.backend, j->resume_state, j->slot, &e))
-        job_fail(s, j, &e);
+    if (j->n_computed && s->checkpoints && !s->params.ops->copy_state(s->params.backend, j->resume_state, j->slot, &e))
+        scheduler_fail_job(s, j, &e);
     return true;
 }
 
-void admit_waiting(struct scheduler *s)
+void admission_admit_waiting(struct scheduler *s)
 {
     for (;;) {
         struct job *j = fair_queue_first(s->queue);
@@ -252,6 +252,6 @@ void admit_waiting(struct scheduler *s)
         struct job *other = victim(s);
         if (!other || !other->params.priority || j->params.priority)
             return;
-        pause_job(s, other);
+        preempt_job(s, other);
     }
 }

@@ -21,14 +21,14 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
     bool sample = last && j->params.max_tokens > 0;
     int32_t scored = j->state == JOB_PREFILL ? prompt_scores_rows(j, n_tokens) : 0;
     s->scored_rows += scored;
-    token_rules_tell(&j->rules, j->tokens + j->params.n_prompt, j->n_tokens - j->params.n_prompt);
+    token_rules_set_answer(&j->rules, j->tokens + j->params.n_prompt, j->n_tokens - j->params.n_prompt);
     s->members[s->n_members] = j;
     s->sequences[s->n_members++] = (struct step_sequence){
         .tokens = j->tokens + j->n_computed,
         .n_tokens = n_tokens,
         .start = j->n_computed,
         .blocks = j->blocks,
-        .state = s->set.n_recurrent ? j->slot : -1,
+        .state = s->params.n_recurrent ? j->slot : -1,
         .n_out = scored ? scored : sample ? 1 : 0,
         .n_experts = j->n_experts,
         .want_logits = scored || (sample && (j->grammar || sampler_wants_logits(j->sampler))),
@@ -45,7 +45,7 @@ static void add_decodes(struct scheduler *s, bool background)
     for (int32_t i = 0; i < s->n_running;) {
         struct job *j = s->running[i];
         if (j->state == JOB_DECODE && (background || !j->params.priority))
-            ensure_blocks(s, j, j->n_tokens);
+            admission_ensure_blocks(s, j, j->n_tokens);
         for (i = 0; i < s->n_running && s->running[i]->admission <= j->admission; i++)
             ;
     }
@@ -79,21 +79,21 @@ static struct job *next_prefill(const struct scheduler *s, bool background)
     return best;
 }
 
-static int32_t prefill_budget(const struct scheduler *s)
+static int32_t prefill_rows(const struct scheduler *s)
 {
-    int32_t rows = s->set.max_rows - s->decode_rows;
-    if (rows > s->set.prefill_chunk)
-        rows = s->set.prefill_chunk;
-    int32_t most = pace_rows(&s->pace, s->decode_rows > 0);
+    int32_t rows = s->params.max_rows - s->decode_rows;
+    if (rows > s->params.prefill_chunk)
+        rows = s->params.prefill_chunk;
+    int32_t most = prefill_budget_rows(&s->prefill_budget, s->decode_rows > 0);
     if (most < rows)
         rows = most;
-    int32_t least = s->decode_rows ? PACE_LEAST_ROWS : BACKEND_BLOCK_TOKENS;
+    int32_t least = s->decode_rows ? PREFILL_BUDGET_MIN_ROWS : BACKEND_BLOCK_TOKENS;
     return rows > least ? rows : least;
 }
 
 static void add_prefills(struct scheduler *s, bool background)
 {
-    int32_t budget = prefill_budget(s);
+    int32_t budget = prefill_rows(s);
     struct job *j;
     while (budget > 0 && (j = next_prefill(s, background)) != NULL) {
         int32_t rest = j->n_tokens - j->n_computed, most = budget;
@@ -104,7 +104,7 @@ static void add_prefills(struct scheduler *s, bool background)
             n = (j->n_computed + most) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS - j->n_computed;
             n = n > 0 ? n : most;
         }
-        int32_t stop = next_checkpoint(j);
+        int32_t stop = admission_next_checkpoint(j);
         if (stop && n > stop - j->n_computed)
             n = stop - j->n_computed;
         add_member(s, j, n);
@@ -123,8 +123,8 @@ void batch_build(struct scheduler *s)
 static bool is_eos(const struct scheduler *s, const struct job *j, int32_t id)
 {
     /* a grammar's end is the answer's end, whatever the job says of such tokens */
-    for (int32_t i = 0; (j->grammar || !j->params.ignore_eos) && i < s->set.n_eos; i++)
-        if (s->set.eos[i] == id)
+    for (int32_t i = 0; (j->grammar || !j->params.ignore_eos) && i < s->params.n_eos; i++)
+        if (s->params.eos[i] == id)
             return true;
     return false;
 }
@@ -133,12 +133,12 @@ static void note_token(struct scheduler *s, struct job *j, double now)
 {
     struct job_times *t = &j->times;
     j->n_generated++;
-    s->tally.completion_tokens++;
+    s->stats.completion_tokens++;
     if (t->first_token <= 0) {
         t->first_token = now;
-        status_histogram_add(&s->tally.time_to_first_token, (now - t->submitted) * 1e-3);
+        status_histogram_add(&s->stats.time_to_first_token, (now - t->submitted) * 1e-3);
     } else {
-        status_histogram_add(&s->tally.time_per_output_token, (now - t->last_token) * 1e-3);
+        status_histogram_add(&s->stats.time_per_output_token, (now - t->last_token) * 1e-3);
     }
     t->last_token = now;
 }
@@ -148,11 +148,11 @@ static void note_token(struct scheduler *s, struct job *j, double now)
 static int32_t spell(struct scheduler *s, struct job *j, int32_t id, bool sent, bool over)
 {
     int32_t met = -1;
-    j->answer.deaf = j->n_generated <= j->params.min_tokens;
+    j->output.ignore_stops = j->n_generated <= j->params.min_tokens;
     if (sent)
-        met = answer_push(&j->answer, id, &s->text);
+        met = text_output_push(&j->output, id, &s->text);
     if (met < 0 && over)
-        met = answer_flush(&j->answer, &s->text);
+        met = text_output_flush(&j->output, &s->text);
     if (met >= 0 && j->params.keep_stop)
         buf_puts(&s->text, j->params.stop[met]);
     return met;
@@ -178,16 +178,16 @@ static void take_token(struct scheduler *s, struct job *j, const struct engine_t
     struct err e = {0};
     if (s->text.failed || !job_push_token(j, token->id)) {
         err_set(&e, ERR_NOMEM, "no memory for the answer");
-        job_fail(s, j, &e);
-    } else if ((ev.n_tokens || ev.text_len) && !job_emit(s, j, &ev)) {
+        scheduler_fail_job(s, j, &e);
+    } else if ((ev.n_tokens || ev.text_len) && !scheduler_emit(s, j, &ev)) {
         err_set(&e, ERR_LIMIT, "the answer's events are not read: more than %zu MiB are waiting", j->log.limit >> 20);
-        job_fail(s, j, &e);
+        scheduler_fail_job(s, j, &e);
     } else if (met >= 0) {
-        job_finish(s, j, ENGINE_STOP_STRING, j->params.stop[met]);
+        scheduler_finish_job(s, j, ENGINE_STOP_STRING, j->params.stop[met]);
     } else if (over) {
-        job_finish(s, j, ENGINE_STOP_EOS, NULL);
+        scheduler_finish_job(s, j, ENGINE_STOP_EOS, NULL);
     } else if (full) {
-        job_finish(s, j, ENGINE_LENGTH, NULL);
+        scheduler_finish_job(s, j, ENGINE_LENGTH, NULL);
     } else {
         j->state = JOB_DECODE;
     }
@@ -218,12 +218,12 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
     j->n_computed += q->n_tokens;
     const bool sample = q->n_out && j->n_computed == j->n_tokens && j->params.max_tokens > 0;
     const struct step_row *row = sample ? &rows[q->n_out - 1] : NULL;
-    index_blocks(s, j);
+    admission_index_blocks(s, j);
     if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 && (!prefill || stands_at_checkpoint(j)))
-        save_checkpoint(s, j);
+        admission_save_checkpoint(s, j);
     fair_queue_charge(s->queue, j, prefill ? q->n_tokens : q->n_tokens * DECODE_COST);
     if (prefill && !j->n_generated)
-        job_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
+        scheduler_emit(s, j, &(struct engine_event){.type = ENGINE_PROGRESS, .job = j->id, .done = j->n_computed,
                                               .total = j->params.n_prompt, .cached = j->n_cached});
     if (prefill && q->n_out)
         prompt_scores_take(s, j, q, rows, n_top);
@@ -235,10 +235,10 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
         if (pick_token(s, j, row, n_top, &token, &e))
             take_token(s, j, &token, now);
         else
-            job_fail(s, j, &e);
+            scheduler_fail_job(s, j, &e);
     } else if (j->n_computed == j->n_tokens) { /* max_tokens 0: only the prompt was to be read */
         j->times.first_token = j->times.last_token = now;
-        job_finish(s, j, ENGINE_LENGTH, NULL);
+        scheduler_finish_job(s, j, ENGINE_LENGTH, NULL);
     }
 }
 
@@ -255,7 +255,7 @@ static int32_t candidates_wanted(const struct scheduler *s)
             n = own;
     }
     n = n <= 1 ? 1 : n <= 32 ? 32 : BACKEND_MAX_TOP;
-    return n < s->set.n_vocab ? n : s->set.n_vocab;
+    return n < s->params.n_vocab ? n : s->params.n_vocab;
 }
 
 /* Members first .. first + n - 1. */
@@ -263,19 +263,19 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
 {
     struct step step = {.sequences = s->sequences + first, .n_sequences = n, .n_top = candidates_wanted(s)};
     double start = clock_ms();
-    bool ok = s->set.ops->step(s->set.backend, &step, s->rows, e);
-    struct expert_tally totals;
-    count_experts(s, &totals);
-    expert_tally_step(&s->expert_tally, &totals, s->members + first, step.sequences, n);
+    bool ok = s->params.ops->step(s->params.backend, &step, s->rows, e);
+    struct expert_stats totals;
+    scheduler_count_experts(s, &totals);
+    expert_stats_step(&s->expert_stats, &totals, s->members + first, step.sequences, n);
     if (!ok)
         return false;
     double now = clock_ms();
     int32_t prefill = 0, decode = 0, n_rows = 0;
     for (int32_t i = first; i < first + n; i++)
         *(s->members[i]->state == JOB_PREFILL ? &prefill : &decode) += s->sequences[i].n_tokens;
-    tally_step(&s->tally, (now - start) * 1e-3, prefill, decode);
-    pace_note(&s->pace, &(struct pace_step){.ms = now - start, .waited_ms = s->expert_tally.waited_ms,
-                                            .reading_ms = s->expert_tally.reading_ms, .prefill_rows = prefill});
+    stats_step(&s->stats, (now - start) * 1e-3, prefill, decode);
+    prefill_budget_note(&s->prefill_budget, &(struct prefill_budget_step){.ms = now - start, .waited_ms = s->expert_stats.waited_ms,
+                                            .reading_ms = s->expert_stats.reading_ms, .prefill_rows = prefill});
     for (int32_t i = first; i < first + n; i++) {
         take_result(s, i, &s->rows[n_rows], step.n_top, now);
         n_rows += s->sequences[i].n_out;
@@ -295,7 +295,7 @@ static bool run_each(struct scheduler *s, struct err *e)
             *e = own;
             return false;
         }
-        job_fail(s, s->members[i], &own);
+        scheduler_fail_job(s, s->members[i], &own);
     }
     return true;
 }
@@ -304,5 +304,5 @@ bool batch_run(struct scheduler *s, struct err *e)
 {
     if (run_members(s, 0, s->n_members, e))
         return true;
-    return e->code == ERR_IO && s->n_members > 1 && !s->set.n_recurrent && run_each(s, e);
+    return e->code == ERR_IO && s->n_members > 1 && !s->params.n_recurrent && run_each(s, e);
 }

@@ -109,7 +109,7 @@ void connection_destroy(struct connection **c)
     close((*c)->fd);
     buf_fini(&(*c)->in);
     buf_fini(&(*c)->out);
-    job_give(&(*c)->job);
+    job_unref(&(*c)->job);
     free(*c);
     *c = NULL;
 }

@@ -22,7 +22,7 @@ void inbox_fini(struct inbox *in)
     while (in->first) {
         struct job *j = in->first;
         in->first = j->next;
-        job_give(&j);
+        job_unref(&j);
     }
     pthread_cond_destroy(&in->more);
     pthread_mutex_destroy(&in->lock);
@@ -43,12 +43,12 @@ static bool check_ids(const struct inbox_limits *l, const struct engine_job_para
 
 static bool check_experts(const struct inbox_limits *l, const struct engine_job_params *p, struct err *e)
 {
-    if (p->experts_per_token <= l->own_experts)
+    if (p->experts_per_token <= l->trained_top_k)
         return true;
-    if (!l->own_experts)
+    if (!l->trained_top_k)
         return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, but the model has no experts", p->experts_per_token);
     return err_field(e, ERR_INPUT, "experts_per_token", "%d is asked for, the model uses %d: want 1 to %d", p->experts_per_token,
-                     l->own_experts, l->own_experts);
+                     l->trained_top_k, l->trained_top_k);
 }
 
 static bool check_length(const struct inbox_limits *l, struct engine_job_params *p, struct err *e)
@@ -97,10 +97,10 @@ void inbox_push(struct inbox *in, struct job *j)
     pthread_mutex_unlock(&in->lock);
 }
 
-void inbox_poke(struct inbox *in)
+void inbox_wake(struct inbox *in)
 {
     pthread_mutex_lock(&in->lock);
-    in->poked = true;
+    in->woken = true;
     pthread_cond_signal(&in->more);
     pthread_mutex_unlock(&in->lock);
 }
@@ -142,14 +142,14 @@ struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop)
         until.tv_sec++;
     }
     pthread_mutex_lock(&in->lock);
-    while (timeout_ms && !in->first && !in->poked && !in->stop)
+    while (timeout_ms && !in->first && !in->woken && !in->stop)
         if (pthread_cond_timedwait(&in->more, &in->lock, &until) != 0)
             break;
     struct job *list = in->first;
     in->first = in->last = NULL;
     in->n_waiting += in->n_pending; /* until the loop reports anew */
     in->n_pending = 0;
-    in->poked = false;
+    in->woken = false;
     *stop = in->stop;
     pthread_mutex_unlock(&in->lock);
     return list;

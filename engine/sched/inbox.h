@@ -10,7 +10,7 @@
 
 struct inbox_limits {
     int32_t n_vocab, n_ctx, max_queue;
-    int32_t own_experts; /* of a layer, as the model says; 0: it has none */
+    int32_t trained_top_k; /* of a layer, as the model says; 0: it has none */
 };
 
 enum inbox_state { INBOX_LOADING, INBOX_OPEN, INBOX_CLOSED };
@@ -25,7 +25,7 @@ struct inbox {
     int32_t n_pending;
     int32_t n_waiting;        /* as the loop last said */
     double expected_wait_s;
-    bool poked, stop;
+    bool woken, stop;
 };
 
 void inbox_init(struct inbox *in); /* loading: submissions are refused as ERR_UNAVAILABLE */
@@ -35,7 +35,7 @@ void inbox_fini(struct inbox *in); /* gives up jobs that nobody took */
  * before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate), ERR_LIMIT, ERR_INPUT. */
 bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e);
 void inbox_push(struct inbox *in, struct job *j); /* takes over one reference */
-void inbox_poke(struct inbox *in);                /* a cancel flag was set */
+void inbox_wake(struct inbox *in);                /* a cancel flag was set */
 void inbox_stop(struct inbox *in);                /* the loop is to end */
 
 /* Loop thread. */

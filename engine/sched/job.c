@@ -38,12 +38,12 @@ struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job
     return j;
 }
 
-void job_share(struct job *j)
+void job_ref(struct job *j)
 {
     atomic_fetch_add(&j->references, 1);
 }
 
-void job_give(struct job **at)
+void job_unref(struct job **at)
 {
     struct job *j = *at;
     *at = NULL;
@@ -51,7 +51,7 @@ void job_give(struct job **at)
         return;
     sampler_destroy(&j->sampler);
     token_rules_fini(&j->rules);
-    answer_fini(&j->answer);
+    text_output_fini(&j->output);
     event_log_fini(&j->log);
     buf_fini(&j->last_event);
     arena_destroy(&j->arena);

@@ -10,7 +10,7 @@
 #include "engine/cache/prefix_index.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
-#include "engine/sched/answer.h"
+#include "engine/sched/text_output.h"
 #include "engine/sched/event_log.h"
 #include "engine/sched/sampler.h"
 #include "engine/sched/token_rules.h"
@@ -51,11 +51,11 @@ struct job {
     int32_t branch_at, prompt_end_at;
     int32_t resume_state;  /* the copy that it begins from, where n_computed > 0 at admission */
     int32_t rolling_block; /* the block behind which the answer's latest copy stands; -1: none */
-    bool was_paused;
+    bool preempted;
     struct sampler *sampler;
     struct token_rules rules; /* that the sampler obeys */
     struct grammar_run *grammar; /* NULL: free text; given back before the job is over */
-    struct answer answer;
+    struct text_output output;
     struct job_times times;
     double experts[ENGINE_EXPERT__N]; /* its share of what its steps took */
     struct job *previous, *next; /* in a list of the scheduler */
@@ -64,8 +64,8 @@ struct job {
 
 /* Takes the arena and what params point to, whatever happens. One reference for the caller. */
 struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job_params *params, struct err *e);
-void job_share(struct job *j);
-void job_give(struct job **j); /* accepts NULL, nulls *j */
+void job_ref(struct job *j);
+void job_unref(struct job **j); /* accepts NULL, nulls *j */
 /* Appends one token to the history. */
 bool job_push_token(struct job *j, int32_t id);
 bool job_reserve_blocks(struct job *j, int32_t n);

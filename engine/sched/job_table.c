@@ -7,7 +7,7 @@
 void job_table_fini(struct job_table *t)
 {
     for (int32_t i = 0; i < t->n; i++)
-        job_give(&t->entries[i].job);
+        job_unref(&t->entries[i].job);
     free(t->entries);
     *t = (struct job_table){0};
 }
@@ -27,7 +27,7 @@ bool job_table_add(struct job_table *t, struct job *j)
         t->entries = grown;
         t->cap = cap;
     }
-    job_share(j);
+    job_ref(j);
     t->entries[t->n++] = (struct job_entry){.job = j};
     return true;
 }
@@ -67,7 +67,7 @@ static void shrink(struct job_table *t)
         }
         if (bytes <= JOB_TABLE_KEEP_BYTES)
             return;
-        job_give(&t->entries[oldest].job);
+        job_unref(&t->entries[oldest].job);
         t->entries[oldest] = t->entries[--t->n];
     }
 }
@@ -82,7 +82,7 @@ void job_table_sweep(struct job_table *t, double now_ms)
             entry->bytes = event_log_bytes(&entry->job->log);
         }
         if (over && !kept(entry, now_ms)) {
-            job_give(&entry->job);
+            job_unref(&entry->job);
             *entry = t->entries[--t->n];
         } else {
             i++;

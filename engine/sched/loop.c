@@ -25,13 +25,13 @@
 #define IDLE_MS 1000 /* the wait ends early for a job; this is only how often idle time is added up */
 
 struct loop {
-    struct loop_params set;
+    struct loop_params params;
     pthread_t thread;
     /* the thread's own */
     struct text_model text;
     bool text_open;
     struct model *model;
-    int32_t own_experts; /* per token, as the model says */
+    int32_t trained_top_k; /* per token, as the model says */
     struct memory_load memory; /* plan and backend */
     struct scheduler *scheduler;
     double load_ms;
@@ -42,12 +42,12 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
     struct plan_parts parts;
     struct status_part *to = page->parts;
     _Static_assert(STATUS_PARTS >= PART__N && STATUS_PART_FORMATS <= PART_MAX_FORMATS, "room for all parts");
-    parts_of(&parts, plan);
+    plan_parts_of(&parts, plan);
     memset(page->parts, 0, sizeof page->parts);
     for (int i = 0; i < PART__N; i++) {
         if (!parts.bytes[i])
             continue;
-        snprintf(to->name, sizeof to->name, "%s", part_name((enum plan_part)i));
+        snprintf(to->name, sizeof to->name, "%s", plan_part_name((enum plan_part)i));
         to->bytes = parts.bytes[i];
         for (int k = 0; k < STATUS_PART_FORMATS; k++) {
             snprintf(to->formats[k].text, sizeof to->formats[k].text, "%s", parts.formats[i][k].text);
@@ -70,27 +70,27 @@ static int32_t most_experts(const struct model_plan *plan)
 static void describe_model(const struct loop *l, struct status_page *page)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const struct model_facts *facts = model_facts(l->model);
+    const struct model_stats *stats = model_stats(l->model);
     snprintf(page->model_name, sizeof page->model_name, "%s", l->text.name);
     snprintf(page->family, sizeof page->family, "%s", plan->family);
     page->n_layer = plan->n_layer;
     page->experts_per_token = most_experts(plan);
-    page->own_experts_per_token = l->own_experts;
+    page->trained_top_k = l->trained_top_k;
     page->n_vocab = plan->n_vocab;
     page->model_fingerprint = plan->fingerprint;
     page->n_attention = plan->n_attention;
     page->n_recurrent = plan->n_recurrent;
-    page->n_unused_tensors = facts->n_unused_tensors;
-    page->kv_bytes_per_token = facts->kv_bytes_per_token;
-    page->state_bytes_per_sequence = facts->state_bytes;
+    page->n_unused_tensors = stats->n_unused_tensors;
+    page->kv_bytes_per_token = stats->kv_bytes_per_token;
+    page->state_bytes_per_sequence = stats->state_bytes;
     describe_parts(plan, page);
-    page->file_bytes = facts->file_bytes;
-    page->weight_bytes = facts->weight_bytes;
-    page->dense_bytes = facts->dense_bytes;
-    page->expert_bytes = facts->expert_bytes;
-    page->active_bytes = facts->active_bytes;
-    page->parameters = facts->parameters;
-    page->active_parameters = facts->active_parameters;
+    page->file_bytes = stats->file_bytes;
+    page->weight_bytes = stats->weight_bytes;
+    page->dense_bytes = stats->dense_bytes;
+    page->expert_bytes = stats->expert_bytes;
+    page->active_bytes = stats->active_bytes;
+    page->parameters = stats->parameters;
+    page->active_parameters = stats->active_parameters;
 }
 
 /* Members of the plan as JSON, without braces. */
@@ -112,7 +112,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     snprintf(page->strategy, sizeof page->strategy, "%s", strategy_name(from->plan.strategy));
     page->n_ctx = size->n_ctx;
     page->n_slots = size->n_slots;
-    page->max_queue = (int32_t)l->set.max_queue;
+    page->max_queue = (int32_t)l->params.max_queue;
     page->block_tokens = BACKEND_BLOCK_TOKENS;
     page->n_blocks = size->n_blocks;
     page->max_rows = size->max_rows;
@@ -154,13 +154,13 @@ static void print_ready(const struct loop *l)
 static bool open_scheduler(struct loop *l, struct err *e)
 {
     const struct model_plan *plan = model_plan(l->model);
-    const uint64_t identity[3] = {plan->fingerprint, hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0), l->set.exact};
+    const uint64_t identity[3] = {plan->fingerprint, hash64(l->memory.ops->name, strlen(l->memory.ops->name), 0), l->params.exact};
     struct scheduler_params p = {
         .ops = l->memory.ops,
         .backend = l->memory.opened,
         .experts = memory_load_experts(&l->memory),
         .experts_per_token = most_experts(plan),
-        .own_experts = l->own_experts,
+        .trained_top_k = l->trained_top_k,
         .vocab = l->text.vocab,
         .eos = l->text.n_eos ? l->text.eos : plan->eos,
         .n_eos = l->text.n_eos ? l->text.n_eos : plan->n_eos,
@@ -172,11 +172,11 @@ static bool open_scheduler(struct loop *l, struct err *e)
         .n_recurrent = plan->n_recurrent,
         .n_checkpoints = l->memory.plan.size.n_checkpoints,
         .prefill_chunk = l->memory.plan.size.prefill_chunk,
-        .no_prefix_cache = !l->set.prefix_cache,
+        .no_prefix_cache = !l->params.prefix_cache,
         .fingerprint = hash64(identity, sizeof identity, 0),
-        .status = l->set.status,
+        .status = l->params.status,
     };
-    if (plan->n_recurrent && l->set.prefix_cache)
+    if (plan->n_recurrent && l->params.prefix_cache)
         log_info("recurrent layers=%d state checkpoints=%d%s", plan->n_recurrent, l->memory.plan.size.n_checkpoints,
                  l->memory.plan.size.n_checkpoints ? "" : ": no memory for them, the prompt cache is off");
     l->scheduler = scheduler_create(&p, e);
@@ -185,47 +185,47 @@ static bool open_scheduler(struct loop *l, struct err *e)
 
 static bool open_backend(struct loop *l, struct err *e)
 {
-    const struct loop_params *set = &l->set;
-    struct memory_wish wish = set->memory;
-    wish.size = (struct sizing_wish){set->ctx, set->slots, set->prefill_chunk, set->kv_bytes};
-    wish.n_threads = (int32_t)set->threads;
-    wish.exact = set->exact;
-    if (!memory_load_plan(&l->memory, l->model, set->backend, &wish, e))
+    const struct loop_params *params = &l->params;
+    struct memory_request request = params->memory;
+    request.size = (struct sizing_request){params->ctx, params->slots, params->prefill_chunk, params->kv_bytes};
+    request.n_threads = (int32_t)params->threads;
+    request.exact = params->exact;
+    if (!memory_load_plan(&l->memory, l->model, params->backend, &request, e))
         return false;
-    memory_load_measure(&l->memory, set->cache_dir);
-    if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = set->cache_dir}, e))
+    memory_load_measure(&l->memory, params->cache_dir);
+    if (!memory_load_open(&l->memory, &(struct backend_params){.cache_dir = params->cache_dir}, e))
         return false;
-    monitor_guard(set->monitor, memory_load_experts(&l->memory), l->memory.input.model.cache_least);
+    monitor_set_expert_cache(params->monitor, memory_load_experts(&l->memory), l->memory.input.model.cache_least);
     return true;
 }
 
 static bool limit_experts(struct loop *l, struct err *e)
 {
-    int32_t n = (int32_t)l->set.experts_per_token;
-    l->own_experts = most_experts(model_plan(l->model));
+    int32_t n = (int32_t)l->params.experts_per_token;
+    l->trained_top_k = most_experts(model_plan(l->model));
     if (!n)
         return true;
     if (!model_limit_experts(l->model, n, e))
         return false;
-    if (most_experts(model_plan(l->model)) < l->own_experts)
-        log_warn("every token uses %d experts a layer, the model says %d: answers are lossy", n, l->own_experts);
+    if (most_experts(model_plan(l->model)) < l->trained_top_k)
+        log_warn("every token uses %d experts a layer, the model says %d: answers are lossy", n, l->trained_top_k);
     return true;
 }
 
 static bool load(struct loop *l, struct err *e)
 {
     double start = clock_ms();
-    const struct loop_params *set = &l->set;
-    if (!text_model_open(&l->text, set->model, set->cache_dir, e))
+    const struct loop_params *params = &l->params;
+    if (!text_model_open(&l->text, params->model, params->cache_dir, e))
         return false;
     l->text_open = true;
-    l->model = model_open(set->model, e);
+    l->model = model_open(params->model, e);
     if (!l->model || !limit_experts(l, e))
         return false;
-    struct status_page *page = status_begin(set->status);
+    struct status_page *page = status_begin(params->status);
     describe_model(l, page);
-    status_end(set->status);
-    monitor_watch(set->monitor, l->model);
+    status_end(params->status);
+    monitor_set_model(params->monitor, l->model);
     if (!open_backend(l, e) || !open_scheduler(l, e))
         return false;
     l->load_ms = clock_ms() - start;
@@ -234,10 +234,10 @@ static bool load(struct loop *l, struct err *e)
 
 static void set_state(struct loop *l, enum engine_state state, const char *error)
 {
-    struct status_page *page = status_begin(l->set.status);
+    struct status_page *page = status_begin(l->params.status);
     page->state = state;
     snprintf(page->error, sizeof page->error, "%.255s", error);
-    status_end(l->set.status);
+    status_end(l->params.status);
 }
 
 /* The engine can do nothing more: everyone is told why, and the process ends. */
@@ -247,24 +247,24 @@ static void give_up(struct loop *l, enum engine_state state, int exit_status, co
     log_error("%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
     set_state(l, state, e->text);
     why.code = ERR_UNAVAILABLE;
-    inbox_close(l->set.inbox, &why);
-    server_quit(l->set.server, exit_status);
+    inbox_close(l->params.inbox, &why);
+    server_quit(l->params.server, exit_status);
 }
 
 static void announce(struct loop *l)
 {
-    struct status_page *page = status_begin(l->set.status);
+    struct status_page *page = status_begin(l->params.status);
     describe_backend(l, page);
     if (page->state == ENGINE_LOADING) { /* else it is stopping already */
         page->state = ENGINE_READY;
         page->error[0] = 0;
     }
-    status_end(l->set.status);
+    status_end(l->params.status);
     scheduler_publish(l->scheduler);
-    inbox_open(l->set.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
+    inbox_open(l->params.inbox, &(struct inbox_limits){.n_vocab = model_plan(l->model)->n_vocab,
                                                     .n_ctx = l->memory.plan.size.n_ctx,
-                                                    .max_queue = (int32_t)l->set.max_queue,
-                                                    .own_experts = l->own_experts});
+                                                    .max_queue = (int32_t)l->params.max_queue,
+                                                    .trained_top_k = l->trained_top_k});
     print_ready(l);
     notify_manager("READY=1");
     log_info("ready model=%s backend=%s device=\"%s\" ctx=%d slots=%d blocks=%d load_ms=%.1f", l->text.name,
@@ -279,7 +279,7 @@ static void work(struct loop *l)
     while (!stop) {
         bool idle = scheduler_idle(l->scheduler);
         double before = clock_ms();
-        struct job *list = inbox_take(l->set.inbox, idle ? IDLE_MS : 0, &stop);
+        struct job *list = inbox_take(l->params.inbox, idle ? IDLE_MS : 0, &stop);
         if (idle)
             scheduler_note_idle(l->scheduler, (clock_ms() - before) * 1e-3);
         while (list) {
@@ -291,11 +291,11 @@ static void work(struct loop *l)
             scheduler_publish(l->scheduler);
             continue;
         }
-        monitor_step(l->set.monitor, true);
+        monitor_step(l->params.monitor, true);
         bool ok = scheduler_step(l->scheduler, &e);
-        monitor_step(l->set.monitor, false);
-        inbox_report(l->set.inbox, scheduler_counts(l->scheduler).waiting, scheduler_expected_wait(l->scheduler));
-        server_kick(l->set.server);
+        monitor_step(l->params.monitor, false);
+        inbox_report(l->params.inbox, scheduler_counts(l->scheduler).waiting, scheduler_expected_wait(l->scheduler));
+        server_wake(l->params.server);
         if (!ok) {
             give_up(l, ENGINE_LOST_DEVICE, LOOP_EXIT_DEVICE_LOST, &e);
             return;
@@ -314,9 +314,9 @@ static void *run(void *context)
         give_up(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
     }
     scheduler_destroy(&l->scheduler); /* jobs that are left fail; their readers are told */
-    server_kick(l->set.server);
-    monitor_watch(l->set.monitor, NULL);
-    monitor_guard(l->set.monitor, NULL, 0);
+    server_wake(l->params.server);
+    monitor_set_model(l->params.monitor, NULL);
+    monitor_set_expert_cache(l->params.monitor, NULL, 0);
     memory_load_close(&l->memory);
     model_close(&l->model);
     if (l->text_open)
@@ -331,7 +331,7 @@ struct loop *loop_start(const struct loop_params *p, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for the loop");
         return NULL;
     }
-    l->set = *p;
+    l->params = *p;
     if (pthread_create(&l->thread, NULL, run, l) != 0) {
         err_set(e, ERR_NOMEM, "cannot start the loop's thread");
         free(l);
@@ -345,7 +345,7 @@ bool loop_stop(struct loop **l, int wait_ms)
     struct timespec until;
     if (!*l)
         return true;
-    inbox_stop((*l)->set.inbox);
+    inbox_stop((*l)->params.inbox);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += wait_ms / 1000;
     if (pthread_timedjoin_np((*l)->thread, NULL, &until) != 0)

@@ -20,7 +20,7 @@ struct loop_params {
     int64_t ctx, slots, max_queue, threads, prefill_chunk;
     int64_t experts_per_token; /* 0: as the model says */
     int64_t kv_bytes; /* 0: chosen */
-    struct memory_wish memory; /* strategy and budgets; sizes come from the fields here */
+    struct memory_request memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;
     struct inbox *inbox;
     struct server *server;

@@ -31,7 +31,7 @@ struct monitor {
     pthread_mutex_t lock; /* guards model, experts, pressure, stop, and a walk over the model's mappings */
     pthread_cond_t wake;
     const struct model *model;
-    struct expert_store *experts;
+    struct expert_cache *experts;
     struct pressure pressure;
     struct machine machine;
     bool stop;
@@ -133,11 +133,11 @@ static void keep_memory(struct monitor *m)
     if (!machine_read(m->root, &m->machine, &ignored) || !m->experts)
         return;
     machine_stress_read(m->root, &stress);
-    expert_store_counters(m->experts, &c);
+    expert_cache_counters(m->experts, &c);
     uint64_t before = m->pressure.budget;
     if (!pressure_step(&m->pressure, m->machine.available, &stress, c.resident_bytes, clock_ms() * 1e-3))
         return;
-    expert_store_set_budget(m->experts, m->pressure.budget);
+    expert_cache_set_budget(m->experts, m->pressure.budget);
     log_info("expert cache %s bytes=%llu before=%llu planned=%llu available=%llu stalled=%.1f%%",
              m->pressure.budget < before ? "shrinks" : "grows", (unsigned long long)m->pressure.budget,
              (unsigned long long)before, (unsigned long long)m->pressure.planned,
@@ -212,7 +212,7 @@ struct monitor *monitor_create(struct status_writer *status, const char *root, s
     return m;
 }
 
-void monitor_watch(struct monitor *m, const struct model *model)
+void monitor_set_model(struct monitor *m, const struct model *model)
 {
     pthread_mutex_lock(&m->lock);
     m->model = model;
@@ -221,7 +221,7 @@ void monitor_watch(struct monitor *m, const struct model *model)
     pthread_mutex_unlock(&m->lock);
 }
 
-void monitor_guard(struct monitor *m, struct expert_store *experts, uint64_t least)
+void monitor_set_expert_cache(struct monitor *m, struct expert_cache *experts, uint64_t least)
 {
     struct machine machine;
     struct machine_stress stress;
@@ -229,7 +229,7 @@ void monitor_guard(struct monitor *m, struct expert_store *experts, uint64_t lea
     struct err ignored;
     machine_stress_read(m->root, &stress);
     if (experts)
-        expert_store_counters(experts, &c);
+        expert_cache_counters(experts, &c);
     uint64_t total = machine_read(m->root, &machine, &ignored) ? machine.total : 0;
     pthread_mutex_lock(&m->lock);
     m->experts = experts;

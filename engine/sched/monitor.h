@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "engine/base/err.h"
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 #include "engine/model/model.h"
 #include "engine/wire/status.h"
 
@@ -13,10 +13,10 @@ struct monitor;
 /* root: put before every path of /proc and /sys, as in machine.h; "" in service. It must stay valid. */
 struct monitor *monitor_create(struct status_writer *status, const char *root, struct err *e);
 /* The model whose mappings are counted from now on; NULL: none. It must stay open until the monitor ends or is told. */
-void monitor_watch(struct monitor *m, const struct model *model);
+void monitor_set_model(struct monitor *m, const struct model *model);
 /* The loop begins (true) or has ended a step: one that lasts very long is reported on the page. Any thread. */
 void monitor_step(struct monitor *m, bool running);
 /* The expert cache that gives way when memory runs short, from now on, and its smallest size; NULL: none. It must stay
  * open until the monitor is told otherwise. */
-void monitor_guard(struct monitor *m, struct expert_store *experts, uint64_t least);
+void monitor_set_expert_cache(struct monitor *m, struct expert_cache *experts, uint64_t least);
 void monitor_destroy(struct monitor **m); /* ends the thread */

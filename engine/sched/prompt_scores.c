@@ -32,7 +32,7 @@ static void score(const struct scheduler *s, const struct job *j, int32_t id, co
     const int32_t wanted = j->params.prompt_scores - 1;
     *out = (struct engine_token){.id = id, .n_top = wanted < n_top ? wanted : n_top};
     out->logprob = sampler_logprob(row->logits[id], row->log_sum_exp);
-    out->rank = rank_of(row->logits, s->set.n_vocab, row->logits[id]);
+    out->rank = rank_of(row->logits, s->params.n_vocab, row->logits[id]);
     for (int32_t i = 0; i < out->n_top; i++) {
         out->top[i].id = row->top_ids[i];
         out->top[i].logprob = sampler_logprob(row->top_logits[i], row->log_sum_exp);
@@ -51,8 +51,8 @@ void prompt_scores_take(struct scheduler *s, struct job *j, const struct step_se
         score(s, j, j->tokens[first + i + 1], &rows[i], n_top, &tokens[ev.n_tokens++]);
     j->n_scored = first + q->n_out;
     struct err e = {0};
-    if (ev.n_tokens && !job_emit(s, j, &ev)) {
+    if (ev.n_tokens && !scheduler_emit(s, j, &ev)) {
         err_set(&e, ERR_LIMIT, "the prompt's scores are not read: more than %zu MiB are waiting", j->log.limit >> 20);
-        job_fail(s, j, &e);
+        scheduler_fail_job(s, j, &e);
     }
 }

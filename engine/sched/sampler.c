@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "engine/sched/random.h"
-#include "engine/sched/ranking.h"
+#include "engine/sched/topk.h"
 #include "engine/sched/typical.h"
 
 #define IN_PROMPT 0x80000000u
 
-struct sampler_work {
+struct sampler_workspace {
     int32_t n_vocab;
     float *logits;          /* [n_vocab] the row after bias and penalties */
     float *weight;          /* [n_vocab] exp((logit - max) / temperature), of a row or of the list */
@@ -20,7 +20,7 @@ struct sampler_work {
 };
 
 struct sampler {
-    struct engine_sampling set; /* set.bias is a copy of ours */
+    struct engine_sampling params; /* params.bias is a copy of ours */
     int32_t n_vocab;
     bool penalties;
     uint64_t position; /* tokens picked so far */
@@ -35,9 +35,9 @@ struct sampler {
     const struct token_rules *rules; /* NULL: none */
 };
 
-struct sampler_work *sampler_work_create(int32_t n_vocab, struct err *e)
+struct sampler_workspace *sampler_workspace_create(int32_t n_vocab, struct err *e)
 {
-    struct sampler_work *w = calloc(1, sizeof *w);
+    struct sampler_workspace *w = calloc(1, sizeof *w);
     if (w) {
         w->n_vocab = n_vocab;
         w->logits = calloc((size_t)n_vocab, sizeof *w->logits);
@@ -46,12 +46,12 @@ struct sampler_work *sampler_work_create(int32_t n_vocab, struct err *e)
     }
     if (!w || !w->logits || !w->list || !w->weight) {
         err_set(e, ERR_NOMEM, "no memory for sampling over %d tokens", n_vocab);
-        sampler_work_destroy(&w);
+        sampler_workspace_destroy(&w);
     }
     return w;
 }
 
-void sampler_work_destroy(struct sampler_work **w)
+void sampler_workspace_destroy(struct sampler_workspace **w)
 {
     if (!*w)
         return;
@@ -62,29 +62,29 @@ void sampler_work_destroy(struct sampler_work **w)
     *w = NULL;
 }
 
-struct sampler *sampler_create(const struct engine_sampling *set, int32_t n_vocab, struct err *e)
+struct sampler *sampler_create(const struct engine_sampling *params, int32_t n_vocab, struct err *e)
 {
     struct sampler *s = calloc(1, sizeof *s);
     if (!s)
         goto nomem;
-    s->set = *set;
-    s->set.bias = NULL;
+    s->params = *params;
+    s->params.bias = NULL;
     s->n_vocab = n_vocab;
-    if (set->n_bias > 0) {
-        struct engine_bias *bias = malloc((size_t)set->n_bias * sizeof *bias);
+    if (params->n_bias > 0) {
+        struct engine_bias *bias = malloc((size_t)params->n_bias * sizeof *bias);
         if (!bias)
             goto nomem;
-        memcpy(bias, set->bias, (size_t)set->n_bias * sizeof *bias);
-        s->set.bias = bias;
+        memcpy(bias, params->bias, (size_t)params->n_bias * sizeof *bias);
+        s->params.bias = bias;
     }
-    for (int32_t i = 0; i < set->n_bias; i++)
-        if (set->bias[i].id < 0 || set->bias[i].id >= n_vocab) {
-            err_field(e, ERR_INPUT, "logit_bias", "token %d is outside the vocabulary of %d", set->bias[i].id,
+    for (int32_t i = 0; i < params->n_bias; i++)
+        if (params->bias[i].id < 0 || params->bias[i].id >= n_vocab) {
+            err_field(e, ERR_INPUT, "logit_bias", "token %d is outside the vocabulary of %d", params->bias[i].id,
                       n_vocab);
             sampler_destroy(&s);
             return NULL;
         }
-    s->penalties = set->repetition_penalty != 1 || set->presence_penalty != 0 || set->frequency_penalty != 0;
+    s->penalties = params->repetition_penalty != 1 || params->presence_penalty != 0 || params->frequency_penalty != 0;
     if (s->penalties) {
         s->count = calloc((size_t)n_vocab, sizeof *s->count);
         if (!s->count)
@@ -101,7 +101,7 @@ void sampler_destroy(struct sampler **s)
 {
     if (!*s)
         return;
-    free((void *)(*s)->set.bias);
+    free((void *)(*s)->params.bias);
     free((*s)->count);
     free((*s)->seen);
     free((*s)->text);
@@ -136,7 +136,7 @@ static void see(struct sampler *s, int32_t id, uint32_t mark)
 {
     if (!s->penalties || id < 0 || id >= s->n_vocab)
         return;
-    if (s->set.penalty_window)
+    if (s->params.penalty_window)
         push(&s->text, &s->n_text, &s->cap_text, mark ? ~id : id);
     else
         count_token(s, id, mark);
@@ -147,17 +147,17 @@ static void count_window(struct sampler *s)
     for (int32_t i = 0; i < s->n_seen; i++)
         s->count[s->seen[i]] = 0;
     s->n_seen = 0;
-    for (int32_t i = s->n_text > s->set.penalty_window ? s->n_text - s->set.penalty_window : 0;
+    for (int32_t i = s->n_text > s->params.penalty_window ? s->n_text - s->params.penalty_window : 0;
          i < s->n_text; i++)
         count_token(s, s->text[i] < 0 ? ~s->text[i] : s->text[i], s->text[i] < 0 ? IN_PROMPT : 0);
 }
 
-void sampler_obey(struct sampler *s, const struct token_rules *rules)
+void sampler_set_rules(struct sampler *s, const struct token_rules *rules)
 {
     s->rules = rules;
 }
 
-void sampler_see_prompt(struct sampler *s, const int32_t *ids, int32_t n)
+void sampler_add_prompt(struct sampler *s, const int32_t *ids, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         see(s, ids[i], IN_PROMPT);
@@ -165,16 +165,16 @@ void sampler_see_prompt(struct sampler *s, const int32_t *ids, int32_t n)
 
 bool sampler_wants_logits(const struct sampler *s)
 {
-    if (s->penalties || s->set.n_bias || (s->rules && token_rules_bind(s->rules)))
+    if (s->penalties || s->params.n_bias || (s->rules && token_rules_active(s->rules)))
         return true;
-    return s->set.temperature > 0 && (s->set.top_k == 0 || s->set.top_k > BACKEND_MAX_TOP);
+    return s->params.temperature > 0 && (s->params.top_k == 0 || s->params.top_k > BACKEND_MAX_TOP);
 }
 
 int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs)
 {
     int32_t n = top_logprobs > 1 ? top_logprobs : 1;
-    if (s->set.temperature > 0 && !sampler_wants_logits(s) && s->set.top_k > n)
-        n = s->set.top_k;
+    if (s->params.temperature > 0 && !sampler_wants_logits(s) && s->params.top_k > n)
+        n = s->params.top_k;
     return n < s->n_vocab ? n : s->n_vocab;
 }
 
@@ -188,16 +188,16 @@ static float tame(float v)
 
 static void adjust(const struct sampler *s, float *logits)
 {
-    const struct engine_sampling *set = &s->set;
-    for (int32_t i = 0; i < set->n_bias; i++)
-        logits[set->bias[i].id] = tame(logits[set->bias[i].id] + set->bias[i].bias);
+    const struct engine_sampling *params = &s->params;
+    for (int32_t i = 0; i < params->n_bias; i++)
+        logits[params->bias[i].id] = tame(logits[params->bias[i].id] + params->bias[i].bias);
     for (int32_t i = 0; i < s->n_seen; i++) {
         int32_t id = s->seen[i];
         uint32_t n = s->count[id] & ~IN_PROMPT;
         float v = logits[id];
-        v = v > 0 ? v / set->repetition_penalty : v * set->repetition_penalty;
+        v = v > 0 ? v / params->repetition_penalty : v * params->repetition_penalty;
         if (n)
-            v -= set->presence_penalty + set->frequency_penalty * (float)n;
+            v -= params->presence_penalty + params->frequency_penalty * (float)n;
         logits[id] = tame(v);
     }
     if (s->rules)
@@ -223,38 +223,38 @@ static int32_t draw(const float *weight, int32_t n, double total, double u)
 /* 1 / temperature, finite: the greatest logit's distance of 0 must stay 0 */
 static float sharpness_of(const struct sampler *s)
 {
-    float sharpness = 1 / s->set.temperature;
+    float sharpness = 1 / s->params.temperature;
     return sharpness < FLT_MAX ? sharpness : FLT_MAX;
 }
 
 /* top_p, min_p and the draw over w->list, which is in order; its weights sum to at most `total`, the rest being below
  * them. n >= 1, and a finite best logit. */
-static int32_t draw_ordered(const struct sampler *s, struct sampler_work *w, int32_t n, double total, double u)
+static int32_t draw_ordered(const struct sampler *s, struct sampler_workspace *w, int32_t n, double total, double u)
 {
     double kept = 0;
     int32_t k = 0;
     for (int32_t i = 0; i < n; i++)
-        w->weight[i] = ranking_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
-    while (k < n && (k == 0 || (kept < (double)s->set.top_p * total && w->weight[k] >= s->set.min_p)))
+        w->weight[i] = topk_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
+    while (k < n && (k == 0 || (kept < (double)s->params.top_p * total && w->weight[k] >= s->params.min_p)))
         kept += (double)w->weight[k++];
     return w->list[draw(w->weight, k, kept, u)].id;
 }
 
 static bool wants_typical(const struct sampler *s)
 {
-    return s->set.typical_p > 0 && s->set.typical_p < 1;
+    return s->params.typical_p > 0 && s->params.typical_p < 1;
 }
 
-static double list_total(const struct sampler *s, const struct sampler_work *w, int32_t n)
+static double list_total(const struct sampler *s, const struct sampler_workspace *w, int32_t n)
 {
     double total = 0;
     for (int32_t i = 0; i < n; i++)
-        total += (double)ranking_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
+        total += (double)topk_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
     return total;
 }
 
 /* typical_p over w->list, then what draw_ordered does. False: the list is too short to say. */
-static bool draw_typical(const struct sampler *s, struct sampler_work *w, const struct typical *t,
+static bool draw_typical(const struct sampler *s, struct sampler_workspace *w, const struct typical *t,
                          int32_t n, bool complete, double u, int32_t *id)
 {
     int32_t from, kept;
@@ -265,72 +265,72 @@ static bool draw_typical(const struct sampler *s, struct sampler_work *w, const 
     return true;
 }
 
-static int32_t draw_top_k(const struct sampler *s, struct sampler_work *w, int32_t k, double u)
+static int32_t draw_top_k(const struct sampler *s, struct sampler_workspace *w, int32_t k, double u)
 {
     if (!wants_typical(s))
         return draw_ordered(s, w, k, list_total(s, w, k), u);
     struct typical t = {.max = w->list[0].logit, .sharpness = sharpness_of(s)};
     int32_t id = w->list[0].id;
     for (int32_t i = 0; i < k; i++)
-        typical_add(&t, w->list[i].logit, ranking_weight(w->list[i].logit, t.max, t.sharpness));
-    typical_want(&t, s->set.typical_p);
+        typical_add(&t, w->list[i].logit, topk_weight(w->list[i].logit, t.max, t.sharpness));
+    typical_want(&t, s->params.typical_p);
     draw_typical(s, w, &t, k, true, u, &id);
     return id;
 }
 
 /* top_p without top_k. Only what it may keep is brought in order: the tokens over a floor that is lowered until they
  * hold enough of the whole. */
-static int32_t draw_nucleus(const struct sampler *s, struct sampler_work *w, float max, double u)
+static int32_t draw_nucleus(const struct sampler *s, struct sampler_workspace *w, float max, double u)
 {
-    double total = ranking_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
+    double total = topk_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
     for (float floor = 1e-2f;; floor *= 1e-2f) {
         double held = 0;
         int32_t n = 0;
-        bool all = floor < FLT_MIN || floor <= s->set.min_p; /* nothing lower may be kept anyway */
-        float least = all ? s->set.min_p : floor;
+        bool all = floor < FLT_MIN || floor <= s->params.min_p; /* nothing lower may be kept anyway */
+        float least = all ? s->params.min_p : floor;
         for (int32_t i = 0; i < w->n_vocab; i++) {
             if (w->weight[i] <= 0 || w->weight[i] < least)
                 continue;
             held += (double)w->weight[i];
             w->list[n++] = (struct candidate){w->logits[i], i};
         }
-        if (!all && held < (double)s->set.top_p * total)
+        if (!all && held < (double)s->params.top_p * total)
             continue;
-        ranking_sort(w->list, n);
+        topk_sort(w->list, n);
         return draw_ordered(s, w, n, total, u);
     }
 }
 
 /* typical_p without top_k: likewise over a floor, until what it keeps lies above it. */
-static int32_t draw_wide_typical(const struct sampler *s, struct sampler_work *w, float max,
+static int32_t draw_wide_typical(const struct sampler *s, struct sampler_workspace *w, float max,
                                  double u)
 {
     struct typical t = {.max = max, .sharpness = sharpness_of(s)};
     int32_t id = 0;
-    ranking_weights(w->logits, w->n_vocab, max, t.sharpness, w->weight);
+    topk_weights(w->logits, w->n_vocab, max, t.sharpness, w->weight);
     for (int32_t i = 0; i < w->n_vocab; i++)
         typical_add(&t, w->logits[i], w->weight[i]);
-    typical_want(&t, s->set.typical_p);
+    typical_want(&t, s->params.typical_p);
     for (float floor = 1e-2f;; floor *= 1e-2f) {
         bool all = floor < FLT_MIN;
         int32_t n = 0;
         for (int32_t i = 0; i < w->n_vocab; i++)
             if (w->weight[i] > 0 && (all || w->weight[i] >= floor))
                 w->list[n++] = (struct candidate){w->logits[i], i};
-        ranking_sort(w->list, n);
+        topk_sort(w->list, n);
         if (draw_typical(s, w, &t, n, all, u, &id))
             return id;
     }
 }
 
 /* No top_k, no top_p: no order is needed. */
-static int32_t draw_plain(const struct sampler *s, struct sampler_work *w, float max, double u)
+static int32_t draw_plain(const struct sampler *s, struct sampler_workspace *w, float max, double u)
 {
-    double total = ranking_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
-    if (s->set.min_p > 0) {
+    double total = topk_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
+    if (s->params.min_p > 0) {
         total = 0;
         for (int32_t i = 0; i < w->n_vocab; i++) {
-            if (w->weight[i] < s->set.min_p)
+            if (w->weight[i] < s->params.min_p)
                 w->weight[i] = 0;
             total += (double)w->weight[i];
         }
@@ -339,23 +339,23 @@ static int32_t draw_plain(const struct sampler *s, struct sampler_work *w, float
 }
 
 /* Over w's adjusted logits: the place in them. */
-static int32_t draw_from(const struct sampler *s, struct sampler_work *w, double u)
+static int32_t draw_from(const struct sampler *s, struct sampler_workspace *w, double u)
 {
-    int32_t best = ranking_greatest(w->logits, w->n_vocab);
+    int32_t best = topk_argmax(w->logits, w->n_vocab);
     float max = w->logits[best];
-    if (s->set.temperature <= 0 || max == -INFINITY)
+    if (s->params.temperature <= 0 || max == -INFINITY)
         return best;
-    int32_t k = s->set.top_k < w->n_vocab ? s->set.top_k : w->n_vocab; /* fewer may be allowed */
-    bool wide = s->set.top_k == 0 || s->set.top_k >= s->n_vocab;
+    int32_t k = s->params.top_k < w->n_vocab ? s->params.top_k : w->n_vocab; /* fewer may be allowed */
+    bool wide = s->params.top_k == 0 || s->params.top_k >= s->n_vocab;
     if (wide && wants_typical(s))
         return draw_wide_typical(s, w, max, u);
     if (wide)
-        return s->set.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
-    ranking_best(w->logits, w->n_vocab, k, w->list);
+        return s->params.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
+    topk_select(w->logits, w->n_vocab, k, w->list);
     return draw_top_k(s, w, k, u);
 }
 
-static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const float *row, double u)
+static int32_t pick_from_logits(struct sampler *s, struct sampler_workspace *w, const float *row, double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
         w->logits[i] = tame(row[i]);
@@ -364,10 +364,10 @@ static int32_t pick_from_logits(struct sampler *s, struct sampler_work *w, const
 }
 
 /* Few are allowed: theirs are brought together, and only they are looked at. */
-static int32_t pick_from_list(struct sampler *s, struct sampler_work *w, const float *row, const struct grammar_mask *m,
+static int32_t pick_from_list(struct sampler *s, struct sampler_workspace *w, const float *row, const struct grammar_mask *m,
                               double u)
 {
-    struct sampler_work few = *w;
+    struct sampler_workspace few = *w;
     for (int32_t i = 0; i < m->n; i++)
         w->logits[m->list[i]] = tame(row[m->list[i]]);
     adjust(s, w->logits); /* also others', which nobody reads */
@@ -377,7 +377,7 @@ static int32_t pick_from_list(struct sampler *s, struct sampler_work *w, const f
     return m->list[draw_from(s, &few, u)];
 }
 
-static int32_t pick_from_bits(struct sampler *s, struct sampler_work *w, const float *row, const struct grammar_mask *m,
+static int32_t pick_from_bits(struct sampler *s, struct sampler_workspace *w, const float *row, const struct grammar_mask *m,
                               double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
@@ -390,11 +390,11 @@ static int32_t pick_from_bits(struct sampler *s, struct sampler_work *w, const f
     return id;
 }
 
-static int32_t pick_from_candidates(struct sampler *s, struct sampler_work *w, const struct step_row *row,
+static int32_t pick_from_candidates(struct sampler *s, struct sampler_workspace *w, const struct step_row *row,
                                     int32_t n_top, double u)
 {
-    int32_t n = s->set.top_k < n_top ? s->set.top_k : n_top;
-    if (s->set.temperature <= 0 || tame(row->top_logits[0]) == -INFINITY)
+    int32_t n = s->params.top_k < n_top ? s->params.top_k : n_top;
+    if (s->params.temperature <= 0 || tame(row->top_logits[0]) == -INFINITY)
         return row->top_ids[0];
     for (int32_t i = 0; i < n; i++)
         w->list[i] = (struct candidate){tame(row->top_logits[i]), row->top_ids[i]};
@@ -409,17 +409,17 @@ float sampler_logprob(float logit, float log_sum_exp)
     return v < 0 ? v : 0;
 }
 
-void sampler_pick(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
+void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct step_row *row, int32_t n_top,
                   int32_t top_logprobs, struct engine_token *out)
 {
     sampler_pick_allowed(s, w, row, n_top, top_logprobs, NULL, out);
 }
 
-void sampler_pick_allowed(struct sampler *s, struct sampler_work *w, const struct step_row *row, int32_t n_top,
+void sampler_pick_allowed(struct sampler *s, struct sampler_workspace *w, const struct step_row *row, int32_t n_top,
                           int32_t top_logprobs, const struct grammar_mask *allowed, struct engine_token *out)
 {
-    double u = random_uniform(s->set.seed, s->position++);
-    if (s->set.penalty_window)
+    double u = random_uniform(s->params.seed, s->position++);
+    if (s->params.penalty_window)
         count_window(s);
     int32_t id = allowed && allowed->list ? pick_from_list(s, w, row->logits, allowed, u)
                  : allowed                ? pick_from_bits(s, w, row->logits, allowed, u)

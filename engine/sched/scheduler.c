@@ -17,11 +17,11 @@ static void forget_checkpoint(void *context, int32_t block)
     checkpoints_drop(context, block);
 }
 
-void count_experts(const struct scheduler *s, struct expert_tally *now)
+void scheduler_count_experts(const struct scheduler *s, struct expert_stats *now)
 {
     struct backend_counters c = {0};
-    s->set.ops->counters(s->set.backend, &c);
-    expert_tally_read(now, s->set.experts, &c);
+    s->params.ops->counters(s->params.backend, &c);
+    expert_stats_read(now, s->params.experts, &c);
 }
 
 struct scheduler *scheduler_create(const struct scheduler_params *p, struct err *e)
@@ -33,11 +33,11 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
     assert(p->n_blocks >= blocks_for(p->n_ctx));
     if (!s)
         goto nomem;
-    s->set = *p;
-    if (!s->set.prefill_chunk || s->set.prefill_chunk > p->max_rows)
-        s->set.prefill_chunk = p->max_rows;
-    if (s->set.prefill_chunk < BACKEND_BLOCK_TOKENS)
-        s->set.prefill_chunk = BACKEND_BLOCK_TOKENS;
+    s->params = *p;
+    if (!s->params.prefill_chunk || s->params.prefill_chunk > p->max_rows)
+        s->params.prefill_chunk = p->max_rows;
+    if (s->params.prefill_chunk < BACKEND_BLOCK_TOKENS)
+        s->params.prefill_chunk = BACKEND_BLOCK_TOKENS;
     s->running = calloc(n, sizeof *s->running);
     s->free_slots = calloc(n, sizeof *s->free_slots);
     s->sequences = calloc(n, sizeof *s->sequences);
@@ -47,12 +47,12 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
         goto nomem;
     for (int32_t i = 0; i < p->n_slots; i++)
         s->free_slots[s->n_free_slots++] = p->n_slots - 1 - i;
-    tally_init(&s->tally);
+    stats_init(&s->stats);
     s->index = prefix_index_create(p->n_blocks, p->fingerprint, e);
     s->queue = s->index ? fair_queue_create(e) : NULL;
     s->trie = s->queue ? token_trie_create(p->vocab, p->n_vocab, p->eos, p->n_eos, e) : NULL;
     s->grammars = s->trie ? grammar_cache_create(s->trie, 0, e) : NULL;
-    s->work = s->grammars ? sampler_work_create(p->n_vocab, e) : NULL;
+    s->work = s->grammars ? sampler_workspace_create(p->n_vocab, e) : NULL;
     if (!s->work)
         goto fail;
     s->pool = prefix_index_pool(s->index);
@@ -63,7 +63,7 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
             goto fail;
         prefix_index_on_forget(s->index, forget_checkpoint, s->checkpoints);
     }
-    count_experts(s, &s->expert_tally); /* what was read while loading is no job's */
+    scheduler_count_experts(s, &s->expert_stats); /* what was read while loading is no job's */
     return s;
 nomem:
     err_set(e, ERR_NOMEM, "no memory for the scheduler");
@@ -72,7 +72,7 @@ fail:
     return NULL;
 }
 
-bool job_emit(struct scheduler *s, struct job *j, const struct engine_event *ev)
+bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_event *ev)
 {
     buf_clear(&s->frames);
     message_put_event(&s->frames, ev);
@@ -94,21 +94,21 @@ static void leave(struct scheduler *s, struct job *j, const struct engine_event 
     message_put_event(&j->last_event, last);
     j->next = s->ended;
     s->ended = j;
-    s->tally.jobs_done[outcome]++;
-    status_histogram_add(&s->tally.job_time, (clock_ms() - j->times.submitted) * 1e-3);
+    s->stats.jobs_done[outcome]++;
+    status_histogram_add(&s->stats.job_time, (clock_ms() - j->times.submitted) * 1e-3);
 }
 
 static struct engine_memory memory_now(const struct scheduler *s)
 {
     struct engine_memory m = {0};
-    if (!s->set.status)
+    if (!s->params.status)
         return m;
-    struct status_page *page = status_begin(s->set.status);
-    if (s->set.experts)
-        expert_tally_publish(s->set.experts, page);
+    struct status_page *page = status_begin(s->params.status);
+    if (s->params.experts)
+        expert_stats_publish(s->params.experts, page);
     m = (struct engine_memory){.resident = page->resident_bytes, .anonymous = page->anonymous_bytes, .mapped = page->mapped_bytes,
                                .locked = status_locked_bytes(page), .device = page->device_bytes};
-    status_end(s->set.status);
+    status_end(s->params.status);
     return m;
 }
 
@@ -133,13 +133,13 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
         u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
     memcpy(u.experts, j->experts, sizeof u.experts);
     u.memory = memory_now(s);
-    int32_t experts = j->n_experts ? j->n_experts : s->set.experts_per_token;
-    u.lossy_experts = experts < s->set.own_experts ? experts : 0;
-    u.own_experts = s->set.own_experts;
+    int32_t experts = j->n_experts ? j->n_experts : s->params.experts_per_token;
+    u.reduced_top_k = experts < s->params.trained_top_k ? experts : 0;
+    u.trained_top_k = s->params.trained_top_k;
     return u;
 }
 
-void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string)
+void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string)
 {
     struct engine_event ev = {
         .type = ENGINE_DONE, .job = j->id, .finish = finish, .stop_string = stop_string, .usage = usage_of(s, j)};
@@ -147,11 +147,11 @@ void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, c
              (unsigned long long)j->id, j->params.request_id, engine_finish_name(finish), ev.usage.prompt_tokens,
              ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,
              ev.usage.decode_ms);
-    s->tally.jobs_lossy += ev.usage.lossy_experts > 0;
+    s->stats.jobs_lossy += ev.usage.reduced_top_k > 0;
     leave(s, j, &ev, (enum job_outcome)finish);
 }
 
-void job_fail(struct scheduler *s, struct job *j, const struct err *e)
+void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e)
 {
     struct engine_event ev = {.type = ENGINE_FAILED, .job = j->id, .error = *e};
     log_warn("job=%llu request=%s failed: %s: %s", (unsigned long long)j->id, j->params.request_id,
@@ -162,7 +162,7 @@ void job_fail(struct scheduler *s, struct job *j, const struct err *e)
 void scheduler_add(struct scheduler *s, struct job *j)
 {
     /* as many as the backend uses anyway are no wish: such a job shares the others' KV */
-    if (j->params.experts_per_token < s->set.experts_per_token)
+    if (j->params.experts_per_token < s->params.experts_per_token)
         j->n_experts = j->params.experts_per_token;
     if (fair_queue_push(s->queue, j, false))
         return;
@@ -172,7 +172,7 @@ void scheduler_add(struct scheduler *s, struct job *j)
     j->state = JOB_OVER;
     j->next = s->ended;
     s->ended = j;
-    s->tally.jobs_done[OUTCOME_FAILED]++;
+    s->stats.jobs_done[OUTCOME_FAILED]++;
 }
 
 static void cancel(struct scheduler *s, struct job *j)
@@ -181,13 +181,13 @@ static void cancel(struct scheduler *s, struct job *j)
                               .decode_ms = j->times.last_token - j->times.first_token};
     buf_clear(&s->text);
     if (j->sampler) { /* text that might have become a stop string was generated and stays */
-        answer_flush(&j->answer, &s->text);
+        text_output_flush(&j->output, &s->text);
         ev.text = s->text.data;
         ev.text_len = s->text.len;
         if (ev.text_len)
-            job_emit(s, j, &ev);
+            scheduler_emit(s, j, &ev);
     }
-    job_finish(s, j, ENGINE_CANCELLED, NULL);
+    scheduler_finish_job(s, j, ENGINE_CANCELLED, NULL);
 }
 
 static void cancel_if_asked(void *context, struct job *j)
@@ -211,14 +211,14 @@ struct failure {
 static void fail_one(void *context, struct job *j)
 {
     struct failure *f = context;
-    job_fail(f->s, j, f->e);
+    scheduler_fail_job(f->s, j, f->e);
 }
 
 static void fail_all(struct scheduler *s, const struct err *e)
 {
     struct failure f = {s, e};
     while (s->n_running)
-        job_fail(s, s->running[s->n_running - 1], e);
+        scheduler_fail_job(s, s->running[s->n_running - 1], e);
     fair_queue_each(s->queue, fail_one, &f);
 }
 
@@ -230,7 +230,7 @@ static void send_last_events(struct scheduler *s)
         s->ended = j->next;
         event_log_append(&j->log, &j->last_event, true);
         atomic_store(&j->over, true);
-        job_give(&j);
+        job_unref(&j);
     }
 }
 
@@ -238,7 +238,7 @@ bool scheduler_step(struct scheduler *s, struct err *e)
 {
     bool ok = true;
     obey_cancellations(s);
-    admit_waiting(s);
+    admission_admit_waiting(s);
     batch_build(s);
     if (s->n_members && !batch_run(s, e)) {
         struct err failed = *e;
@@ -247,7 +247,7 @@ bool scheduler_step(struct scheduler *s, struct err *e)
             fail_all(s, &failed);
         } else {
             for (int32_t i = 0; i < s->n_members; i++)
-                job_fail(s, s->members[i], &failed);
+                scheduler_fail_job(s, s->members[i], &failed);
         }
     }
     scheduler_publish(s);
@@ -267,7 +267,7 @@ void scheduler_destroy(struct scheduler **at)
         scheduler_publish(s);
         send_last_events(s);
     }
-    sampler_work_destroy(&s->work);
+    sampler_workspace_destroy(&s->work);
     grammar_cache_destroy(&s->grammars);
     token_trie_destroy(&s->trie);
     fair_queue_destroy(&s->queue);
@@ -303,7 +303,7 @@ void scheduler_cancel_all(struct scheduler *s)
 
 void scheduler_note_idle(struct scheduler *s, double seconds)
 {
-    s->tally.idle_seconds += seconds;
+    s->stats.idle_seconds += seconds;
 }
 
 static void list_job(void *context, struct job *j)
@@ -324,7 +324,7 @@ static void list_job(void *context, struct job *j)
     snprintf(out->request_id, sizeof out->request_id, "%s", j->params.request_id);
 }
 
-static uint64_t jobs_ended(const struct tally *t)
+static uint64_t jobs_ended(const struct stats *t)
 {
     return status_jobs_succeeded(t->jobs_done) + t->jobs_done[OUTCOME_FAILED];
 }
@@ -332,12 +332,12 @@ static uint64_t jobs_ended(const struct tally *t)
 void scheduler_publish(struct scheduler *s)
 {
     struct backend_counters c = {0};
-    if (!s->set.status)
+    if (!s->params.status)
         return;
-    s->set.ops->counters(s->set.backend, &c);
+    s->params.ops->counters(s->params.backend, &c);
     struct block_counts blocks = block_pool_counts(s->pool);
-    struct status_page *page = status_begin(s->set.status);
-    tally_publish(&s->tally, page);
+    struct status_page *page = status_begin(s->params.status);
+    stats_publish(&s->stats, page);
     page->steps = c.steps;
     page->rows = c.rows;
     page->weight_bytes_read = c.weight_bytes_read;
@@ -348,24 +348,24 @@ void scheduler_publish(struct scheduler *s)
     page->expert_bus_bytes = c.expert_bus_bytes;
     page->expert_copied_bytes = c.expert_copied_bytes;
     page->expert_on_cpu = c.expert_on_cpu;
-    if (s->set.experts)
-        expert_tally_publish(s->set.experts, page);
+    if (s->params.experts)
+        expert_stats_publish(s->params.experts, page);
     page->jobs_running = s->n_running;
     /* accepted ones that have not come through the inbox yet wait as well */
-    page->jobs_waiting = (int32_t)(page->jobs_accepted - jobs_ended(&s->tally)) - s->n_running;
+    page->jobs_waiting = (int32_t)(page->jobs_accepted - jobs_ended(&s->stats)) - s->n_running;
     page->blocks_used = blocks.used;
     page->blocks_cached = blocks.idle;
     page->n_jobs = 0;
     for (int32_t i = 0; i < s->n_running; i++)
         list_job(page, s->running[i]);
     fair_queue_each(s->queue, list_job, page);
-    status_end(s->set.status);
+    status_end(s->params.status);
 }
 
 struct scheduler_counts scheduler_counts(const struct scheduler *s)
 {
     struct backend_counters c = {0};
-    s->set.ops->counters(s->set.backend, &c);
+    s->params.ops->counters(s->params.backend, &c);
     return (struct scheduler_counts){
         .running = s->n_running,
         .waiting = fair_queue_count(s->queue),
@@ -373,15 +373,15 @@ struct scheduler_counts scheduler_counts(const struct scheduler *s)
         .free_slots = s->n_free_slots,
         .steps = c.steps,
         .rows = c.rows,
-        .paused = s->n_paused,
+        .preempted = s->n_preempted,
     };
 }
 
 double scheduler_expected_wait(const struct scheduler *s)
 {
-    const struct status_histogram *h = &s->tally.job_time;
+    const struct status_histogram *h = &s->stats.job_time;
     if (!h->total)
         return 0;
     /* job_time counts the queue as well, which under load makes this an upper estimate: what is wanted */
-    return h->sum / (double)h->total * (fair_queue_count(s->queue) + 1) / s->set.n_slots;
+    return h->sum / (double)h->total * (fair_queue_count(s->queue) + 1) / s->params.n_slots;
 }

@@ -15,11 +15,11 @@
 #include "engine/base/err.h"
 #include "engine/cache/block_pool.h"
 #include "engine/sched/job.h"
-#include "engine/sched/tally.h"
+#include "engine/sched/stats.h"
 #include "engine/tokenizer/vocab.h"
 
 struct scheduler;
-struct expert_store;
+struct expert_cache;
 
 struct scheduler_params {
     const struct backend_ops *ops;
@@ -33,9 +33,9 @@ struct scheduler_params {
     int32_t prefill_chunk;       /* rows of prompts in a step at most; 0: max_rows */
     bool no_prefix_cache;
     uint64_t fingerprint;
-    struct expert_store *experts; /* the backend's, for the counters; NULL: none */
+    struct expert_cache *experts; /* the backend's, for the counters; NULL: none */
     int32_t experts_per_token;    /* of a layer, as the backend's plan has them, and as the model says; 0: it has none */
-    int32_t own_experts;
+    int32_t trained_top_k;
     struct status_writer *status; /* NULL: none */
 };
 
@@ -59,7 +59,7 @@ struct scheduler_counts {
     int32_t running, waiting;
     struct block_counts blocks;
     int32_t free_slots;
-    uint64_t steps, rows, paused; /* since the start */
+    uint64_t steps, rows, preempted; /* since the start */
 };
 struct scheduler_counts scheduler_counts(const struct scheduler *s);
 /* Estimate, in seconds, for a job that would come after all that wait now. */

@@ -3,14 +3,14 @@
 #pragma once
 #include "engine/cache/checkpoints.h"
 #include "engine/cache/prefix_index.h"
-#include "engine/sched/expert_tally.h"
+#include "engine/sched/expert_stats.h"
 #include "engine/sched/fair_queue.h"
-#include "engine/sched/pace.h"
+#include "engine/sched/prefill_budget.h"
 #include "engine/sched/prompt_scores.h"
 #include "engine/sched/scheduler.h"
 
 struct scheduler {
-    struct scheduler_params set;
+    struct scheduler_params params;
     struct prefix_index *index;
     struct block_pool *pool; /* the index's */
     struct checkpoints *checkpoints; /* NULL: no recurrent layers, or no room for copies */
@@ -20,7 +20,7 @@ struct scheduler {
     int32_t n_running;
     int32_t *free_slots; /* [n_slots] stack */
     int32_t n_free_slots;
-    uint64_t n_admissions, n_paused;
+    uint64_t n_admissions, n_preempted;
     /* the job that could not be admitted for lack of blocks, and what was there then: no second look before that grew */
     uint64_t blocked_id;
     int32_t blocked_available;
@@ -29,14 +29,14 @@ struct scheduler {
     struct job **members;            /* [n_slots] beside them */
     struct step_row *rows;           /* [n_slots + PROMPT_SCORE_ROWS] one row of a job, beside those that are scored */
     int32_t n_members, decode_rows, scored_rows;
-    struct pace pace;
+    struct prefill_budget prefill_budget;
 
     struct job *ended; /* linked by next: their last event goes out after the status page */
-    struct sampler_work *work;
+    struct sampler_workspace *work;
     struct token_trie *trie;
     struct grammar_cache *grammars;
-    struct tally tally;
-    struct expert_tally expert_tally;
+    struct stats stats;
+    struct expert_stats expert_stats;
     struct buf frames, text; /* scratch of one event */
 };
 
@@ -47,22 +47,22 @@ static inline int32_t blocks_for(int32_t n_tokens)
 
 /* scheduler.c */
 /* Sends an event to the job's readers; false when its log is full. */
-bool job_emit(struct scheduler *s, struct job *j, const struct engine_event *ev);
+bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_event *ev);
 /* The job leaves slot, blocks and queue; its last event is prepared. */
-void job_finish(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string);
-void job_fail(struct scheduler *s, struct job *j, const struct err *e);
-void count_experts(const struct scheduler *s, struct expert_tally *now);
+void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string);
+void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e);
+void scheduler_count_experts(const struct scheduler *s, struct expert_stats *now);
 
 /* admission.c */
-void admit_waiting(struct scheduler *s);
+void admission_admit_waiting(struct scheduler *s);
 /* Blocks for the first n_tokens positions, pausing younger jobs if need be. False: the job itself was paused. */
-bool ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
+bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
 /* Full blocks that were computed become known to the prefix index. */
-void index_blocks(struct scheduler *s, struct job *j);
+void admission_index_blocks(struct scheduler *s, struct job *j);
 /* Recurrent models: where the job's prompt must be cut for a copy of its state, or 0; and the copy itself, once the job
  * stands at a block's end. */
-int32_t next_checkpoint(const struct job *j);
-void save_checkpoint(struct scheduler *s, struct job *j);
+int32_t admission_next_checkpoint(const struct job *j);
+void admission_save_checkpoint(struct scheduler *s, struct job *j);
 /* Gives back slot and blocks of a running job and takes it off the list. */
 void release(struct scheduler *s, struct job *j);
 

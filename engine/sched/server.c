@@ -23,7 +23,7 @@
 #define FLUSH_MS 1000.0   /* at the end: for clients to read the last events */
 
 struct server {
-    struct server_params set;
+    struct server_params params;
     struct listener listener;
     bool paused; /* the listener is not watched: see listener_accept */
     int epoll_fd, event_fd, signal_fd;
@@ -49,7 +49,7 @@ struct server *server_open(const struct server_params *p, struct err *e)
         err_set(e, ERR_NOMEM, "no memory for the server");
         return NULL;
     }
-    s->set = *p;
+    s->params = *p;
     s->listener.fd = s->epoll_fd = s->event_fd = s->signal_fd = -1;
     atomic_init(&s->quit_status, -1);
     sigemptyset(&signals);
@@ -80,16 +80,16 @@ fail:
 
 static void count_connections(struct server *s)
 {
-    struct status_page *page = status_begin(s->set.status);
+    struct status_page *page = status_begin(s->params.status);
     page->connections = s->n_connections;
-    status_end(s->set.status);
+    status_end(s->params.status);
 }
 
 static void drop(struct server *s, struct connection *c)
 {
     if (c->job && c->owner && !c->job->params.detached && !atomic_load(&c->job->over)) {
         atomic_store(&c->job->cancel, true);
-        inbox_poke(s->set.inbox);
+        inbox_wake(s->params.inbox);
     }
     *(c->previous ? &c->previous->next : &s->connections) = c->next;
     if (c->next)
@@ -115,7 +115,7 @@ static bool pump(struct server *s, struct connection *c)
 
 static void follow(struct server *s, struct connection *c, struct job *j, bool owner)
 {
-    job_share(j);
+    job_ref(j);
     c->job = j;
     c->owner = owner;
     s->n_silent--;
@@ -123,11 +123,11 @@ static void follow(struct server *s, struct connection *c, struct job *j, bool o
 
 static void note_submission(struct server *s, bool accepted)
 {
-    struct status_page *page = status_begin(s->set.status);
+    struct status_page *page = status_begin(s->params.status);
     page->jobs_accepted += accepted;
     page->jobs_waiting += accepted; /* until the loop publishes its own count */
     page->jobs_refused += !accepted;
-    status_end(s->set.status);
+    status_end(s->params.status);
 }
 
 /* The job is in the log and in the table before the loop can touch it. */
@@ -142,12 +142,12 @@ static bool accept_job(struct server *s, struct connection *c, struct arena *are
     bool ok = event_log_append(&j->log, &frames, false) && job_table_add(&s->jobs, j);
     buf_fini(&frames);
     if (!ok) {
-        job_give(&j);
+        job_unref(&j);
         return err_set(e, ERR_NOMEM, "no memory for a job");
     }
     follow(s, c, j, true);
     note_submission(s, true); /* before the loop can count its end */
-    inbox_push(s->set.inbox, j);
+    inbox_push(s->params.inbox, j);
     return true;
 }
 
@@ -160,7 +160,7 @@ static bool submit(struct server *s, struct connection *c, const struct frame *f
     struct arena *arena = arena_create((size_t)f->len * 2 + ((size_t)64 << 10));
     if (!arena)
         return err_set(e, ERR_NOMEM, "no memory for a job");
-    if (!message_get_submit(f, &p, arena, e) || !inbox_check(s->set.inbox, &p, &position, e))
+    if (!message_get_submit(f, &p, arena, e) || !inbox_check(s->params.inbox, &p, &position, e))
         goto refuse;
     struct job *same = p.detached ? job_table_find(&s->jobs, p.key) : NULL;
     if (same && !atomic_load(&same->over)) {
@@ -194,7 +194,7 @@ static bool cancel(struct server *s, struct connection *c, const struct frame *f
     if (!j)
         return err_field(e, ERR_NOTFOUND, "key", "no such job, or forgotten since");
     atomic_store(&j->cancel, true);
-    inbox_poke(s->set.inbox);
+    inbox_wake(s->params.inbox);
     if (key[0]) {
         message_put_event(&c->out, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id});
         c->closing = true;
@@ -288,7 +288,7 @@ static void turn_away(struct connection *c)
 
 static void take_connection(struct server *s, int fd)
 {
-    if (!connection_peer_allowed(fd, s->set.group)) {
+    if (!connection_peer_allowed(fd, s->params.group)) {
         log_warn("connection refused: neither our user nor of the group");
         close(fd);
         return;
@@ -366,14 +366,14 @@ static void stop_accepting(struct server *s)
         s->stop_at_ms = clock_ms();
         return;
     }
-    log_info("stopping running=%d grace_ms=%d", job_table_running(&s->jobs), s->set.grace_ms);
-    s->stop_at_ms = clock_ms() + s->set.grace_ms;
+    log_info("stopping running=%d grace_ms=%d", job_table_running(&s->jobs), s->params.grace_ms);
+    s->stop_at_ms = clock_ms() + s->params.grace_ms;
     err_set(&why, ERR_UNAVAILABLE, "the engine is stopping");
-    inbox_close(s->set.inbox, &why);
-    struct status_page *page = status_begin(s->set.status);
+    inbox_close(s->params.inbox, &why);
+    struct status_page *page = status_begin(s->params.status);
     page->state = ENGINE_STOPPING;
-    status_end(s->set.status);
-    listener_close(&s->listener, s->set.socket_path);
+    status_end(s->params.status);
+    listener_close(&s->listener, s->params.socket_path);
 }
 
 /* True: everything that was asked for has ended. */
@@ -386,7 +386,7 @@ static bool stopped(struct server *s, double now)
     if (now >= s->stop_at_ms && !s->cancelled_all) {
         s->cancelled_all = true;
         job_table_cancel_all(&s->jobs);
-        inbox_poke(s->set.inbox);
+        inbox_wake(s->params.inbox);
     }
     /* a device that hangs can't be waited for */
     return now >= s->stop_at_ms + 5 * FLUSH_MS;
@@ -439,7 +439,7 @@ int server_run(struct server *s)
     return atomic_load(&s->quit_status);
 }
 
-void server_kick(struct server *s)
+void server_wake(struct server *s)
 {
     uint64_t one = 1;
     if (write(s->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
@@ -450,7 +450,7 @@ void server_quit(struct server *s, int exit_status)
 {
     int none = -1;
     atomic_compare_exchange_strong(&s->quit_status, &none, exit_status);
-    server_kick(s);
+    server_wake(s);
 }
 
 void server_close(struct server **s)
@@ -460,7 +460,7 @@ void server_close(struct server **s)
     while ((*s)->connections)
         drop(*s, (*s)->connections);
     job_table_fini(&(*s)->jobs);
-    listener_close(&(*s)->listener, (*s)->set.socket_path);
+    listener_close(&(*s)->listener, (*s)->params.socket_path);
     if ((*s)->epoll_fd >= 0)
         close((*s)->epoll_fd);
     if ((*s)->event_fd >= 0)

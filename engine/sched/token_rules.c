@@ -49,13 +49,13 @@ void token_rules_fini(struct token_rules *t)
     *t = (struct token_rules){0};
 }
 
-void token_rules_tell(struct token_rules *t, const int32_t *answer, int32_t n_answer)
+void token_rules_set_answer(struct token_rules *t, const int32_t *answer, int32_t n_answer)
 {
     t->answer = answer;
     t->n_answer = n_answer;
 }
 
-bool token_rules_bind(const struct token_rules *t)
+bool token_rules_active(const struct token_rules *t)
 {
     return t->params && (t->allowed || t->params->n_banned || t->n_answer < t->params->min_tokens);
 }

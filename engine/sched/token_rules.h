@@ -21,9 +21,9 @@ struct token_rules {                        /* zeroed: none */
 bool token_rules_init(struct token_rules *t, const struct engine_job_params *params,
                       const int32_t *eos, int32_t n_eos, int32_t n_vocab, struct err *e);
 void token_rules_fini(struct token_rules *t); /* accepts a zeroed struct */
-void token_rules_tell(struct token_rules *t, const int32_t *answer, int32_t n_answer);
+void token_rules_set_answer(struct token_rules *t, const int32_t *answer, int32_t n_answer);
 /* Do they forbid anything for the next token? */
-bool token_rules_bind(const struct token_rules *t);
+bool token_rules_active(const struct token_rules *t);
 /* Minus infinity for what they forbid. */
 void token_rules_apply(const struct token_rules *t, float *logits, int32_t n_vocab);
 /* The token itself if it is among the allowed, else the first that is: where no allowed one has a

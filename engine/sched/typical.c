@@ -37,7 +37,7 @@ bool typical_interval(const struct typical *t, const struct candidate *list, int
         if (isinf(above) && isinf(below))
             break; /* rounding: all that have a weight are kept */
         int32_t next = above <= below ? --low : high++; /* equally near: the likelier */
-        held += (double)ranking_weight(list[next].logit, t->max, t->sharpness);
+        held += (double)topk_weight(list[next].logit, t->max, t->sharpness);
     }
     *from = low;
     *n_kept = high - low;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/sched/ranking.h"
+#include "engine/sched/topk.h"
 
 struct typical {
     float max, sharpness; /* of the distribution: x = (logit - max) * sharpness */
@@ -19,7 +19,7 @@ struct typical {
 };
 
 /* max and sharpness are set, the rest is zeroed: adds a token of the distribution with its
- * ranking_weight. */
+ * topk_weight. */
 void typical_add(struct typical *t, float logit, float weight);
 /* After the last one. */
 void typical_want(struct typical *t, float typical_p);

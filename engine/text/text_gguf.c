@@ -1,4 +1,4 @@
-/* Chat template, end tokens and context length out of GGUF metadata. */
+/* Reads chat template, end tokens and context length from GGUF metadata. */
 #include "engine/text/text_gguf.h"
 
 #include <stdio.h>

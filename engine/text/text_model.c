@@ -1,5 +1,5 @@
-/* See text_model.h. Reads the small JSON files of a model folder; each may be missing but the
- * tokenizer's. */
+/* Opens the text side of a model folder: its vocabulary, chat template and defaults. Each of the small JSON files may
+ * be missing but the tokenizer's. */
 #include "engine/text/text_model.h"
 
 #include <cjson/cJSON.h>

@@ -1,4 +1,5 @@
-/* See detokenizer.h. */
+/* Joins the bytes of tokens into whole UTF-8 characters; an incomplete character is held until the next token
+ * decides it. */
 #include "engine/tokenizer/detokenizer.h"
 
 #include <string.h>

@@ -8,8 +8,8 @@ libsluice_tokenizer_a_SOURCES = \
 	%D%/pretokenize_pattern.c %D%/pretokenize_pattern.h \
 	%D%/pretokenize_pcre.c %D%/pretokenize_pcre.h \
 	%D%/tokenizer.c %D%/tokenizer.h \
-	%D%/tokenizer_added.c %D%/tokenizer_added.h \
-	%D%/tokenizer_normal.c %D%/tokenizer_normal.h \
+	%D%/added_tokens.c %D%/added_tokens.h \
+	%D%/normalizer.c %D%/normalizer.h \
 	%D%/vocab.c %D%/vocab.h \
 	%D%/vocab_build.c \
 	%D%/vocab_image.h \

@@ -1,4 +1,4 @@
-/* See pretokenize.h. */
+/* Applies the vocabulary's split patterns one after another, each to the pieces that the one before left. */
 #include "engine/tokenizer/pretokenize.h"
 
 #include <stdlib.h>
@@ -13,18 +13,18 @@ struct step {
     enum vocab_split_kind kind;
 };
 
-struct splitter {
+struct pretokenizer {
     struct step steps[VOCAB_SPLITS_MAX];
     size_t n_steps;
 };
 
-struct splitter_scratch {
+struct pretokenizer_scratch {
     struct pcre_scratch *pcre[VOCAB_SPLITS_MAX]; /* of each step: subjects nest */
 };
 
-struct splitter *splitter_create(const struct vocab *v, struct err *e)
+struct pretokenizer *pretokenizer_create(const struct vocab *v, struct err *e)
 {
-    struct splitter *s = calloc(1, sizeof *s);
+    struct pretokenizer *s = calloc(1, sizeof *s);
     if (!s) {
         err_set(e, ERR_NOMEM, "out of memory");
         return NULL;
@@ -35,14 +35,14 @@ struct splitter *splitter_create(const struct vocab *v, struct err *e)
         step->kind = (enum vocab_split_kind)from->kind;
         step->pcre = pcre_pattern_create(v->text + from->offset, from->len, e);
         if (!step->pcre) {
-            splitter_destroy(&s);
+            pretokenizer_destroy(&s);
             return NULL;
         }
     }
     return s;
 }
 
-void splitter_destroy(struct splitter **s)
+void pretokenizer_destroy(struct pretokenizer **s)
 {
     if (!*s)
         return;
@@ -52,16 +52,16 @@ void splitter_destroy(struct splitter **s)
     *s = NULL;
 }
 
-struct splitter_scratch *splitter_scratch_create(const struct splitter *s)
+struct pretokenizer_scratch *pretokenizer_scratch_create(const struct pretokenizer *s)
 {
-    struct splitter_scratch *scratch = calloc(1, sizeof *scratch);
+    struct pretokenizer_scratch *scratch = calloc(1, sizeof *scratch);
     for (size_t i = 0; scratch && i < s->n_steps; i++)
         if (s->steps[i].pcre && !(scratch->pcre[i] = pcre_scratch_create()))
-            splitter_scratch_destroy(&scratch);
+            pretokenizer_scratch_destroy(&scratch);
     return scratch;
 }
 
-void splitter_scratch_destroy(struct splitter_scratch **s)
+void pretokenizer_scratch_destroy(struct pretokenizer_scratch **s)
 {
     if (!*s)
         return;
@@ -72,9 +72,9 @@ void splitter_scratch_destroy(struct splitter_scratch **s)
 }
 
 struct walk {
-    const struct splitter *splitter;
-    struct splitter_scratch *scratch;
-    splitter_piece_fn fn;
+    const struct pretokenizer *pretokenizer;
+    struct pretokenizer_scratch *scratch;
+    pretokenizer_piece_fn fn;
     void *context;
     struct err *e;
 };
@@ -84,17 +84,17 @@ static bool split(const struct walk *w, size_t i, const char *text, size_t len)
 {
     if (len == 0)
         return true;
-    if (i == w->splitter->n_steps)
+    if (i == w->pretokenizer->n_steps)
         return w->fn(w->context, text, len);
-    const struct step *step = &w->splitter->steps[i];
+    const struct step *step = &w->pretokenizer->steps[i];
     struct pcre_scratch *scratch = w->scratch->pcre[i];
-    const char *subject = pcre_subject(scratch, text, len);
+    const char *subject = pcre_scratch_subject(scratch, text, len);
     if (!subject)
         return err_set(w->e, ERR_NOMEM, "out of memory");
     bool matches = step->kind != VOCAB_SPLIT_GAPS, gaps = step->kind != VOCAB_SPLIT_MATCHES;
     size_t done = 0, match[2];
     while (done < len) {
-        int found = pcre_find(step->pcre, scratch, subject, len, done, match, w->e);
+        int found = pcre_pattern_find(step->pcre, scratch, subject, len, done, match, w->e);
         if (found < 0)
             return false;
         if (!found)
@@ -109,8 +109,8 @@ static bool split(const struct walk *w, size_t i, const char *text, size_t len)
     return true;
 }
 
-bool splitter_run(const struct splitter *s, struct splitter_scratch *scratch, const char *text,
-                  size_t len, splitter_piece_fn fn, void *context, struct err *e)
+bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch, const char *text,
+                  size_t len, pretokenizer_piece_fn fn, void *context, struct err *e)
 {
     struct walk w = {s, scratch, fn, context, e};
     return split(&w, 0, text, len);

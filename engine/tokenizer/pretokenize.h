@@ -1,7 +1,7 @@
 /* Cuts text into the pieces within which tokens are merged: the vocabulary's split patterns, one
  * after another, each applied to the pieces that the one before left.
  *
- * A splitter is immutable after creation and shared by threads; scratch belongs to one thread at a
+ * A pretokenizer is immutable after creation and shared by threads; scratch belongs to one thread at a
  * time. Called by tokenizer.c only. */
 #pragma once
 #include <stdbool.h>
@@ -10,17 +10,17 @@
 #include "engine/base/err.h"
 
 struct vocab;
-struct splitter;
-struct splitter_scratch;
+struct pretokenizer;
+struct pretokenizer_scratch;
 
-struct splitter *splitter_create(const struct vocab *v, struct err *e);
-void splitter_destroy(struct splitter **s);
-struct splitter_scratch *splitter_scratch_create(const struct splitter *s);
-void splitter_scratch_destroy(struct splitter_scratch **s);
+struct pretokenizer *pretokenizer_create(const struct vocab *v, struct err *e);
+void pretokenizer_destroy(struct pretokenizer **s);
+struct pretokenizer_scratch *pretokenizer_scratch_create(const struct pretokenizer *s);
+void pretokenizer_scratch_destroy(struct pretokenizer_scratch **s);
 
-typedef bool (*splitter_piece_fn)(void *context, const char *piece, size_t len);
+typedef bool (*pretokenizer_piece_fn)(void *context, const char *piece, size_t len);
 /* Gives every piece, none of them empty, to fn, which returns false to stop. `text` is well-formed
  * UTF-8. False with ERR_LIMIT when a pattern needs too many steps, or when fn returned false (then
  * e is as fn left it). */
-bool splitter_run(const struct splitter *s, struct splitter_scratch *scratch, const char *text,
-                  size_t len, splitter_piece_fn fn, void *context, struct err *e);
+bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch, const char *text,
+                  size_t len, pretokenizer_piece_fn fn, void *context, struct err *e);

@@ -1,4 +1,4 @@
-/* See pretokenize_pattern.h. One pass; what is the same in both languages is copied. */
+/* Rewrites a pattern from Oniguruma's syntax to PCRE2's in one pass; what is the same in both is copied. */
 #include "engine/tokenizer/pretokenize_pattern.h"
 
 #include <string.h>
@@ -161,7 +161,7 @@ static bool step(struct rewrite *r)
     return true;
 }
 
-bool pattern_rewrite(const char *pattern, size_t len, struct buf *out, struct err *e)
+bool pretokenize_pattern_rewrite(const char *pattern, size_t len, struct buf *out, struct err *e)
 {
     struct rewrite r = {pattern, pattern + len, out, false, e};
     while (r.p < r.end)

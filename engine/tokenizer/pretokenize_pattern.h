@@ -10,4 +10,4 @@
 /* Appends the rewritten pattern. ERR_UNSUPPORTED for what would mean something else in PCRE2 (set
  * operations in classes, named groups, word boundaries, {n,m}+ and so on): a pattern that splits
  * otherwise gives wrong ids without any other sign. */
-bool pattern_rewrite(const char *pattern, size_t len, struct buf *out, struct err *e);
+bool pretokenize_pattern_rewrite(const char *pattern, size_t len, struct buf *out, struct err *e);

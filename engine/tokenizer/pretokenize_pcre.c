@@ -1,4 +1,5 @@
-/* See pretokenize_pcre.h. */
+/* Compiles and runs one split pattern by PCRE2, over text whose newer code points are replaced by older ones of the
+ * same class. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "engine/tokenizer/pretokenize_pcre.h"
 
@@ -53,7 +54,7 @@ struct pcre_pattern *pcre_pattern_create(const char *pattern, size_t len, struct
     struct buf b = {.limit = PATTERN_MAX};
     if (!p)
         err_set(e, ERR_NOMEM, "out of memory");
-    else if (pattern_rewrite(pattern, len, &b, e))
+    else if (pretokenize_pattern_rewrite(pattern, len, &b, e))
         p->code = compile(b.data ? b.data : "", b.len, e);
     buf_fini(&b);
     if (p && !p->code)
@@ -113,7 +114,7 @@ static uint32_t stand_in(uint32_t cp)
     return cp < 0x800 || !other ? cp : other;
 }
 
-const char *pcre_subject(struct pcre_scratch *s, const char *text, size_t len)
+const char *pcre_scratch_subject(struct pcre_scratch *s, const char *text, size_t len)
 {
     const unsigned char *p = (const unsigned char *)text, *end = p + len;
     bool copied = false;
@@ -134,7 +135,7 @@ const char *pcre_subject(struct pcre_scratch *s, const char *text, size_t len)
     return copied ? s->shadow.data : text;
 }
 
-int pcre_find(const struct pcre_pattern *p, struct pcre_scratch *s, const char *subject, size_t len,
+int pcre_pattern_find(const struct pcre_pattern *p, struct pcre_scratch *s, const char *subject, size_t len,
               size_t from, size_t match[2], struct err *e)
 {
     int rc = pcre2_match(p->code, (PCRE2_SPTR)subject, len, from, PCRE2_NO_UTF_CHECK, s->match,

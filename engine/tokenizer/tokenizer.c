@@ -1,4 +1,4 @@
-/* See tokenizer.h. The order is that of `tokenizers`: repair UTF-8, take out added tokens, normalize
+/* Turns text into token ids in the order of Hugging Face `tokenizers`: repair UTF-8, take out added tokens, normalize
  * what is left, take out added tokens that want normalized text, split, merge. */
 #include "engine/tokenizer/tokenizer.h"
 
@@ -8,8 +8,8 @@
 
 #include "engine/tokenizer/bpe.h"
 #include "engine/tokenizer/pretokenize.h"
-#include "engine/tokenizer/tokenizer_added.h"
-#include "engine/tokenizer/tokenizer_normal.h"
+#include "engine/tokenizer/added_tokens.h"
+#include "engine/tokenizer/normalizer.h"
 #include "engine/tokenizer/vocab_image.h"
 
 enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 18 };
@@ -18,8 +18,8 @@ enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 18 };
 struct scratch {
     struct scratch *next;
     struct bpe bpe;
-    struct splitter_scratch *splitter;
-    struct normal repaired, composed, prefixed;
+    struct pretokenizer_scratch *pretokenizer;
+    struct normalizer repaired, composed, prefixed;
     struct text_span *spans; /* of one section */
     size_t cap_spans;
 };
@@ -32,8 +32,8 @@ struct pool { /* idle scratch, under its lock */
 
 struct tokenizer {
     const struct vocab *vocab;
-    struct splitter *splitter;
-    struct added_set raw, normalized;
+    struct pretokenizer *pretokenizer;
+    struct added_tokens raw, normalized;
     struct pool *pool;
 };
 
@@ -62,10 +62,10 @@ static void scratch_destroy(struct scratch **s)
     if (!*s)
         return;
     bpe_fini(&(*s)->bpe);
-    splitter_scratch_destroy(&(*s)->splitter);
-    normal_fini(&(*s)->repaired);
-    normal_fini(&(*s)->composed);
-    normal_fini(&(*s)->prefixed);
+    pretokenizer_scratch_destroy(&(*s)->pretokenizer);
+    normalizer_fini(&(*s)->repaired);
+    normalizer_fini(&(*s)->composed);
+    normalizer_fini(&(*s)->prefixed);
     free((*s)->spans);
     free(*s);
     *s = NULL;
@@ -83,7 +83,7 @@ static struct scratch *scratch_take(const struct tokenizer *t)
     if (s)
         return s;
     s = calloc(1, sizeof *s);
-    if (s && !(s->splitter = splitter_scratch_create(t->splitter)))
+    if (s && !(s->pretokenizer = pretokenizer_scratch_create(t->pretokenizer)))
         scratch_destroy(&s);
     return s;
 }
@@ -112,10 +112,10 @@ struct tokenizer *tokenizer_create(const struct vocab *v, struct err *e)
     }
     pthread_mutex_init(&t->pool->lock, NULL);
     t->vocab = v;
-    added_set_init(&t->raw, v, false);
-    added_set_init(&t->normalized, v, true);
-    t->splitter = splitter_create(v, e);
-    if (!t->splitter)
+    added_tokens_init(&t->raw, v, false);
+    added_tokens_init(&t->normalized, v, true);
+    t->pretokenizer = pretokenizer_create(v, e);
+    if (!t->pretokenizer)
         tokenizer_destroy(&t);
     return t;
 }
@@ -130,7 +130,7 @@ void tokenizer_destroy(struct tokenizer **t)
     }
     pthread_mutex_destroy(&(*t)->pool->lock);
     free((*t)->pool);
-    splitter_destroy(&(*t)->splitter);
+    pretokenizer_destroy(&(*t)->pretokenizer);
     free(*t);
     *t = NULL;
 }
@@ -179,9 +179,9 @@ static bool section(struct call *c, const struct text_view *view, size_t start, 
 static bool encode_words(struct call *c, const char *text, size_t len)
 {
     struct text_view view = {text, len, NULL, 0};
-    if (c->t->vocab->header->prefix_space && !normal_prefix(&c->s->prefixed, &view))
+    if (c->t->vocab->header->prefix_space && !normalizer_prefix_space(&c->s->prefixed, &view))
         return err_set(c->e, ERR_NOMEM, "out of memory");
-    return splitter_run(c->t->splitter, c->s->splitter, view.text, view.len, on_piece, c, c->e);
+    return pretokenizer_run(c->t->pretokenizer, c->s->pretokenizer, view.text, view.len, on_piece, c, c->e);
 }
 
 /* A section between added tokens of the first pass: normalize, second pass, words. */
@@ -193,11 +193,11 @@ static bool encode_section(struct call *c, const struct text_view *whole, size_t
         return true;
     if (!section(c, whole, start, end, second, &view))
         return false;
-    if (c->t->vocab->header->nfc && !normal_nfc(&c->s->composed, &view))
+    if (c->t->vocab->header->nfc && !normalizer_nfc(&c->s->composed, &view))
         return err_set(c->e, ERR_NOMEM, "out of memory");
     size_t done = 0;
-    struct added_match m;
-    while (second && added_find(&c->t->normalized, &view, done, &m)) {
+    struct added_token_match m;
+    while (second && added_tokens_find(&c->t->normalized, &view, done, &m)) {
         if (!encode_words(c, view.text + done, m.start - done))
             return false;
         if (!ids_push(c->out, m.id))
@@ -209,11 +209,11 @@ static bool encode_section(struct call *c, const struct text_view *whole, size_t
 
 static bool encode(struct call *c, struct text_view view)
 {
-    if (!normal_utf8(&c->s->repaired, &view))
+    if (!normalizer_repair_utf8(&c->s->repaired, &view))
         return err_set(c->e, ERR_NOMEM, "out of memory");
     size_t done = 0;
-    struct added_match m;
-    while (c->mode == TOKENIZE_SPECIAL && added_find(&c->t->raw, &view, done, &m)) {
+    struct added_token_match m;
+    while (c->mode == TOKENIZE_SPECIAL && added_tokens_find(&c->t->raw, &view, done, &m)) {
         if (!encode_section(c, &view, done, m.start))
             return false;
         if (!ids_push(c->out, m.id))

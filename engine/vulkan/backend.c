@@ -227,8 +227,8 @@ static uint64_t passing_bytes(const struct backend *b)
 {
     struct expert_counters c = {0};
     if (b->params.experts) {
-        expert_store_counters(b->params.experts, &c);
-        c.budget_bytes -= expert_store_outside(b->params.experts);
+        expert_cache_counters(b->params.experts, &c);
+        c.budget_bytes -= expert_cache_device_share(b->params.experts);
     }
     return c.budget_bytes;
 }

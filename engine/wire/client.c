@@ -261,12 +261,12 @@ static struct engine_job *ask_soon(const char *socket_path, enum frame_type type
     return j;
 }
 
-struct engine_job *engine_attach_soon(const char *socket_path, const char *key, struct err *e)
+struct engine_job *engine_attach_async(const char *socket_path, const char *key, struct err *e)
 {
     return ask_soon(socket_path, FRAME_ATTACH, key, e);
 }
 
-int engine_attached(struct engine_job *j, struct err *e)
+int engine_attach_poll(struct engine_job *j, struct err *e)
 {
     return greet(j, clock_ms(), e);
 }
@@ -279,7 +279,7 @@ bool engine_cancel_key(const char *socket_path, const char *key, struct err *e)
     return found;
 }
 
-bool engine_cancel_soon(const char *socket_path, const char *key, struct err *e)
+bool engine_cancel_async(const char *socket_path, const char *key, struct err *e)
 {
     struct engine_job *j = ask_soon(socket_path, FRAME_CANCEL, key, e);
     bool told = j != NULL;

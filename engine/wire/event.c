@@ -57,8 +57,8 @@ static void put_done(struct buf *b, const struct engine_event *ev)
     for (int i = 0; i < ENGINE_EXPERT__N; i++)
         frame_put_f64(b, u->experts[i]);
     put_memory(b, &u->memory);
-    frame_put_u32(b, (uint32_t)u->lossy_experts);
-    frame_put_u32(b, (uint32_t)u->own_experts);
+    frame_put_u32(b, (uint32_t)u->reduced_top_k);
+    frame_put_u32(b, (uint32_t)u->trained_top_k);
 }
 
 void message_put_event(struct buf *b, const struct engine_event *ev)
@@ -168,8 +168,8 @@ static void get_done(struct frame_reader *r, struct engine_event *ev, struct eve
     u->memory.mapped = frame_get_u64(r);
     u->memory.locked = frame_get_u64(r);
     u->memory.device = frame_get_u64(r);
-    u->lossy_experts = (int32_t)frame_get_u32(r);
-    u->own_experts = (int32_t)frame_get_u32(r);
+    u->reduced_top_k = (int32_t)frame_get_u32(r);
+    u->trained_top_k = (int32_t)frame_get_u32(r);
 }
 
 bool message_get_event(const struct frame *f, struct engine_event *ev, struct event_box *box, struct err *e)

@@ -59,7 +59,7 @@ struct status_part { /* of the model's weights: "experts", "attention", ...; "" 
 };
 
 /* Experts that stay on disk, counted where they are read; all zero when the model is in memory. See
- * engine/experts/cache/expert_store.h for what each means. */
+ * engine/experts/cache/expert_cache.h for what each means. */
 struct status_experts {
     uint64_t budget_bytes, resident_bytes, locked_bytes, resident_experts; /* now */
     int32_t reads_under_way, prefetching; /* now; prefetching: 1 while reading ahead pays */
@@ -84,7 +84,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
     int32_t n_threads; /* of the processor that compute steps; 0: only the device does */
     uint64_t model_fingerprint;
-    int32_t experts_per_token, own_experts_per_token; /* used, and as the model says: fewer are lossy; 0: no experts */
+    int32_t experts_per_token, trained_top_k; /* used, and as the model says: fewer are lossy; 0: no experts */
     int32_t n_attention, n_recurrent, n_unused_tensors; /* layers of each kind; tensors passed over */
     uint64_t kv_bytes_per_token, state_bytes_per_sequence;
     struct status_part parts[STATUS_PARTS];

@@ -123,7 +123,13 @@ static bool confirm(struct request *r, struct err *e)
         return false;
     make_codes(&v);
     const unsigned char *keep = r->who.by == AUTH_SESSION ? r->who.token_hash : NULL;
-    if (!store_factor_confirm(r->store, r->who.user_id, code, (const unsigned char(*)[SECRET_HASH_BYTES])v.hashes, keep, e))
+    if (!store_factor_confirm(r->store,
+                              &(struct store_factor_confirmation){
+                                  .user_id = r->who.user_id,
+                                  .code = code,
+                                  .recovery = (const unsigned char(*)[SECRET_HASH_BYTES])v.hashes,
+                                  .keep_session = keep},
+                              e))
         return false;
     throttle_forgive(r, &t);
     audit_record(r, r->who.user_id, r->who.name, "second_factor.on", "");

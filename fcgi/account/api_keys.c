@@ -133,8 +133,11 @@ static bool change_key(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     struct store_key k;
     int64_t id;
-    if (!body || !path_id_param(r, "id", &id, e) || !store_key_get(r->store, r->arena, r->who.user_id, id, &k, e) ||
-        !read_terms(r, body, &k.terms, e) || !store_key_change(r->store, r->who.user_id, id, &k.terms, e))
+    if (!body || !path_id_param(r, "id", &id, e) ||
+        !store_key_get(r->store, r->arena, &(struct store_ref){.user_id = r->who.user_id, .id = id},
+                       &k, e) ||
+        !read_terms(r, body, &k.terms, e) ||
+        !store_key_change(r->store, r->who.user_id, id, &k.terms, e))
         return false;
     audit_record_id(r, "key.change", "key", id);
     cJSON *list = cJSON_CreateArray();

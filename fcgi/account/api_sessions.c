@@ -25,7 +25,9 @@ static const unsigned char *own_hash(const struct request *r)
 bool account_reply_sessions(struct request *r, int64_t user_id, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
-    bool ok = store_session_list(r->store, user_id, own_hash(r), list_one, cJSON_AddArrayToObject(o, "items"), e);
+    bool ok = store_session_list(
+        r->store, &(struct store_session_viewer){.user_id = user_id, .current = own_hash(r)},
+        list_one, cJSON_AddArrayToObject(o, "items"), e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);

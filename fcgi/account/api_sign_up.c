@@ -82,16 +82,16 @@ static bool make_account(struct request *r, const struct sign_up_form *f, struct
     char hash[SECRET_PASSWORD_HASH_SIZE];
     unsigned char invite[SECRET_HASH_BYTES];
     struct store_invite open;
-    bool admin = false;
-    int64_t id;
+    struct store_user new = {.name = f->name};
     if (f->token && (!hash_token(f->token, invite, e) || !store_invite_open(r->store, invite, &open, e)))
         return false; /* before argon2id is paid for */
     if (!credentials_hash("password", f->password, hash, e))
         return false;
-    if (f->token ? !store_invite_accept(r->store, invite, f->name, hash, &id, &admin, e)
-                 : !store_user_add(r->store, f->name, hash, false, &id, e))
+    new.password_hash = hash;
+    if (f->token ? !store_invite_accept(r->store, invite, &new, e)
+                 : !store_user_add(r->store, &new, &new.id, e))
         return false;
-    return store_user_by_id(r->store, r->arena, id, user, e);
+    return store_user_by_id(r->store, r->arena, new.id, user, e);
 }
 
 static bool sign_up(struct request *r, struct err *e)
@@ -137,7 +137,8 @@ static bool list_one(void *context, const struct store_invite *n)
 static bool list_invites(struct request *r, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
-    bool ok = store_invite_list(r->store, 0, LIST_MAX, list_one, cJSON_AddArrayToObject(o, "items"), e);
+    bool ok = store_invite_list(r->store, &(struct store_invite_page){.limit = LIST_MAX}, list_one,
+                                cJSON_AddArrayToObject(o, "items"), e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);

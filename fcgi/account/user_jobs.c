@@ -18,7 +18,7 @@ static bool cancel_detached(void *context, const struct store_running *row)
 {
     const struct owner *o = context;
     if (row->user_id == o->user_id)
-        engine_cancel_soon(o->r->worker->engine_socket, row->job_key, NULL);
+        engine_cancel_async(o->r->worker->engine_socket, row->job_key, NULL);
     return true;
 }
 
@@ -32,6 +32,6 @@ void user_jobs_cancel(struct request *r, int64_t user_id)
         if (page.jobs[i].user != (uint64_t)user_id)
             continue;
         snprintf(key, sizeof key, "#%llu", (unsigned long long)page.jobs[i].id);
-        engine_cancel_soon(r->worker->engine_socket, key, NULL);
+        engine_cancel_async(r->worker->engine_socket, key, NULL);
     }
 }

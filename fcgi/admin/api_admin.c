@@ -54,7 +54,7 @@ static void add_memory(cJSON *o, const struct status_page *p)
     add_number(o, "expert_bytes", (double)p->expert_bytes);
     add_number(o, "active_bytes", (double)p->active_bytes);
     add_number(o, "experts_per_token", p->experts_per_token);
-    add_number(o, "own_experts_per_token", p->own_experts_per_token);
+    add_number(o, "own_experts_per_token", p->trained_top_k);
     add_number(o, "kv_bytes", (double)p->kv_bytes);
     add_number(o, "state_bytes", (double)p->state_bytes);
     add_number(o, "work_bytes", (double)p->work_bytes);

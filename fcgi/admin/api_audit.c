@@ -3,7 +3,7 @@
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "sql/users/store_people.h"
+#include "sql/core/store.h"
 
 #define PAGE_DEFAULT 50
 #define PAGE_MAX 500
@@ -53,7 +53,8 @@ static bool list(struct request *r, struct err *e)
         return false;
     cJSON *o = cJSON_CreateObject();
     struct page p = {.items = cJSON_AddArrayToObject(o, "items")};
-    bool ok = store_audit_search(r->store, &f, (int)limit, put_row, &p, e);
+    f.limit = (int)limit;
+    bool ok = store_audit_search(r->store, &f, put_row, &p, e);
     if (ok && p.n == limit)
         json_put_id(o, "next", p.last);
     else

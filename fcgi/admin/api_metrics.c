@@ -111,7 +111,7 @@ static void engine_state(struct buf *b, const struct status_page *p)
     gauge(b, "prefill_tokens_per_second", "prompt tokens computed, over the last 10 s of work",
           alive ? p->prefill_tokens_per_s : 0);
     gauge(b, "model_experts_per_token", "experts of a layer that a token uses; 0: the model has none", p->experts_per_token);
-    gauge(b, "model_own_experts_per_token", "as the model says: fewer are lossy", p->own_experts_per_token);
+    gauge(b, "model_own_experts_per_token", "as the model says: fewer are lossy", p->trained_top_k);
     gauge(b, "weight_bytes", "bytes of the model's weights", (double)p->weight_bytes);
     gauge(b, "resident_memory_bytes", "the engine's resident set", (double)p->resident_bytes);
     gauge(b, "anonymous_memory_bytes", "of it, memory that no file backs", (double)p->anonymous_bytes);

@@ -59,7 +59,11 @@ static bool list(struct request *r, int64_t user_id, struct err *e)
     usage_sweep(r->worker->shared, r->store);
     if (!buf_puts(&l.out, "{\"items\":["))
         return err_set(e, ERR_NOMEM, "no memory for the figures");
-    bool ok = store_usage_list(r->store, user_id, clock_wall_s() / DAY_S - days + 1, list_row, &l, e);
+    bool ok =
+        store_usage_list(r->store,
+                         &(struct store_usage_filter){
+                             .user_id = user_id, .first_day = clock_wall_s() / DAY_S - days + 1},
+                         list_row, &l, e);
     if (ok) {
         buf_puts(&l.out, "],\"total\":{");
         put_counts(&l.out, &l.sum);

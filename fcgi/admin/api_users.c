@@ -14,11 +14,11 @@
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_request.h"
 #include "sql/users/store_factor.h"
-#include "sql/users/store_people.h"
+#include "sql/users/store_users.h"
 
 #define PAGE_MAX 500
 
-static bool put_person(void *context, const struct store_person *p)
+static bool put_person(void *context, const struct store_user_overview *p)
 {
     cJSON *o = cJSON_CreateObject(), *used;
     credentials_put_identity(o, p->user.id, p->user.name, p->user.admin);
@@ -44,7 +44,9 @@ static bool list_users(struct request *r, struct err *e)
     cJSON *o = cJSON_CreateObject(), *items = cJSON_AddArrayToObject(o, "items");
     bool ok = request_query_int(r, "after", 0, INT64_C(1) << 52, &after, e) &&
               request_query_int(r, "limit", 1, PAGE_MAX, &limit, e) &&
-              store_person_list(r->store, after, (int)limit, 0, put_person, items, e);
+              store_user_overview_list(
+                  r->store, &(struct store_user_page){.after = after, .limit = (int)limit},
+                  put_person, items, e);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);
@@ -54,7 +56,8 @@ static bool list_users(struct request *r, struct err *e)
 static bool reply_person(struct request *r, int status, int64_t id, struct err *e)
 {
     cJSON *list = cJSON_CreateArray();
-    bool ok = store_person_list(r->store, 0, 1, id, put_person, list, e) &&
+    bool ok = store_user_overview_list(r->store, &(struct store_user_page){.limit = 1, .only = id},
+                                       put_person, list, e) &&
               (list->child || err_set(e, ERR_NOTFOUND, "there is no such user"));
     if (ok)
         reply_json(r, status, list->child);
@@ -84,7 +87,10 @@ static bool add_user(struct request *r, struct err *e)
         return false;
     if (!name || !password)
         return err_field(e, ERR_INPUT, name ? "password" : "name", "is needed");
-    if (!credentials_hash("password", password, hash, e) || !store_user_add(r->store, name, hash, admin, &id, e))
+    if (!credentials_hash("password", password, hash, e) ||
+        !store_user_add(r->store,
+                        &(struct store_user){.name = name, .password_hash = hash, .admin = admin},
+                        &id, e))
         return false;
     audit_record_id(r, "user.add", "user", id);
     return reply_person(r, 201, id, e);

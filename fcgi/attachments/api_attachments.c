@@ -16,7 +16,8 @@ static bool send_row(struct request *r, int status, int64_t id, struct err *e)
 {
     struct store_attachment a;
     struct buf out = {0};
-    if (!store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e))
+    if (!store_attachment_get(r->store, r->arena,
+                              &(struct store_ref){.user_id = r->who.user_id, .id = id}, &a, e))
         return false;
     buf_printf(&out, "{\"id\":\"%lld\"", (long long)a.id);
     buf_json_member(&out, "name", a.name);
@@ -61,7 +62,9 @@ static bool send_content(struct request *r, struct err *e)
 {
     int64_t id;
     struct store_attachment a;
-    return path_id_param(r, "id", &id, e) && store_attachment_get(r->store, r->arena, r->who.user_id, id, &a, e) &&
+    return path_id_param(r, "id", &id, e) &&
+           store_attachment_get(r->store, r->arena,
+                                &(struct store_ref){.user_id = r->who.user_id, .id = id}, &a, e) &&
            attachment_send(r, &a, e);
 }
 
@@ -82,7 +85,9 @@ static bool reply_text(void *context, const char *name, const char *text)
 static bool send_text(struct request *r, struct err *e)
 {
     int64_t id;
-    if (!path_id_param(r, "id", &id, e) || !store_attachment_text(r->store, r->who.user_id, id, reply_text, r, e))
+    if (!path_id_param(r, "id", &id, e) ||
+        !store_attachment_text(r->store, &(struct store_ref){.user_id = r->who.user_id, .id = id},
+                               reply_text, r, e))
         return false;
     return r->replied || err_set(e, ERR_NOTFOUND, "an image has no text");
 }

@@ -55,7 +55,9 @@ bool attachments_prompt(struct request *r, const struct attachment_list *files, 
     struct gathering g = {.out = out};
     for (int i = 0; i < files->n && out->len <= ATTACHMENT_PROMPT_BYTES && !g.image; i++) {
         struct err why = {0};
-        if (store_attachment_text(r->store, r->who.user_id, files->ids[i], gather, &g, &why))
+        if (store_attachment_text(r->store,
+                                  &(struct store_ref){.user_id = r->who.user_id, .id = files->ids[i]},
+                                  gather, &g, &why))
             continue;
         if (why.code == ERR_NOTFOUND)
             return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld", (long long)files->ids[i]);
@@ -75,5 +77,8 @@ static bool gather_kept(void *context, const char *name, const char *text)
 bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content, struct buf *out, struct err *e)
 {
     struct gathering g = {.out = out};
-    return store_attachment_texts(r->store, r->who.user_id, message_id, gather_kept, &g, e) && gathered(&g, content, e);
+    return store_attachment_texts(r->store,
+                                  &(struct store_ref){.user_id = r->who.user_id, .id = message_id},
+                                  gather_kept, &g, e) &&
+           gathered(&g, content, e);
 }

@@ -80,7 +80,11 @@ bool attachment_take(struct request *r, const struct attachment_source *from, st
                      struct err *e)
 {
     struct file_reading f = {0};
-    struct store_attachment a = {.name = from->name, .type = f.type, .tokens = -1, .model = from->model_id,
+    struct store_attachment a = {.user_id = from->user_id,
+                                 .name = from->name,
+                                 .type = f.type,
+                                 .tokens = -1,
+                                 .model = from->model_id,
                                  .storage_bytes = from->storage_bytes};
     int fd = open(u->path, O_RDONLY | O_CLOEXEC); /* whoever reads it can't change it */
     bool ok = fd >= 0 || err_errno(e, "the uploaded file");
@@ -92,7 +96,7 @@ bool attachment_take(struct request *r, const struct attachment_source *from, st
         ok = !from->text || (a.tokens = count_tokens(from->text, from->name, a.text, e)) >= 0;
     }
     a.note = f.note[0] ? f.note : NULL;
-    ok = ok && store_attachment_add(from->store, from->user_id, u, &a, id, e);
+    ok = ok && store_attachment_add(from->store, u, &a, id, e);
     store_upload_drop(u);
     file_reading_fini(&f);
     return ok;

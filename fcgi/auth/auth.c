@@ -42,16 +42,15 @@ static bool is_placeholder(struct request *r, const char *key)
 static bool identify_by_key(struct request *r, const char *key, struct err *e)
 {
     unsigned char hash[SECRET_HASH_BYTES];
-    struct store_user user;
-    struct store_key found;
+    struct store_key_found found;
     struct err why = {0};
     if (!*key || strlen(key) > 256)
         return err_set(e, ERR_AUTH, "the Authorization header must be 'Bearer' and an API key");
     secret_hash(key, hash);
-    if (store_key_find(r->store, r->arena, hash, &user, &found, &why)) {
-        r->who.key_id = found.id;
-        r->who.terms = found.terms;
-        return take_user(r, &user, AUTH_KEY);
+    if (store_key_find(r->store, r->arena, hash, &found, &why)) {
+        r->who.key_id = found.key.id;
+        r->who.terms = found.key.terms;
+        return take_user(r, &found.user, AUTH_KEY);
     }
     *e = why;
     return false;

@@ -1,4 +1,4 @@
-/* backup_files.h */
+/* Copies the attachments that a backup names, checks each by its hash, and rotates the backups of a folder. */
 #include "fcgi/cli/backup_files.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* cli_grammar.h */
+/* Compiles the grammar of --grammar or --json-schema and opens a run of it for one answer. */
 #include "fcgi/cli/cli_grammar.h"
 
 #include "engine/base/file.h"
@@ -39,13 +39,12 @@ static bool compile(const char *gbnf_file, const char *schema_file, struct buf *
     return ok;
 }
 
-bool cli_grammar_open(struct cli_grammar *g, const char *gbnf_file, const char *schema_file, const struct vocab *v,
-                      int32_t n_vocab, const int32_t *eos, int32_t n_eos, struct err *e)
+bool cli_grammar_open(struct cli_grammar *g, const struct cli_grammar_params *p, struct err *e)
 {
     struct buf program = {0};
     *g = (struct cli_grammar){0};
-    bool ok = compile(gbnf_file, schema_file, &program, e) &&
-              (g->trie = token_trie_create(v, n_vocab, eos, n_eos, e)) != NULL &&
+    bool ok = compile(p->gbnf_file, p->schema_file, &program, e) &&
+              (g->trie = token_trie_create(p->vocab, p->n_vocab, p->eos, p->n_eos, e)) != NULL &&
               (g->cache = grammar_cache_create(g->trie, 0, e)) != NULL &&
               (g->run = grammar_run_create(g->cache, program.data, program.len, e)) != NULL;
     buf_fini(&program);

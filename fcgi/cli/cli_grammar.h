@@ -12,7 +12,11 @@ struct cli_grammar { /* zeroed: none */
     struct grammar_run *run;
 };
 
-/* One of the two files (GBNF, JSON Schema) is given, the other NULL. v outlives it. */
-bool cli_grammar_open(struct cli_grammar *g, const char *gbnf_file, const char *schema_file, const struct vocab *v,
-                      int32_t n_vocab, const int32_t *eos, int32_t n_eos, struct err *e);
+struct cli_grammar_params {
+    const char *gbnf_file, *schema_file; /* one is given, the other NULL */
+    const struct vocab *vocab;           /* outlives the grammar */
+    const int32_t *eos;                  /* [n_eos] ids that end an answer */
+    int32_t n_vocab, n_eos;
+};
+bool cli_grammar_open(struct cli_grammar *g, const struct cli_grammar_params *p, struct err *e);
 void cli_grammar_close(struct cli_grammar *g);

@@ -1,4 +1,4 @@
-/* See cli_ids.h. */
+/* Reads token ids from JSON, plain numbers or safetensors, and refuses what is no id. */
 #include "fcgi/cli/cli_ids.h"
 
 #include <stdlib.h>

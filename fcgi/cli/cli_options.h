@@ -7,7 +7,6 @@
 
 /* Returns -1 when the command shall run; else the exit status (help was printed, or the options are wrong).
  * rest as in option_parse. */
-int cli_options(const struct command *c, const struct option *table, size_t n, int argc, char **argv, void *into,
-                char **rest);
+int cli_options(const struct command *c, int argc, char **argv, void *into, char **rest);
 /* Says what is missing beside the options; gives the exit status. */
 int cli_misused(const struct command *c, const char *what);

@@ -10,7 +10,7 @@
 #include "engine/memory/memory_options.h"
 #include "engine/model/model.h"
 
-struct run_params {
+struct cli_run_params {
     const char *model;
     const char *backend;  /* as in backend_select */
     int32_t n_tokens;     /* positions that each sequence may have */
@@ -27,7 +27,7 @@ struct run_params {
     void *route_context;
 };
 
-struct run {
+struct cli_run {
     struct model *model;
     const struct model_plan *plan;
     struct memory_load memory; /* the plan, and what holds the next two */
@@ -38,26 +38,26 @@ struct run {
     double load_ms;         /* model and backend */
 };
 
-bool run_open(struct run *r, const struct run_params *p, struct err *e);
-void run_close(struct run *r); /* accepts a zeroed struct */
+bool cli_run_open(struct cli_run *r, const struct cli_run_params *p, struct err *e);
+void cli_run_close(struct cli_run *r); /* accepts a zeroed struct */
 
 /* Called with each wanted row, in order; position is that of the row's token. False stops the run. */
-typedef bool (*run_row)(void *context, int32_t position, const struct step_row *row, struct err *e);
+typedef bool (*cli_run_row)(void *context, int32_t position, const struct step_row *row, struct err *e);
 
-struct run_feed {
+struct cli_run_feed {
     int32_t sequence;
     const int32_t *tokens; /* [n] */
     int32_t n, start;      /* start: position of tokens[0] */
     int32_t n_out;         /* rows wanted: the last n_out */
     int32_t n_top;         /* candidates of each; 0: 1 */
     bool want_logits;
-    run_row on_row;        /* may be NULL with n_out 0 */
+    cli_run_row on_row;        /* may be NULL with n_out 0 */
     void *context;
 };
 
 /* Runs tokens through one sequence in chunks. ERR_LIMIT past n_tokens, ERR_INPUT for ids out of range. */
-bool run_feed(struct run *r, const struct run_feed *f, struct err *e);
+bool cli_run_feed(struct cli_run *r, const struct cli_run_feed *f, struct err *e);
 /* Blocks of one sequence. */
-const int32_t *run_blocks(const struct run *r, int32_t sequence);
+const int32_t *cli_run_blocks(const struct cli_run *r, int32_t sequence);
 /* Whether the id ends an answer. */
-bool run_is_eos(const struct run *r, int32_t id);
+bool cli_run_is_eos(const struct cli_run *r, int32_t id);

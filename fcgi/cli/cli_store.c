@@ -1,4 +1,4 @@
-/* cli_store.h */
+/* The state folder's database for the commands that use it: opening it, its users, and the frame of such a command. */
 #include "fcgi/cli/cli_store.h"
 
 #include <limits.h>
@@ -81,20 +81,19 @@ const char *cli_store_time(int64_t ms, char out[32])
     return out;
 }
 
-int cli_store_run(const struct command *c, const struct option *options, size_t n, int argc, char **argv, void *settings,
-                  const bool *help, cli_store_fn work)
+int cli_store_run(const struct command *c, int argc, char **argv, const struct cli_store_call *call)
 {
     struct err e = {0};
     struct arena *a = arena_create(1 << 20);
     char **words = a ? arena_alloc(a, sizeof *words * ((size_t)argc + 1)) : NULL;
     int status = 0;
-    if (!words || !option_parse(options, n, argc, argv, settings, words, &e)) {
+    if (!words || !option_parse(c->options, c->n_options, argc, argv, call->settings, words, &e)) {
         command_fail(c->name, &e);
         status = 2;
-    } else if (*help) {
+    } else if (*call->help) {
         printf("usage: sluice %s %s\n\n%s\n\n", c->name, c->usage, c->help);
-        option_help(options, n);
-    } else if (!work(settings, words, a, &e)) {
+        option_help(c->options, c->n_options);
+    } else if (!call->work(call->settings, words, a, &e)) {
         command_fail(c->name, &e);
         status = e.code == ERR_INPUT ? 2 : 1;
     }

@@ -32,8 +32,11 @@ const char *cli_store_time(int64_t ms, char out[32]);
 
 /* What these commands do alike: options into `settings`, --help (which sets *help), then `work` with the words that are no
  * options, up to a NULL. Returns the exit status: 2 when it was used wrongly (ERR_INPUT), 1 when it failed. */
-typedef bool (*cli_store_fn)(void *settings, char **words, struct arena *a, struct err *e);
-int cli_store_run(const struct command *c, const struct option *options, size_t n, int argc, char **argv, void *settings,
-                  const bool *help, cli_store_fn work);
+struct cli_store_call {
+    void *settings;
+    const bool *help; /* a member of settings */
+    bool (*work)(void *settings, char **words, struct arena *a, struct err *e);
+};
+int cli_store_run(const struct command *c, int argc, char **argv, const struct cli_store_call *call);
 /* ERR_INPUT with the command's usage. */
 bool cli_store_usage(const struct command *c, struct err *e);

@@ -137,12 +137,15 @@ static bool back_up(void *settings, char **words, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_backup, options, sizeof options / sizeof options[0], argc, argv, &o, &o.help, back_up);
+    return cli_store_run(&cmd_backup, argc, argv,
+                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = back_up});
 }
 
 const struct command cmd_backup = {
     .name = "backup",
     .usage = "FOLDER [--keep N] [--state DIR] | FILE [--state DIR]",
     .help = "write a consistent, checked copy of the database, into a folder with all attachments; the server may go on",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .run = run,
 };

@@ -9,7 +9,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
-#include "fcgi/cli/cli_bench.h"
+#include "fcgi/cli/bench.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_bench;
@@ -46,14 +46,19 @@ static const struct option options[] = {
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
-static bool read_list(const char *name, const char *text, long min, int32_t *list, int *n, struct err *e)
+struct list {
+    int32_t at[MAX_LIST];
+    int n;
+};
+
+static bool read_list(const char *name, const char *text, long min, struct list *out, struct err *e)
 {
     for (const char *at = text; *at;) {
         char *end;
         long v = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ',') || v < min || v > 1 << 24 || *n == MAX_LIST)
+        if (end == at || (*end && *end != ',') || v < min || v > 1 << 24 || out->n == MAX_LIST)
             return err_field(e, ERR_INPUT, name, "'%.60s' is not a list of at most %d numbers from %ld", text, MAX_LIST, min);
-        list[(*n)++] = (int32_t)v;
+        out->at[out->n++] = (int32_t)v;
         at = *end ? end + 1 : end;
     }
     return true;
@@ -61,22 +66,21 @@ static bool read_list(const char *name, const char *text, long min, int32_t *lis
 
 static bool make_cases(struct bench *b, const struct options *o, struct err *e)
 {
-    int32_t prompts[MAX_LIST], depths[MAX_LIST], batches[MAX_LIST];
-    int n_prompts = 0, n_depths = 0, n_batches = 0;
-    if (!read_list("prompts", o->prompts, 1, prompts, &n_prompts, e) ||
-        !read_list("depths", o->depths, 0, depths, &n_depths, e) ||
-        !read_list("batches", o->batches, 1, batches, &n_batches, e))
+    struct list prompts = {.n = 0}, depths = {.n = 0}, batches = {.n = 0};
+    if (!read_list("prompts", o->prompts, 1, &prompts, e) ||
+        !read_list("depths", o->depths, 0, &depths, e) ||
+        !read_list("batches", o->batches, 1, &batches, e))
         return false;
-    b->cases = calloc((size_t)(n_prompts + n_batches) * (size_t)n_depths + 1, sizeof *b->cases);
+    b->cases = calloc((size_t)(prompts.n + batches.n) * (size_t)depths.n + 1, sizeof *b->cases);
     if (!b->cases)
         return err_set(e, ERR_NOMEM, "no memory for the cases");
-    for (int d = 0; d < n_depths; d++) {
-        for (int i = 0; i < n_prompts; i++)
-            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_PREFILL, .depth = depths[d], .batch = 1,
-                                                         .tokens = prompts[i]};
-        for (int i = 0; i < n_batches; i++)
-            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_DECODE, .depth = depths[d],
-                                                         .batch = batches[i], .tokens = (int32_t)o->tokens};
+    for (int d = 0; d < depths.n; d++) {
+        for (int i = 0; i < prompts.n; i++)
+            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_PREFILL, .depth = depths.at[d], .batch = 1,
+                                                         .tokens = prompts.at[i]};
+        for (int i = 0; i < batches.n; i++)
+            b->cases[b->n_cases++] = (struct bench_case){.kind = BENCH_DECODE, .depth = depths.at[d],
+                                                         .batch = batches.at[i], .tokens = (int32_t)o->tokens};
     }
     return b->n_cases || err_set(e, ERR_INPUT, "nothing to measure: --prompts, --depths or --batches is empty");
 }
@@ -112,10 +116,10 @@ static void print_disk(const struct bench *b, const struct options *o)
 {
     const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
     struct expert_counters now;
-    expert_store_counters(streaming_store(b->run.memory.streaming), &now);
+    expert_cache_counters(streaming_cache(b->run.memory.streaming), &now);
     printf("\nexperts on disk%s: %.2f GB, %.2f GB of them may be in memory; %s, records in random order at %.2f GB/s\n",
            l->packed ? ", packed" : "", (double)l->expert_bytes / 1e9, (double)now.budget_bytes / 1e9,
-           expert_store_way(streaming_store(b->run.memory.streaming)), b->disk_bandwidth / 1e9);
+           expert_cache_read_method(streaming_cache(b->run.memory.streaming)), b->disk_bandwidth / 1e9);
     if (foreseen(b, o) > 0)
         printf("the layer before foresees %.0f %% of a layer's experts\n", foreseen(b, o) * 100);
     printf("\n%-8s %6s %6s %6s %7s %12s %12s %10s %8s %7s\n", "what", "tokens", "depth", "batch", "hit", "miss MB/tok",
@@ -192,7 +196,7 @@ static void print_estimates(const struct bench *b)
 
 static void print_text(const struct bench *b, const struct options *o, bool real)
 {
-    const struct run *r = &b->run;
+    const struct cli_run *r = &b->run;
     printf("%s on %s (%s), loaded in %.0f ms, %s prompts, %d repeats\n", r->plan->family, r->ops->name,
            r->ops->device_name(r->backend), r->load_ms, real ? "text" : "random", b->n_repeats);
     if (b->routing)
@@ -262,9 +266,9 @@ static void print_case(const struct bench *b, const struct bench_case *c)
 static void json_disk(const struct bench *b, const struct options *o, struct buf *out)
 {
     const struct expert_layout *l = streaming_layout(b->run.memory.streaming);
-    const char *way = expert_store_way(streaming_store(b->run.memory.streaming));
+    const char *way = expert_cache_read_method(streaming_cache(b->run.memory.streaming));
     struct expert_counters now;
-    expert_store_counters(streaming_store(b->run.memory.streaming), &now);
+    expert_cache_counters(streaming_cache(b->run.memory.streaming), &now);
     buf_printf(out, " \"experts\": {\"bytes\": %" PRIu64 ", \"cache_bytes\": %" PRIu64 ", \"packed\": %s, "
                     "\"disk_bytes_per_s\": %.0f, \"guess\": %.3f, \"read_by\": ",
                l->expert_bytes, now.budget_bytes, l->packed ? "true" : "false", b->disk_bandwidth,
@@ -275,7 +279,7 @@ static void json_disk(const struct bench *b, const struct options *o, struct buf
 
 static void print_json(const struct bench *b, const struct options *o, bool real)
 {
-    const struct run *r = &b->run;
+    const struct cli_run *r = &b->run;
     struct backend_memory m;
     r->ops->memory(r->backend, &m);
     struct buf device = {0}, disk = {0}, plan = {0};
@@ -309,8 +313,8 @@ static void reconcile(const struct bench *b)
         const struct bench_case *c = &b->cases[i];
         if (c->kind != BENCH_DECODE || c->batch != 1)
             continue;
-        /* Who reads ahead asks the next layer's router as well, which is read once more for it. */
-        if (b->run.memory.streaming && expert_store_prefetching(streaming_store(b->run.memory.streaming)))
+        /* Prefetching evaluates the next layer's router as well, so its weights are read twice. */
+        if (b->run.memory.streaming && expert_cache_prefetching(streaming_cache(b->run.memory.streaming)))
             continue;
         double counted = per_step(c->weight_bytes, c) * 1e9, planned = bench_planned_weights(&b->run, 1);
         if (fabs(counted / planned - 1) > 0.02)
@@ -339,7 +343,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     b->n_repeats = (int32_t)o->repeats;
     if (!make_cases(b, o, e))
         return false;
-    struct run_params p = {.model = o->model, .backend = o->backend, .memory = &o->memory, .n_tokens = bench_positions(b),
+    struct cli_run_params p = {.model = o->model, .backend = o->backend, .memory = &o->memory, .n_tokens = bench_positions(b),
                            .n_sequences = bench_sequences(b), .n_states_more = bench_sequences(b),
                            .chunk = (int32_t)o->chunk, .n_threads = (int32_t)o->threads, .exact = o->exact};
     enum routing_kind kind = routing_kind_of(o->routing);
@@ -348,10 +352,11 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
         p.guess = o->guess > 0 ? bench_guess : NULL;
         p.route_context = b;
     }
-    bool ok = run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
+    bool ok = cli_run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
     ok = ok && (p.n_tokens <= b->run.plan->n_ctx ||
                 err_set(e, ERR_LIMIT, "%d positions are asked for, the model has %d", p.n_tokens, b->run.plan->n_ctx));
-    ok = ok && bench_prompt(o->model, b->run.plan->n_vocab, p.n_tokens + 16384, &prompt, &real, e);
+    ok = ok && bench_prompt(&(struct bench_prompt_params){.model = o->model, .n_vocab = b->run.plan->n_vocab,
+                                                          .n = p.n_tokens + 16384}, &prompt, &real, e);
     b->prompt = prompt.at;
     b->n_prompt = (int32_t)prompt.n;
     ok = ok && bench_run(b, e);
@@ -368,11 +373,11 @@ static int run_bench(int argc, char **argv)
     struct options o = {0};
     struct bench b = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_bench, options, sizeof options / sizeof *options, argc, argv, &o, NULL);
+    int status = cli_options(&cmd_bench, argc, argv, &o, NULL);
     if (status >= 0)
         return status;
     bool ok = bench(&o, &b, &e);
-    run_close(&b.run);
+    cli_run_close(&b.run);
     routing_destroy(&b.routing);
     free(b.cases);
     return ok ? 0 : command_fail("bench", &e);
@@ -382,5 +387,7 @@ const struct command cmd_bench = {
     .name = "bench",
     .usage = "--model PATH [--backend B] [--prompts LIST] [--depths LIST] [--batches LIST] [--routing KIND] [--json]",
     .help = "measure prefill and decode against what the memory's bandwidth allows",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_bench,
 };

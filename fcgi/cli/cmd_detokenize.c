@@ -13,7 +13,7 @@
 #include "engine/tokenizer/vocab.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/jsonl.h"
+#include "fcgi/cli/cli_jsonl.h"
 
 enum { INPUT_MAX = 1 << 28 };
 
@@ -49,7 +49,7 @@ static bool check_id(const struct vocab *v, double id, struct err *e)
     return true;
 }
 
-static bool answer(void *context, const struct jsonl_line *line, struct buf *out, struct err *e)
+static bool answer(void *context, const struct cli_jsonl_line *line, struct buf *out, struct err *e)
 {
     const struct context *c = context;
     const cJSON *ids = NULL;
@@ -107,7 +107,7 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    int status = cli_options(&cmd_detokenize, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_detokenize, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.model)
@@ -116,7 +116,7 @@ static int run(int argc, char **argv)
     struct vocab *vocab = vocab_load(s.model, s.cache, &e);
     if (vocab) {
         struct context c = {vocab, !s.hide};
-        status = s.jsonl ? jsonl_run("detokenize", answer, &c) : !print_text(&c, &e);
+        status = s.jsonl ? cli_jsonl_run("detokenize", answer, &c) : !print_text(&c, &e);
     }
     if (e.code)
         command_fail("detokenize", &e);
@@ -124,5 +124,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_detokenize = {"detokenize", "--model M [--jsonl]",
-                                       "turns token ids into text", run};
+const struct command cmd_detokenize = {
+    .name = "detokenize",
+    .usage = "--model M [--jsonl]",
+    .help = "turns token ids into text",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

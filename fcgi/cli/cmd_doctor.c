@@ -92,7 +92,7 @@ static void check_state(struct doctor *d, const struct diagnostics *c)
 static int run_doctor(int argc, char **argv)
 {
     struct doctor d = {0};
-    int status = cli_options(&cmd_doctor, options, sizeof options / sizeof options[0], argc, argv, &d, NULL);
+    int status = cli_options(&cmd_doctor, argc, argv, &d, NULL);
     if (status >= 0)
         return status;
     const struct diagnostics c = {.report = report, .context = &d};
@@ -114,5 +114,7 @@ const struct command cmd_doctor = {
     .name = "doctor",
     .usage = "[--state DIR] [--json]",
     .help = "look at each thing the server needs, and say what mends it",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .run = run_doctor,
 };

@@ -122,12 +122,15 @@ static bool export_user(void *settings, char **words, struct arena *a, struct er
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_export, options, sizeof options / sizeof options[0], argc, argv, &o, &o.help, export_user);
+    return cli_store_run(&cmd_export, argc, argv,
+                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = export_user});
 }
 
 const struct command cmd_export = {
     .name = "export",
     .usage = "USER [--format NAME] [--conversation ID,...] [--trash] [--output FILE] [--state DIR]",
     .help = "write a user's conversations: JSON, Markdown, HTML, text, JSONL or a ZIP of all",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .run = run,
 };

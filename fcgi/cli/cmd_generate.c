@@ -25,10 +25,10 @@ struct generate {
     bool exact, json, ignore_eos;
     struct vocab *vocab; /* NULL: the model has no tokenizer; ids still work */
     struct detokenizer detokenizer;
-    struct run run;
+    struct cli_run run;
     struct cli_grammar grammar;
     struct sampler *sampler;
-    struct sampler_work *work;
+    struct sampler_workspace *work;
     struct engine_token next;
     int32_t n_top;
     struct ids prompt, answer;
@@ -95,10 +95,10 @@ static bool read_prompt(struct generate *g, struct err *e)
 
 static bool open_run(struct generate *g, struct err *e)
 {
-    struct run_params p = {.model = g->model, .backend = g->backend, .memory = &g->memory, .chunk = (int32_t)g->chunk,
+    struct cli_run_params p = {.model = g->model, .backend = g->backend, .memory = &g->memory, .chunk = (int32_t)g->chunk,
                            .n_threads = (int32_t)g->threads, .exact = g->exact,
                            .n_tokens = (int32_t)((int64_t)g->prompt.n + g->max_tokens)};
-    if (!run_open(&g->run, &p, e))
+    if (!cli_run_open(&g->run, &p, e))
         return false;
     if (p.n_tokens > g->run.plan->n_ctx)
         return err_set(e, ERR_LIMIT, "a prompt of %zu tokens and an answer of %" PRId64 " go past the model's %d positions",
@@ -106,10 +106,11 @@ static bool open_run(struct generate *g, struct err *e)
     struct engine_sampling s = {.temperature = (float)g->temperature, .top_p = (float)g->top_p, .min_p = (float)g->min_p,
                                 .top_k = (int32_t)g->top_k, .repetition_penalty = 1, .seed = (uint64_t)g->seed};
     const struct model_plan *plan = g->run.plan;
-    if ((g->gbnf_file || g->schema_file) && !cli_grammar_open(&g->grammar, g->gbnf_file, g->schema_file, g->vocab,
-                                                              plan->n_vocab, plan->eos, plan->n_eos, e))
+    struct cli_grammar_params grammar = {.gbnf_file = g->gbnf_file, .schema_file = g->schema_file, .vocab = g->vocab,
+                                         .eos = plan->eos, .n_vocab = plan->n_vocab, .n_eos = plan->n_eos};
+    if ((g->gbnf_file || g->schema_file) && !cli_grammar_open(&g->grammar, &grammar, e))
         return false;
-    g->work = sampler_work_create(g->run.plan->n_vocab, e);
+    g->work = sampler_workspace_create(g->run.plan->n_vocab, e);
     g->sampler = g->work ? sampler_create(&s, g->run.plan->n_vocab, e) : NULL;
     if (g->sampler)
         g->n_top = sampler_n_top(g->sampler, -1);
@@ -130,7 +131,7 @@ static bool pick(void *context, int32_t position, const struct step_row *row, st
 /* Notes the token; prints its text as it comes when people read. */
 static bool take(struct generate *g, struct err *e)
 {
-    bool eos = (g->grammar.run || !g->ignore_eos) && run_is_eos(&g->run, g->next.id);
+    bool eos = (g->grammar.run || !g->ignore_eos) && cli_run_is_eos(&g->run, g->next.id);
     g->stopped = eos || (g->grammar.run && grammar_run_must_end(g->grammar.run));
     size_t before = g->text.len;
     if (!ids_push(&g->answer, g->next.id) ||
@@ -147,11 +148,11 @@ static bool take(struct generate *g, struct err *e)
 
 static bool answer(struct generate *g, struct err *e)
 {
-    struct run_feed feed = {.tokens = g->prompt.at, .n = (int32_t)g->prompt.n, .n_out = 1, .n_top = g->n_top,
+    struct cli_run_feed feed = {.tokens = g->prompt.at, .n = (int32_t)g->prompt.n, .n_out = 1, .n_top = g->n_top,
                             .want_logits = g->grammar.run || sampler_wants_logits(g->sampler), .on_row = pick, .context = g};
     double begin = clock_ms();
-    sampler_see_prompt(g->sampler, g->prompt.at, (int32_t)g->prompt.n);
-    if (!run_feed(&g->run, &feed, e))
+    sampler_add_prompt(g->sampler, g->prompt.at, (int32_t)g->prompt.n);
+    if (!cli_run_feed(&g->run, &feed, e))
         return false;
     double first = clock_ms();
     g->prefill_ms = first - begin;
@@ -160,7 +161,7 @@ static bool answer(struct generate *g, struct err *e)
     bool ok = take(g, e);
     while (ok && !g->stopped && (int64_t)g->answer.n < g->max_tokens) {
         feed.tokens = &g->answer.at[g->answer.n - 1];
-        ok = run_feed(&g->run, &feed, e) && take(g, e);
+        ok = cli_run_feed(&g->run, &feed, e) && take(g, e);
         feed.start++;
     }
     g->decode_ms = clock_ms() - first;
@@ -211,7 +212,7 @@ static int run_generate(int argc, char **argv)
 {
     struct generate g = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_generate, options, sizeof options / sizeof *options, argc, argv, &g, NULL);
+    int status = cli_options(&cmd_generate, argc, argv, &g, NULL);
     if (status >= 0)
         return status;
     bool ok = read_prompt(&g, &e) && open_run(&g, &e) && answer(&g, &e);
@@ -219,8 +220,8 @@ static int run_generate(int argc, char **argv)
         report(&g);
     cli_grammar_close(&g.grammar);
     sampler_destroy(&g.sampler);
-    sampler_work_destroy(&g.work);
-    run_close(&g.run);
+    sampler_workspace_destroy(&g.work);
+    cli_run_close(&g.run);
     vocab_close(&g.vocab);
     ids_fini(&g.prompt);
     ids_fini(&g.answer);
@@ -232,5 +233,7 @@ const struct command cmd_generate = {
     .name = "generate",
     .usage = "--model PATH (--prompt-file FILE | --ids 1,2,3) [--max-tokens N] [--temperature T] [--json] ...",
     .help = "answer one raw prompt without a server",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_generate,
 };

@@ -166,12 +166,15 @@ static bool import_file(void *settings, char **words, struct arena *a, struct er
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_import, options, N_OPTIONS, argc, argv, &o, &o.help, import_file);
+    return cli_store_run(&cmd_import, argc, argv,
+                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = import_file});
 }
 
 const struct command cmd_import = {
     .name = "import",
     .usage = "FILE --user NAME [--dry-run] [--json] [--model PATH] [--state DIR]",
     .help = "read conversations of Sluice, ChatGPT, Claude, Open WebUI or llama.cpp into a user's history",
+    .options = options,
+    .n_options = N_OPTIONS,
     .run = run,
 };

@@ -12,7 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/model/plan_parts.h"
 #include "engine/text/text_model.h"
-#include "fcgi/cli/cli_experts.h"
+#include "fcgi/cli/expert_report.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_info;
@@ -20,11 +20,11 @@ extern const struct command cmd_info;
 struct info {
     const char *path, *backend, *cache_dir;
     int64_t slots, ctx, kv_memory, prefill_chunk, threads;
-    struct memory_options wishes;
+    struct memory_options requests;
     bool json, unused, exact;
     struct model *model;
     struct plan_parts parts;
-    struct experts_facts experts;
+    struct expert_report experts;
     struct text_model text;
     struct err text_error;
     bool has_text;
@@ -43,7 +43,7 @@ static const struct option options[] = {
     {"prefill-chunk", OPTION_INT, AT(prefill_chunk), "0", 0, 65536, NULL, "TOKENS", "prompt tokens of a step; 0: chosen"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "N", "cpu: threads (0: one per core)"},
     {"exact", OPTION_BOOL, AT(exact), NULL, 0, 0, NULL, NULL, "32-bit activations everywhere, however slow"},
-    MEMORY_OPTION_ROWS(struct info, wishes),
+    MEMORY_OPTION_ROWS(struct info, requests),
     {"cache-dir", OPTION_STRING, AT(cache_dir), NULL, 0, 0, NULL, "DIR", "where the disk's measured rate is kept"},
     {"unused", OPTION_BOOL, AT(unused), NULL, 0, 0, NULL, NULL, "name every tensor and file that is not used"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
@@ -52,9 +52,9 @@ static const struct option options[] = {
 /* As the engine plans with the same options. */
 static void make_plan(struct info *n)
 {
-    struct memory_wish w = {.size = {n->ctx, n->slots, n->prefill_chunk, n->kv_memory}, .n_threads = (int32_t)n->threads,
+    struct memory_request w = {.size = {n->ctx, n->slots, n->prefill_chunk, n->kv_memory}, .n_threads = (int32_t)n->threads,
                             .exact = n->exact};
-    memory_options_wish(&n->wishes, &w);
+    memory_options_request(&n->requests, &w);
     n->has_plan = memory_load_plan(&n->memory, n->model, n->backend, &w, &n->plan_error);
     if (n->has_plan)
         memory_load_measure(&n->memory, n->cache_dir);
@@ -84,12 +84,12 @@ static void print_parts(const struct info *n)
     for (int i = 0; i < PART__N; i++) {
         if (!n->parts.bytes[i])
             continue;
-        print_size(part_name((enum plan_part)i), n->parts.bytes[i]);
-        for (const struct part_format *f = n->parts.formats[i]; f < n->parts.formats[i] + PART_MAX_FORMATS && f->bytes; f++)
+        print_size(plan_part_name((enum plan_part)i), n->parts.bytes[i]);
+        for (const struct plan_part_format *f = n->parts.formats[i]; f < n->parts.formats[i] + PART_MAX_FORMATS && f->bytes; f++)
             printf("%s%s", f == n->parts.formats[i] ? "  " : ", ", f->text);
         putchar('\n');
     }
-    const struct model_facts *f = model_facts(n->model);
+    const struct model_stats *f = model_stats(n->model);
     print_size("together", f->weight_bytes);
     printf("  in %d file%s of %.2f GB\n", f->n_files, f->n_files == 1 ? "" : "s", (double)f->file_bytes / 1e9);
     print_size("read for one token", f->active_bytes);
@@ -126,8 +126,8 @@ static void print_text(const struct info *n)
 /* Whether what was chosen has no matrix units for prefill on this device. */
 static bool slow_prefill(const struct info *n)
 {
-    for (int i = 0; n->has_plan && i < MEMORY_MAX_PLACES; i++) {
-        const struct memory_backend *p = &n->memory.places[i];
+    for (int i = 0; n->has_plan && i < MEMORY_MAX_TARGETS; i++) {
+        const struct memory_backend *p = &n->memory.targets[i];
         if (p->ops && !strcmp(p->ops->name, n->memory.plan.backend))
             return p->device.slow_prefill;
     }
@@ -163,7 +163,7 @@ static void print_unused(const struct info *n)
 static void print_people(const struct info *n)
 {
     const struct model_plan *p = model_plan(n->model);
-    const struct model_facts *f = model_facts(n->model);
+    const struct model_stats *f = model_stats(n->model);
     printf("%s\n\nmodel\n  family                  %s\n", n->path, p->family);
     printf("  parameters              %.3f B, %.3f B of them active\n", (double)f->parameters / 1e9,
            (double)f->active_parameters / 1e9);
@@ -175,7 +175,7 @@ static void print_people(const struct info *n)
     if (f->state_bytes)
         printf("  recurrent state         %.1f MB a sequence\n", (double)f->state_bytes / 1e6);
     print_parts(n);
-    experts_print(&n->experts);
+    expert_report_print(&n->experts);
     print_text(n);
     print_plan(n);
     print_unused(n);
@@ -191,7 +191,7 @@ static void put_u64(struct buf *b, const char *name, uint64_t v)
 static void json_model(const struct info *n, struct buf *b)
 {
     const struct model_plan *p = model_plan(n->model);
-    const struct model_facts *f = model_facts(n->model);
+    const struct model_stats *f = model_stats(n->model);
     buf_puts(b, "{\"path\": ");
     buf_json_string(b, n->path, strlen(n->path));
     buf_printf(b, ", \"family\": \"%s\", \"layers\": %d, \"attention_layers\": %d, \"recurrent_layers\": %d, "
@@ -212,7 +212,7 @@ static void json_model(const struct info *n, struct buf *b)
         if (!n->parts.bytes[i])
             continue;
         buf_printf(b, "%s\"%s\": {\"bytes\": %" PRIu64 ", \"formats\": {", first ? "" : ", ",
-                   part_name((enum plan_part)i), n->parts.bytes[i]);
+                   plan_part_name((enum plan_part)i), n->parts.bytes[i]);
         first = 0;
         for (int k = 0; k < PART_MAX_FORMATS && n->parts.formats[i][k].bytes; k++)
             buf_printf(b, "%s\"%s\": %" PRIu64, k ? ", " : "", n->parts.formats[i][k].text, n->parts.formats[i][k].bytes);
@@ -258,7 +258,7 @@ static void print_json(const struct info *n)
     struct buf b = {0};
     json_model(n, &b);
     buf_puts(&b, ",\n \"routed_experts\": ");
-    experts_json(&n->experts, &b);
+    expert_report_json(&n->experts, &b);
     json_text(n, &b);
     json_plan(n, &b);
     buf_puts(&b, ",\n \"unused\": [");
@@ -274,14 +274,14 @@ static void print_json(const struct info *n)
 
 static bool info(struct info *n, struct err *e)
 {
-    int32_t experts = (int32_t)n->wishes.experts_per_token;
+    int32_t experts = (int32_t)n->requests.experts_per_token;
     n->model = model_open(n->path, e);
     if (!n->model || (experts && !model_limit_experts(n->model, experts, e))) {
         model_close(&n->model);
         return false;
     }
-    parts_of(&n->parts, model_plan(n->model));
-    experts_of(&n->experts, n->model, NULL);
+    plan_parts_of(&n->parts, model_plan(n->model));
+    expert_report_make(&n->experts, n->model, NULL);
     n->has_text = text_model_open(&n->text, n->path, NULL, &n->text_error);
     make_plan(n);
     (n->json ? print_json : print_people)(n);
@@ -296,7 +296,7 @@ static int run_info(int argc, char **argv)
     struct info n = {0};
     struct err e = {0};
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    int status = rest ? cli_options(&cmd_info, options, sizeof options / sizeof *options, argc, argv, &n, rest) : 1;
+    int status = rest ? cli_options(&cmd_info, argc, argv, &n, rest) : 1;
     if (status < 0 && (!rest[0] || rest[1]))
         status = cli_misused(&cmd_info, "one model is needed");
     if (status < 0) {
@@ -311,5 +311,7 @@ const struct command cmd_info = {
     .name = "info",
     .usage = "MODEL [--slots N] [--ctx N] [--strategy S] [--ram-budget BYTES] [--json]",
     .help = "say what a model is, what it needs and what would be applied",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_info,
 };

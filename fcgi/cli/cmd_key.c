@@ -153,12 +153,15 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_key, options, N_OPTIONS, argc, argv, &o, &o.help, run_verb);
+    return cli_store_run(&cmd_key, argc, argv,
+                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = run_verb});
 }
 
 const struct command cmd_key = {
     .name = "key",
     .usage = "add USER [--name NAME] [limits] | list USER | remove USER ID  [--state DIR]",
     .help = "add, list and remove a user's API keys",
+    .options = options,
+    .n_options = N_OPTIONS,
     .run = run,
 };

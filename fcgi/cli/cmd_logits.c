@@ -6,7 +6,7 @@
 
 #include "engine/base/file.h"
 #include "engine/format/tensor_file.h"
-#include "fcgi/cli/cli_dump.h"
+#include "fcgi/cli/dump.h"
 #include "fcgi/cli/cli_ids.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/cli_run.h"
@@ -42,35 +42,35 @@ static bool write_row(void *context, int32_t position, const struct step_row *ro
     return tensor_writer_put(&l->writer, row->logits, (size_t)l->n_vocab * sizeof(float), e);
 }
 
-static bool compute(struct logits *l, struct run *r, const struct ids *ids, struct err *e)
+static bool compute(struct logits *l, struct cli_run *r, const struct ids *ids, struct err *e)
 {
     int32_t n = (int32_t)ids->n, last = l->last < n ? (int32_t)l->last : n;
     struct tensor_entry entry = {"logits", "F32", 2, {last, r->plan->n_vocab}};
     l->n_vocab = r->plan->n_vocab;
     if (!tensor_writer_begin(&l->writer, l->out, &entry, 1, "sluice logits", e))
         return false;
-    struct run_feed feed = {.tokens = ids->at, .n = n, .n_out = last, .want_logits = true, .on_row = write_row,
+    struct cli_run_feed feed = {.tokens = ids->at, .n = n, .n_out = last, .want_logits = true, .on_row = write_row,
                             .context = l};
-    return run_feed(r, &feed, e) && tensor_writer_end(&l->writer, e);
+    return cli_run_feed(r, &feed, e) && tensor_writer_end(&l->writer, e);
 }
 
 static bool logits(struct logits *l, struct err *e)
 {
     struct ids ids = {0};
-    struct run r = {0};
+    struct cli_run r = {0};
     struct dump *dump = NULL;
     if (!l->model || !l->ids_file || !l->out)
         return err_set(e, ERR_INPUT, "--model, --ids-file and --out are needed");
     bool ok = cli_ids_file(l->ids_file, &ids, e) && (ids.n || err_set(e, ERR_INPUT, "no ids in %s", l->ids_file));
     ok = ok && (!l->dump || (dump = dump_create(l->dump, e)));
     if (ok) {
-        struct run_params p = {.model = l->model, .backend = l->backend, .memory = &l->memory, .n_tokens = (int32_t)ids.n,
+        struct cli_run_params p = {.model = l->model, .backend = l->backend, .memory = &l->memory, .n_tokens = (int32_t)ids.n,
                                .chunk = (int32_t)l->chunk, .n_threads = (int32_t)l->threads, .exact = l->exact,
                                .dump = dump ? dump_take : NULL, .dump_context = dump};
-        ok = run_open(&r, &p, e) && compute(l, &r, &ids, e) && (!dump || dump_write(dump, e));
+        ok = cli_run_open(&r, &p, e) && compute(l, &r, &ids, e) && (!dump || dump_write(dump, e));
     }
     tensor_writer_abort(&l->writer);
-    run_close(&r);
+    cli_run_close(&r);
     dump_destroy(&dump);
     ids_fini(&ids);
     return ok;
@@ -80,7 +80,7 @@ static int run_logits(int argc, char **argv)
 {
     struct logits l = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_logits, options, sizeof options / sizeof *options, argc, argv, &l, NULL);
+    int status = cli_options(&cmd_logits, argc, argv, &l, NULL);
     if (status >= 0)
         return status;
     return logits(&l, &e) ? 0 : command_fail("logits", &e);
@@ -90,5 +90,7 @@ const struct command cmd_logits = {
     .name = "logits",
     .usage = "--model PATH --ids-file FILE [--last N] --out FILE [--backend B] [--exact]",
     .help = "write a model's logits for given token ids",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_logits,
 };

@@ -11,7 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/experts/pack/expert_pack.h"
-#include "fcgi/cli/cli_experts.h"
+#include "fcgi/cli/expert_report.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_pack;
@@ -120,9 +120,9 @@ static bool pack(const struct options *o, const char *path, struct err *e)
     struct model *m = NULL;
     bool ok = (!o->output || file_mkdirs(o->output, 0755, e)) && (m = model_open(path, e)) != NULL;
     if (ok) {
-        struct experts_facts f;
-        experts_of(&f, m, o->output);
-        experts_print(&f); /* what there is to gain */
+        struct expert_report f;
+        expert_report_make(&f, m, o->output);
+        expert_report_print(&f); /* what there is to gain */
         putchar('\n');
         ok = write_file(o, m, e);
     }
@@ -135,7 +135,7 @@ static int run_pack(int argc, char **argv)
     struct options o = {0};
     struct err e = {0};
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    int status = rest ? cli_options(&cmd_pack, options, sizeof options / sizeof *options, argc, argv, &o, rest) : 1;
+    int status = rest ? cli_options(&cmd_pack, argc, argv, &o, rest) : 1;
     if (status < 0 && (!rest[0] || rest[1]))
         status = cli_misused(&cmd_pack, "one model is needed");
     if (status < 0) {
@@ -153,5 +153,7 @@ const struct command cmd_pack = {
     .name = "pack",
     .usage = "MODEL [--output DIR]",
     .help = "write a model's experts once more, each in one piece, for streaming from disk",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_pack,
 };

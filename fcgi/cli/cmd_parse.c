@@ -11,7 +11,7 @@
 #include "engine/chat/chat_template.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/jsonl.h"
+#include "fcgi/cli/cli_jsonl.h"
 
 enum { TEMPLATE_MAX = 4 << 20 };
 
@@ -88,16 +88,16 @@ static void put_result(struct buf *out, const struct result *r, const char *form
 }
 
 /* "chunks": the same text in pieces, as strings; or byte lengths to cut `raw` by. */
-static bool push_all(struct chat_parser *p, const struct jsonl_line *line, const char *raw, const cJSON *chunks,
+static bool push_all(struct chat_parser *p, const struct cli_jsonl_line *line, const char *raw, const cJSON *chunks,
                      struct err *e)
 {
     struct buf text = {0};
-    bool ok = jsonl_text(line, raw, &text) || err_set(e, ERR_NOMEM, "memory ran out");
+    bool ok = cli_jsonl_text(line, raw, &text) || err_set(e, ERR_NOMEM, "memory ran out");
     size_t at = 0;
     for (const cJSON *c = chunks ? chunks->child : NULL; ok && c; c = c->next) {
         struct buf piece = {0};
         if (cJSON_IsString(c)) {
-            ok = jsonl_text(line, c->valuestring, &piece) &&
+            ok = cli_jsonl_text(line, c->valuestring, &piece) &&
                  chat_parser_push(p, piece.data ? piece.data : "", piece.len, e);
             at = text.len;
         } else if (cJSON_IsNumber(c) && c->valuedouble >= 0) {
@@ -124,7 +124,7 @@ static const char *case_format(const struct context *c, const char *named)
     return format ? format : "plain";
 }
 
-static bool answer(void *context, const struct jsonl_line *line, struct buf *out, struct err *e)
+static bool answer(void *context, const struct cli_jsonl_line *line, struct buf *out, struct err *e)
 {
     const struct context *c = context;
     const char *format = NULL, *raw = "";
@@ -164,7 +164,7 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    int status = cli_options(&cmd_parse, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_parse, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.jsonl && !s.template)
@@ -177,7 +177,7 @@ static int run(int argc, char **argv)
             printf("{\"format\":\"%s\",\"opens_reasoning\":%s}\n", t->format, t->opens_reasoning ? "true" : "false");
             status = 0;
         } else {
-            status = jsonl_run("parse", answer, &c);
+            status = cli_jsonl_run("parse", answer, &c);
         }
     }
     if (e.code)
@@ -186,5 +186,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_parse = {"parse", "--jsonl [--format NAME|auto] [--template FILE]",
-                                  "turns what a model wrote into reasoning, content and tool calls", run};
+const struct command cmd_parse = {
+    .name = "parse",
+    .usage = "--jsonl [--format NAME|auto] [--template FILE]",
+    .help = "turns what a model wrote into reasoning, content and tool calls",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

@@ -52,22 +52,22 @@ static bool add_row(void *context, int32_t position, const struct step_row *row,
 }
 
 /* Windows do not overlap, and each row foretells the id after it: every id but the very first counts once. */
-static bool measure(struct perplexity *p, struct run *r, struct err *e)
+static bool measure(struct perplexity *p, struct cli_run *r, struct err *e)
 {
     int32_t n = (int32_t)p->ids->n, window = r->n_tokens;
     for (p->base = 0; p->base < n - 1; p->base += window) {
         int32_t here = n - p->base < window ? n - p->base : window;
         bool last = p->base + here >= n;
-        struct run_feed feed = {.tokens = p->ids->at + p->base, .n = last ? here - 1 : here, .want_logits = true,
+        struct cli_run_feed feed = {.tokens = p->ids->at + p->base, .n = last ? here - 1 : here, .want_logits = true,
                                 .on_row = add_row, .context = p};
         feed.n_out = feed.n;
-        if (!run_feed(r, &feed, e))
+        if (!cli_run_feed(r, &feed, e))
             return false;
     }
     return p->n > 0 || err_set(e, ERR_INPUT, "at least two ids are needed");
 }
 
-static void print(const struct perplexity *p, const struct run *r, double ms)
+static void print(const struct perplexity *p, const struct cli_run *r, double ms)
 {
     double value = exp(p->sum / (double)p->n);
     if (p->json)
@@ -82,7 +82,7 @@ static void print(const struct perplexity *p, const struct run *r, double ms)
 static bool perplexity(struct perplexity *p, struct err *e)
 {
     struct ids ids = {0};
-    struct run r = {0};
+    struct cli_run r = {0};
     if (!p->model || !p->ids_file)
         return err_set(e, ERR_INPUT, "--model and --ids-file are needed");
     bool ok = cli_ids_file(p->ids_file, &ids, e);
@@ -95,17 +95,17 @@ static bool perplexity(struct perplexity *p, struct err *e)
         model_close(&m);
     }
     if (ok) {
-        struct run_params params = {.model = p->model, .backend = p->backend, .memory = &p->memory, .chunk = p->chunk ? (int32_t)p->chunk : 128,
+        struct cli_run_params params = {.model = p->model, .backend = p->backend, .memory = &p->memory, .chunk = p->chunk ? (int32_t)p->chunk : 128,
                                     .n_threads = (int32_t)p->threads, .exact = p->exact,
                                     .n_tokens = (int32_t)(p->context < (int64_t)ids.n ? p->context : (int64_t)ids.n)};
         p->ids = &ids;
-        ok = run_open(&r, &params, e);
+        ok = cli_run_open(&r, &params, e);
         double begin = clock_ms();
         ok = ok && measure(p, &r, e);
         if (ok)
             print(p, &r, clock_ms() - begin);
     }
-    run_close(&r);
+    cli_run_close(&r);
     ids_fini(&ids);
     return ok;
 }
@@ -114,7 +114,7 @@ static int run_perplexity(int argc, char **argv)
 {
     struct perplexity p = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_perplexity, options, sizeof options / sizeof *options, argc, argv, &p, NULL);
+    int status = cli_options(&cmd_perplexity, argc, argv, &p, NULL);
     if (status >= 0)
         return status;
     return perplexity(&p, &e) ? 0 : command_fail("perplexity", &e);
@@ -124,5 +124,7 @@ const struct command cmd_perplexity = {
     .name = "perplexity",
     .usage = "--model PATH --ids-file FILE [--backend B] [--exact] [--json]",
     .help = "measure a model's perplexity on given token ids",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_perplexity,
 };

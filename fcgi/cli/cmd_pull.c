@@ -142,13 +142,13 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    char repo[256], revision[256], out[4000];
-    const char *name = NULL;
+    struct pull_repo repo;
+    char out[4000];
     char **rest = calloc((size_t)argc + 1, sizeof *rest);
-    struct pull p = {.lock = -1, .repo = repo, .revision = revision, .stop = &stopped};
+    struct pull p = {.lock = -1, .repo = repo.repo, .revision = repo.revision, .stop = &stopped};
     if (!rest)
         return 1;
-    int status = cli_options(&cmd_pull, options, N_OPTIONS, argc, argv, &s, rest);
+    int status = cli_options(&cmd_pull, argc, argv, &s, rest);
     const char *what = status < 0 ? rest[0] : NULL;
     if (status < 0 && (!what || rest[1])) {
         fprintf(stderr, "sluice pull: name one repository; see `sluice pull --help`\n");
@@ -165,8 +165,8 @@ static int run(int argc, char **argv)
     p.jobs = s.jobs;
     p.segment_bytes = s.segment_bytes;
     p.timeout_s = s.timeout_s;
-    if (!pull_repo_split(what, repo, revision, sizeof repo, &name, &e) || !check_endpoint(p.endpoint, &e) ||
-        !set_folders(&p, out, sizeof out, name, &e)) {
+    if (!pull_repo_split(what, &repo, &e) || !check_endpoint(p.endpoint, &e) ||
+        !set_folders(&p, out, sizeof out, repo.name, &e)) {
         command_fail("pull", &e);
         return 2;
     }
@@ -179,12 +179,18 @@ static int run(int argc, char **argv)
     if (status)
         command_fail("pull", &e);
     if (status && p.lock >= 0)
-        fprintf(stderr, "What came so far is kept in %s; the same command goes on from there.\n", p.stage);
+        fprintf(stderr, "What was loaded so far is kept in %s; the same command goes on from there.\n", p.stage);
     pull_disk_close(&p);
     memset(p.token, 0, sizeof p.token);
     curl_global_cleanup();
     return status;
 }
 
-const struct command cmd_pull = {"pull", "REPO[@REV] [--include GLOB] [--out DIR]",
-                                 "loads a model's files from a hub", run};
+const struct command cmd_pull = {
+    .name = "pull",
+    .usage = "REPO[@REV] [--include GLOB] [--out DIR]",
+    .help = "loads a model's files from a hub",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

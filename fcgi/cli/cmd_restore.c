@@ -98,12 +98,15 @@ static bool restore(void *settings, char **words, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_restore, options, sizeof options / sizeof options[0], argc, argv, &o, &o.help, restore);
+    return cli_store_run(&cmd_restore, argc, argv,
+                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = restore});
 }
 
 const struct command cmd_restore = {
     .name = "restore",
     .usage = "FILE|FOLDER [--state DIR]",
     .help = "put a backup (of a folder the newest) in place of the database, which is kept aside; the server must be stopped",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .run = run,
 };

@@ -11,11 +11,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "engine/model/outline.h"
+#include "engine/model/tensor_manifest.h"
 #include "fcgi/cli/cli_options.h"
-#include "fcgi/cli/cli_synth.h"
-#include "fcgi/cli/cli_synth_gguf.h"
-#include "fcgi/cli/cli_synth_shape.h"
+#include "fcgi/cli/synth.h"
+#include "fcgi/cli/synth_gguf.h"
+#include "fcgi/cli/synth_shape.h"
 
 extern const struct command cmd_synth;
 
@@ -25,7 +25,7 @@ struct synth {
     struct synth_shape own, shape;
     struct synth_format experts, rest, ends; /* ends: embedding and head */
     int64_t eos;
-    struct outline outline;
+    struct tensor_manifest manifest;
 };
 
 #define AT(field) offsetof(struct synth, field)
@@ -88,7 +88,7 @@ static bool ends_with(const char *s, const char *suffix)
 }
 
 /* Routers and other matrices of few rows keep 8 bits, as converters do; what does not divide stays bf16. */
-static struct synth_format format_of(const struct synth *s, const struct outline_item *item)
+static struct synth_format format_of(const struct synth *s, const struct tensor_manifest_item *item)
 {
     struct synth_format f = item->n_matrix ? s->experts : item->layer < 0 ? s->ends : s->rest;
     if (!is_packed(&f))
@@ -104,7 +104,7 @@ static struct synth_format format_of(const struct synth *s, const struct outline
 
 /* --- config.json --- */
 
-static void put_quantization(const struct synth *s, const struct outline *o, struct buf *b)
+static void put_quantization(const struct synth *s, const struct tensor_manifest *o, struct buf *b)
 {
     const struct synth_format *d = &s->rest;
     buf_printf(b, ",\n  \"quantization\": {\"group_size\": %d, \"bits\": %d, \"mode\": \"%s\"", d->group, d->bits,
@@ -127,7 +127,7 @@ static bool write_config(struct synth *s, bool with_quantization, struct err *e)
     const char *dtype = s->rest.type == SYNTH_F32 ? "float32" : s->rest.type == SYNTH_F16 ? "float16" : "bfloat16";
     bool ok = synth_config(&s->shape, s->eos, dtype, &b, e);
     if (ok && with_quantization && (is_packed(&s->rest) || is_packed(&s->experts)))
-        put_quantization(s, &s->outline, &b);
+        put_quantization(s, &s->manifest, &b);
     buf_puts(&b, "\n}\n");
     ok = ok && file_join(path, sizeof path, s->out, "config.json", e) && file_write_atomic(path, b.data, b.len, 0644, e);
     buf_fini(&b);
@@ -141,19 +141,23 @@ static const char *plain_name(enum synth_type t)
     return t == SYNTH_F32 ? "F32" : t == SYNTH_F16 ? "F16" : "BF16";
 }
 
-static void add_entry(struct tensor_entry *t, char *name, const struct outline_item *item, const char *part,
-                      const char *dtype, int64_t cols)
+struct plane { /* one tensor of a matrix */
+    const char *suffix, *dtype;
+    int64_t cols;
+};
+
+static void add_entry(struct tensor_entry *t, char *name, const struct tensor_manifest_item *item, const struct plane *p)
 {
-    snprintf(name, 288, "%s%s%s", item->path, part[0] ? "." : "", part);
-    *t = (struct tensor_entry){.name = name, .dtype = dtype};
+    snprintf(name, 288, "%s.%s", item->path, p->suffix);
+    *t = (struct tensor_entry){.name = name, .dtype = p->dtype};
     if (item->n_matrix)
         t->dims[t->n_dims++] = item->n_matrix;
     t->dims[t->n_dims++] = item->rows;
-    t->dims[t->n_dims++] = cols;
+    t->dims[t->n_dims++] = p->cols;
 }
 
 /* A vector's type and shape: mlx keeps a convolution as [channels, width, 1]. */
-static void add_vector(struct tensor_entry *t, char *name, const struct outline_item *item)
+static void add_vector(struct tensor_entry *t, char *name, const struct tensor_manifest_item *item)
 {
     snprintf(name, 288, "%s%s", item->path, item->has_weight ? ".weight" : "");
     *t = (struct tensor_entry){.name = name, .dtype = "BF16", .n_dims = 1, .dims = {item->cols}};
@@ -168,7 +172,7 @@ static void add_vector(struct tensor_entry *t, char *name, const struct outline_
 }
 
 /* The item's tensors, in the order in which write_item writes their data; at most 3. */
-static int add_item(const struct synth *s, const struct outline_item *item, struct tensor_entry *t, char (*names)[288])
+static int add_item(const struct synth *s, const struct tensor_manifest_item *item, struct tensor_entry *t, char (*names)[288])
 {
     if (item->is_vector) {
         add_vector(t, names[0], item);
@@ -176,18 +180,19 @@ static int add_item(const struct synth *s, const struct outline_item *item, stru
     }
     struct synth_format f = format_of(s, item);
     if (!is_packed(&f)) {
-        add_entry(t, names[0], item, "weight", plain_name(f.type), item->cols);
+        add_entry(t, names[0], item, &(struct plane){"weight", plain_name(f.type), item->cols});
         return 1;
     }
-    add_entry(&t[0], names[0], item, "weight", "U32", (int64_t)item->cols * f.bits / 32);
-    add_entry(&t[1], names[1], item, "scales", f.type == SYNTH_MXFP4 ? "U8" : "BF16", item->cols / f.group);
-    if (f.type == SYNTH_MXFP4)
-        return 2;
-    add_entry(&t[2], names[2], item, "biases", "BF16", item->cols / f.group);
-    return 3;
+    const struct plane planes[] = {{"weight", "U32", (int64_t)item->cols * f.bits / 32},
+                                   {"scales", f.type == SYNTH_MXFP4 ? "U8" : "BF16", item->cols / f.group},
+                                   {"biases", "BF16", item->cols / f.group}};
+    int n = f.type == SYNTH_MXFP4 ? 2 : 3;
+    for (int i = 0; i < n; i++)
+        add_entry(&t[i], names[i], item, &planes[i]);
+    return n;
 }
 
-static bool write_vector(struct tensor_writer *w, struct synth_random *r, const struct outline_item *item, struct err *e)
+static bool write_vector(struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item, struct err *e)
 {
     static const struct {
         const char *suffix;
@@ -197,12 +202,13 @@ static bool write_vector(struct tensor_writer *w, struct synth_random *r, const 
     enum synth_type type = ends_with(item->path, "A_log") || ends_with(item->path, "expert_bias") ? SYNTH_F32 : SYNTH_BF16;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (ends_with(item->path, kinds[i].suffix) || i + 1 == sizeof kinds / sizeof *kinds)
-            return synth_values(w, r, type, (uint64_t)item->cols, kinds[i].mean, kinds[i].deviation, e);
+            return synth_values(w, r, type, &(struct synth_values){(uint64_t)item->cols, kinds[i].mean,
+                                                                   kinds[i].deviation}, e);
     return true;
 }
 
 /* Values of a matrix get this deviation: residual branches add little, the head tells tokens apart. */
-static double deviation_of(const struct outline_item *item)
+static double deviation_of(const struct tensor_manifest_item *item)
 {
     double unit = 1 / sqrt((double)item->cols);
     if (item->layer < 0)
@@ -212,23 +218,23 @@ static double deviation_of(const struct outline_item *item)
                : unit;
 }
 
-static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_random *r, const struct outline_item *item,
+static bool write_item(struct synth *s, struct tensor_writer *w, struct synth_random *r, const struct tensor_manifest_item *item,
                        struct err *e)
 {
     if (item->is_vector)
         return write_vector(w, r, item, e);
     struct synth_format f = format_of(s, item);
-    uint64_t values = (uint64_t)(item->n_matrix ? item->n_matrix : 1) * (uint64_t)item->rows * (uint64_t)item->cols;
-    double deviation = deviation_of(item);
+    uint64_t n = (uint64_t)(item->n_matrix ? item->n_matrix : 1) * (uint64_t)item->rows * (uint64_t)item->cols;
+    struct synth_values v = {.n = n, .deviation = deviation_of(item)};
     if (!is_packed(&f))
-        return synth_values(w, r, f.type, values, 0, deviation, e);
-    return synth_codes(w, r, &f, values, e) && synth_scales(w, r, &f, values, deviation, e) &&
-           (f.type == SYNTH_MXFP4 || synth_biases(w, &f, values, deviation, e));
+        return synth_values(w, r, f.type, &v, e);
+    return synth_codes(w, r, &f, n, e) && synth_scales(w, r, &f, &v, e) &&
+           (f.type == SYNTH_MXFP4 || synth_biases(w, &f, n, v.deviation, e));
 }
 
 static bool write_tensors(struct synth *s, struct err *e)
 {
-    const struct outline *o = &s->outline;
+    const struct tensor_manifest *o = &s->manifest;
     char path[4096];
     struct tensor_writer w = {0};
     struct synth_random r;
@@ -296,7 +302,9 @@ static bool make_gguf(struct synth *s, struct err *e)
               file_join(config, sizeof config, s->out, "config.json", e);
     if (!ok)
         return false;
-    ok = synth_gguf(&s->shape, s->format, config, s->out, (uint64_t)s->seed, &bytes, &n, e);
+    struct synth_gguf_params p = {.shape = &s->shape, .format = s->format, .config = config, .folder = s->out,
+                                  .seed = (uint64_t)s->seed};
+    ok = synth_gguf(&p, &bytes, &n, e);
     unlink(config);
     if (ok)
         printf("%.2f GB in %d tensors, %.1f s; no tokenizer\n", (double)bytes / 1e9, n, (clock_ms() - begin) / 1000);
@@ -315,13 +323,13 @@ static bool synth(struct synth *s, struct err *e)
     s->eos = tokenizer_eos(s);
     double begin = clock_ms();
     bool ok = read_format(s, e) && file_mkdirs(s->out, 0755, e) && write_config(s, false, e) &&
-              file_join(path, sizeof path, s->out, "config.json", e) && outline_open(&s->outline, path, false, e) &&
+              file_join(path, sizeof path, s->out, "config.json", e) && tensor_manifest_open(&s->manifest, path, false, e) &&
               write_config(s, true, e) && write_tensors(s, e);
     static const char *const texts[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
                                         "generation_config.json"};
     for (size_t i = 0; ok && s->eos >= 0 && i < sizeof texts / sizeof *texts; i++)
         ok = copy_file(s, texts[i], e);
-    outline_close(&s->outline);
+    tensor_manifest_close(&s->manifest);
     if (ok)
         printf(", %.1f s%s\n", (clock_ms() - begin) / 1000, s->eos < 0 ? "; no tokenizer" : "");
     return ok;
@@ -331,7 +339,7 @@ static int run_synth(int argc, char **argv)
 {
     struct synth s = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_synth, options, sizeof options / sizeof *options, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_synth, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     return synth(&s, &e) ? 0 : command_fail("synth", &e);
@@ -341,5 +349,7 @@ const struct command cmd_synth = {
     .name = "synth",
     .usage = "--out DIR [--shape NAME] [--format F] [--layers N] ...",
     .help = "make a random model of a real shape, for tests of loading and speed",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
     .run = run_synth,
 };

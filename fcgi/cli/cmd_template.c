@@ -14,7 +14,7 @@
 #include "engine/text/text_model.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/jsonl.h"
+#include "fcgi/cli/cli_jsonl.h"
 
 enum { INPUT_MAX = 64 << 20, TEMPLATE_MAX = 4 << 20, MAX_VARIABLES = 256 };
 
@@ -65,11 +65,11 @@ static void put_traits(struct buf *out, const struct chat_traits *t)
 
 /* line: whose NULs the text holds in their stand-in's form; NULL: none. */
 static void put_rendered(struct buf *out, const struct rendered *r, const struct chat_template *t,
-                         const struct jsonl_line *line)
+                         const struct cli_jsonl_line *line)
 {
     struct buf text = {0};
     buf_putc(out, '{');
-    if (line && r->text.len && jsonl_text(line, r->text.data, &text))
+    if (line && r->text.len && cli_jsonl_text(line, r->text.data, &text))
         put_string(out, "rendered", text.data, text.len);
     else
         put_string(out, "rendered", r->text.data, r->text.len);
@@ -118,7 +118,7 @@ static bool read_now(const cJSON *o, struct tm *now, struct err *e)
 }
 
 /* A template alone with its variables. */
-static bool answer_jinja(const struct jsonl_line *line, const cJSON *context, struct buf *out, struct err *e)
+static bool answer_jinja(const struct cli_jsonl_line *line, const cJSON *context, struct buf *out, struct err *e)
 {
     const cJSON *o = line->root;
     const char *source = NULL;
@@ -201,7 +201,7 @@ static const char *kind_of(const struct err *e)
     return e->code == ERR_LIMIT ? "limit" : e->code == ERR_FORMAT ? "syntax" : "runtime";
 }
 
-static bool answer(void *context, const struct jsonl_line *line, struct buf *out, struct err *e)
+static bool answer(void *context, const struct cli_jsonl_line *line, struct buf *out, struct err *e)
 {
     struct context *c = context;
     const cJSON *variables = NULL;
@@ -254,7 +254,7 @@ static int run(int argc, char **argv)
 {
     struct settings s;
     struct err e = {0};
-    int status = cli_options(&cmd_template, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_template, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.model && !s.template && s.jsonl)
@@ -265,7 +265,7 @@ static int run(int argc, char **argv)
     status = 1;
     if (open_context(&c, &e)) {
         if (s.jsonl)
-            status = jsonl_run("template", answer, &c);
+            status = cli_jsonl_run("template", answer, &c);
         else if (print_one(&c, &e))
             status = 0;
     }
@@ -278,5 +278,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_template = {"template", "--model M | --template FILE [--jsonl | --json]",
-                                     "renders messages with a model's chat template", run};
+const struct command cmd_template = {
+    .name = "template",
+    .usage = "--model M | --template FILE [--jsonl | --json]",
+    .help = "renders messages with a model's chat template",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

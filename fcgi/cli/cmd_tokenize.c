@@ -12,7 +12,7 @@
 #include "engine/tokenizer/vocab.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/jsonl.h"
+#include "fcgi/cli/cli_jsonl.h"
 
 enum { INPUT_MAX = 1 << 28, BENCH_RUNS = 5 };
 
@@ -71,7 +71,7 @@ static bool put_hex(struct buf *out, const char *hex, struct err *e)
     return true;
 }
 
-static bool answer(void *context, const struct jsonl_line *line, struct buf *out, struct err *e)
+static bool answer(void *context, const struct cli_jsonl_line *line, struct buf *out, struct err *e)
 {
     const struct context *c = context;
     const char *text = NULL, *hex = NULL;
@@ -84,7 +84,7 @@ static bool answer(void *context, const struct jsonl_line *line, struct buf *out
     if (ok && !text && !hex)
         ok = err_field(e, ERR_INPUT, "text", "neither it nor bytes_hex is there");
     if (ok)
-        ok = hex ? put_hex(&input, hex, e) : jsonl_text(line, text, &input);
+        ok = hex ? put_hex(&input, hex, e) : cli_jsonl_text(line, text, &input);
     ok = ok && tokenizer_encode(c->tokenizer, input.data ? input.data : "", input.len,
                                 special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN, NULL, 0, &ids, e);
     if (ok)
@@ -145,7 +145,7 @@ static int run(int argc, char **argv)
     struct err e = {0};
     struct vocab *vocab = NULL;
     struct tokenizer *tokenizer = NULL;
-    int status = cli_options(&cmd_tokenize, options, N_OPTIONS, argc, argv, &s, NULL);
+    int status = cli_options(&cmd_tokenize, argc, argv, &s, NULL);
     if (status >= 0)
         return status;
     if (!s.model)
@@ -155,7 +155,7 @@ static int run(int argc, char **argv)
     if ((vocab = vocab_load(s.model, s.cache, &e)) && (tokenizer = tokenizer_create(vocab, &e))) {
         struct context c = {tokenizer, s.special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN};
         if (s.jsonl)
-            status = jsonl_run("tokenize", answer, &c);
+            status = cli_jsonl_run("tokenize", answer, &c);
         else if (s.bench ? bench(&c, s.bench, clock_ms() - start, &e) : print_ids(&c, s.json, &e))
             status = 0;
     }
@@ -166,5 +166,11 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct command cmd_tokenize = {"tokenize", "--model M [--special] [--json | --jsonl]",
-                                     "turns text into token ids", run};
+const struct command cmd_tokenize = {
+    .name = "tokenize",
+    .usage = "--model M [--special] [--json | --jsonl]",
+    .help = "turns text into token ids",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

@@ -41,7 +41,6 @@ struct up {
     char *engine_socket, *status, *cache, *database, *stream_socket, *short_socket, *record_socket;
     char *web, *url, *nginx_run, *log_ring;
     bool announced;
-    double waiting_since;
     struct model_switch model_switch;
 };
 
@@ -324,7 +323,7 @@ static bool up(struct up *u, struct err *e)
     struct supervisor s = {.stop_ms = STOP_MS, .on_tick = tick, .context = u};
     u->arena = arena_create(1 << 20);
     bool ok = u->arena || err_set(e, ERR_NOMEM, "out of memory");
-    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && log_ring_join(u->log_ring, "up", e) && prepare_store(u, e);
+    ok = ok && find_programs(u, e) && work_out_paths(u, e) && lock_state(u, e) && log_ring_attach(u->log_ring, "up", e) && prepare_store(u, e);
     if (ok) {
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = in_dir(u, u->state, "processes.json");
@@ -346,7 +345,7 @@ static int run_up(int argc, char **argv)
 {
     struct up u = {0};
     struct err e = {0};
-    int status = cli_options(&cmd_up, options, sizeof options / sizeof options[0], argc, argv, &u, NULL);
+    int status = cli_options(&cmd_up, argc, argv, &u, NULL);
     if (status >= 0)
         return status;
     log_set_level((enum log_level)log_level_from_name(u.log_level));
@@ -357,5 +356,7 @@ const struct command cmd_up = {
     .name = "up",
     .usage = "[--state DIR] [--port N] [--model PATH] [--backend auto|vulkan|cpu] ...",
     .help = "run the whole server in the foreground: engine, workers, nginx",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .run = run_up,
 };

@@ -50,7 +50,10 @@ static bool add(struct store *s, const struct settings *o, const char *name, str
     char password[SECRET_PASSWORD_MAX + 1], hash[SECRET_PASSWORD_HASH_SIZE];
     bool made;
     int64_t id;
-    bool ok = take_password(o, password, hash, &made, e) && store_user_add(s, name, hash, o->admin, &id, e);
+    bool ok = take_password(o, password, hash, &made, e) &&
+              store_user_add(
+                  s, &(struct store_user){.name = name, .password_hash = hash, .admin = o->admin},
+                  &id, e);
     if (ok) {
         cli_store_audit(s, "user.add", "user", id);
         show(name, password, made);
@@ -95,7 +98,7 @@ static bool set_disabled(struct store *s, struct arena *a, const char *name, boo
     return true;
 }
 
-/* For who lost the app and the recovery codes, when there is no admin who could do it on the page. */
+/* For a user who lost both the app and the recovery codes where no admin can reset them on the page. */
 static bool reset_factor(struct store *s, struct arena *a, const char *name, struct err *e)
 {
     struct store_user u;
@@ -150,7 +153,8 @@ static bool run_verb(void *settings, char **rest, struct arena *a, struct err *e
 static int run(int argc, char **argv)
 {
     struct settings o = {0};
-    return cli_store_run(&cmd_user, options, N_OPTIONS, argc, argv, &o, &o.help, run_verb);
+    return cli_store_run(&cmd_user, argc, argv,
+                         &(struct cli_store_call){.settings = &o, .help = &o.help, .work = run_verb});
 }
 
 const struct command cmd_user = {
@@ -158,5 +162,7 @@ const struct command cmd_user = {
     .usage = "add NAME [--admin] | list | password NAME | disable NAME | enable NAME | reset-factor NAME | remove NAME  "
              "[--state DIR] [--password-file FILE]",
     .help = "add, list, disable and remove the people who may log in; take a lost second factor away",
+    .options = options,
+    .n_options = N_OPTIONS,
     .run = run,
 };

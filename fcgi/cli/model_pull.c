@@ -1,4 +1,4 @@
-/* model_pull.h */
+/* Starts `sluice pull`, reads its standard error and its progress file, and reports its end. */
 #define LOG_MODULE "pull"
 #include "fcgi/cli/model_pull.h"
 
@@ -42,13 +42,13 @@ _Noreturn static void run_pull(const struct model_pull *p, const char *out, cons
 
 bool model_pull_start(struct model_pull *p, const char *repo, const char *include, struct err *e)
 {
-    char owner[256], revision[256], out[4096];
-    const char *name;
+    struct pull_repo split;
+    char out[4096];
     int fd[2];
     if (p->phase == MODEL_PULL_RUNNING)
         return err_set(e, ERR_CONFLICT, "%s is being loaded", p->repo);
-    if (!pull_repo_split(repo, owner, revision, sizeof owner, &name, e) ||
-        !file_mkdirs(p->folder, 0750, e) || !file_join(out, sizeof out, p->folder, name, e))
+    if (!pull_repo_split(repo, &split, e) ||
+        !file_mkdirs(p->folder, 0750, e) || !file_join(out, sizeof out, p->folder, split.name, e))
         return false;
     if (strlen(repo) >= sizeof p->repo || (include && strlen(include) > INCLUDE_MAX))
         return err_set(e, ERR_INPUT, "the name is too long");

@@ -1,4 +1,4 @@
-/* model_switch.h */
+/* The state machine of a model change, driven by the supervisor's tick, and models.json for the admin's page. */
 #define LOG_MODULE "model"
 #include "fcgi/cli/model_switch.h"
 

@@ -1,14 +1,14 @@
-/* The model that `sluice up` runs, changed while it runs: asked for by the API in a file (fcgi/admin/local_models.h), done in
- * steps from the supervisor's tick, each told in models.json:
+/* Changes the model of a running `sluice up`. The API asks for it in a file (fcgi/admin/local_models.h); the supervisor's tick
+ * does it in steps and reports each in models.json:
  *
- *   checking   a process of its own opens the new model's text and headers: most that can be wrong is found before
- *              anything is stopped
- *   draining   new jobs get 503 with Retry-After, running ones end, for grace_s at most
- *   stopping   the engine ends (what still runs is cancelled) and gives its memory back
- *   loading    the engine starts with the new model; when it is ready the workers take its text over
- *   returning  it could not be loaded: the last model that ran is loaded again
+ *   checking   a separate process opens the new model's tokenizer, template and headers, so that most faults are found
+ *              before anything is stopped
+ *   draining   new jobs get 503 with Retry-After; running ones may finish, for grace_s at most
+ *   stopping   the engine exits, which cancels what still runs and frees its memory
+ *   loading    the engine starts with the new model; when it is ready, the workers switch to its tokenizer and template
+ *   returning  the new model could not be loaded: the last model that ran is loaded again
  *
- * then `ready`, `failed` (the old model runs; `error` says why not the new one) or `unloaded`. One thread: the supervisor's. */
+ * then `ready`, `failed` (the old model runs; `error` says why the new one does not) or `unloaded`. One thread: the supervisor's. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,4 +45,4 @@ struct model_switch {
 /* Opens the gate for a server that begins with `model`, and writes the first models.json. */
 bool model_switch_begin(struct model_switch *m, const char *model, struct err *e);
 void model_switch_tick(struct model_switch *m);
-void model_switch_end(struct model_switch *m); /* models.json tells no more */
+void model_switch_end(struct model_switch *m); /* the last entry of models.json */

@@ -1,4 +1,4 @@
-/* nginx_conf.h: @NAME@ in a template becomes its value. */
+/* Fills nginx's templates: @NAME@ becomes its value. */
 #include "fcgi/cli/nginx_conf.h"
 
 #include <stdio.h>
@@ -48,13 +48,14 @@ static bool expand(const char *text, const struct fill *fills, struct buf *out, 
     return !out->failed || err_set(e, ERR_NOMEM, "out of memory");
 }
 
-static bool fill_file(const char *from_dir, const char *from, const char *to_dir, const char *to,
-                      const struct fill *fills, struct err *e)
+/* Makes the file `to` of the run folder from the template `from`. */
+static bool fill_file(const struct nginx_conf *c, const char *from, const char *to, const struct fill *fills,
+                      struct err *e)
 {
     char source[4096], target[4096];
     struct buf text = {0}, out = {0};
-    bool ok = file_join(source, sizeof source, from_dir, from, e) &&
-              file_join(target, sizeof target, to_dir, to, e) &&
+    bool ok = file_join(source, sizeof source, c->templates, from, e) &&
+              file_join(target, sizeof target, c->run, to, e) &&
               file_read(source, MAX_TEMPLATE, &text, e) &&
               expand(text.data ? text.data : "", fills, &out, e) &&
               file_write_atomic(target, out.data ? out.data : "", out.len, 0644, e);
@@ -89,8 +90,8 @@ bool nginx_conf_write(const struct nginx_conf *c, struct err *e)
         {"FASTCGI", fastcgi},
         {NULL, NULL},
     };
-    return fill_file(c->templates, "server.conf.in", c->run, "server.conf", fills, e) &&
-           fill_file(c->templates, "up.conf.in", c->run, "nginx.conf", fills, e);
+    return fill_file(c, "server.conf.in", "server.conf", fills, e) &&
+           fill_file(c, "up.conf.in", "nginx.conf", fills, e);
 }
 
 const char *nginx_program(void)

@@ -5,8 +5,8 @@
  *   verify   size and sha256 of what is on the disk, in a thread of its own  pull_verify.c
  *   install  the stage becomes OUT by one rename                             pull_disk.c
  *
- * The stage holds a manifest of what is there, so that the next run goes on where this one was cut off. One thread
- * owns all of it, but for the file that the verifier holds. */
+ * The stage holds a manifest of what is there, so that the next run resumes where this one was cut off. One
+ * thread owns all of it except the file that the verifier is reading. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +19,8 @@ enum {
     PULL_FILES_MAX = 10000,
     PULL_SEGMENTS_MAX = 1 << 16, /* about, of all files: --segment grows with them */
     PULL_NAME_MAX = 512,
+    PULL_PATH_SIZE = 4096,
+    PULL_REPO_SIZE = 256,
     PULL_LIST_MAX = 64 << 20, /* bytes of the hub's answer */
     PULL_TRIES = 6,           /* failures of one range in a row, without a byte between them */
     PULL_RESTARTS = 2,        /* of one file from its first byte */
@@ -65,8 +67,12 @@ struct pull {
 };
 
 /* ---- pull_list.c */
-/* "OWNER/NAME[@REV]" taken apart and checked: *name gets the last part. */
-bool pull_repo_split(const char *text, char *repo, char *revision, size_t size, const char **name, struct err *e);
+struct pull_repo {
+    char repo[PULL_REPO_SIZE], revision[PULL_REPO_SIZE]; /* "OWNER/NAME", "main" */
+    const char *name;                                    /* points into repo: its last part */
+};
+/* Takes "OWNER/NAME[@REV]" apart and checks the parts. */
+bool pull_repo_split(const char *text, struct pull_repo *out, struct err *e);
 /* A relative path that stays below the folder it is put in, with nothing that could deceive a terminal. */
 bool pull_name_ok(const char *name);
 /* Fills files and commit from the hub's JSON. */
@@ -93,7 +99,8 @@ bool pull_disk_staged(struct pull *p, struct pull_file *f, struct err *e); /* NA
 void pull_disk_forget(struct pull_file *f); /* its bytes are worth nothing */
 bool pull_disk_install(struct pull *p, struct err *e);
 void pull_disk_close(struct pull *p);
-bool pull_disk_path(const char *folder, const char *name, const char *tail, char *out, size_t size, struct err *e);
+/* FOLDER/NAMETAIL. */
+bool pull_disk_path(const char *folder, const char *name, const char *tail, char out[PULL_PATH_SIZE], struct err *e);
 
 /* ---- pull_verify.c: one thread that hashes finished files */
 struct pull_verify;

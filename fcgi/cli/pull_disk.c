@@ -17,9 +17,9 @@
 
 enum { MANIFEST_BYTES_MAX = 64 << 20 };
 
-bool pull_disk_path(const char *folder, const char *name, const char *tail, char *out, size_t size, struct err *e)
+bool pull_disk_path(const char *folder, const char *name, const char *tail, char out[PULL_PATH_SIZE], struct err *e)
 {
-    if (snprintf(out, size, "%s/%s%s", folder, name, tail) >= (int)size)
+    if (snprintf(out, PULL_PATH_SIZE, "%s/%s%s", folder, name, tail) >= PULL_PATH_SIZE)
         return err_set(e, ERR_LIMIT, "%.200s: path too long", name);
     return true;
 }
@@ -69,7 +69,7 @@ static void put_file(struct buf *b, const struct pull_file *f)
 
 bool pull_disk_save(struct pull *p, struct err *e)
 {
-    char path[4096];
+    char path[PULL_PATH_SIZE];
     struct buf b = {0};
     if (p->lock < 0)
         return true;
@@ -88,7 +88,7 @@ bool pull_disk_save(struct pull *p, struct err *e)
     }
     buf_puts(&b, "]}\n");
     bool ok = b.failed ? err_set(e, ERR_NOMEM, "no memory for the manifest")
-                       : pull_disk_path(p->stage, PULL_MANIFEST, "", path, sizeof path, e) &&
+                       : pull_disk_path(p->stage, PULL_MANIFEST, "", path, e) &&
                              file_write_atomic(path, b.data, b.len, 0644, e);
     buf_fini(&b);
     return ok;
@@ -97,8 +97,8 @@ bool pull_disk_save(struct pull *p, struct err *e)
 /* NULL: there is none that can be used. A damaged one costs a download, not a failure. */
 static cJSON *read_manifest(const char *folder)
 {
-    char path[4096];
-    if (!pull_disk_path(folder, PULL_MANIFEST, "", path, sizeof path, NULL) || !file_exists(path))
+    char path[PULL_PATH_SIZE];
+    if (!pull_disk_path(folder, PULL_MANIFEST, "", path, NULL) || !file_exists(path))
         return NULL;
     cJSON *root = json_parse_file(path, MANIFEST_BYTES_MAX, NULL);
     const cJSON *list = NULL;
@@ -176,9 +176,9 @@ static void take_ranges(struct pull_file *f, const cJSON *row, int64_t on_disk)
 /* In OUT from an earlier pull, or put there by hand with the hash that the hub gives. */
 static bool is_kept(struct pull *p, const struct pull_file *f, const cJSON *manifest, struct err *e)
 {
-    char path[4096], sum[DIGEST_TEXT_SIZE];
+    char path[PULL_PATH_SIZE], sum[DIGEST_TEXT_SIZE];
     struct err why = {0};
-    if (!pull_disk_path(p->out, f->name, "", path, sizeof path, &why) || size_on_disk(path) != f->size)
+    if (!pull_disk_path(p->out, f->name, "", path, &why) || size_on_disk(path) != f->size)
         return false;
     if (is_whole(same_content(manifest, f)))
         return true;
@@ -210,15 +210,15 @@ static int64_t count_missing(const struct pull_file *f)
 
 static bool plan_staged(struct pull *p, struct pull_file *f, const cJSON *manifest, int64_t *missing, struct err *e)
 {
-    char path[4096];
+    char path[PULL_PATH_SIZE];
     const cJSON *row = same_content(manifest, f);
-    if (!pull_disk_path(p->stage, f->name, "", path, sizeof path, e))
+    if (!pull_disk_path(p->stage, f->name, "", path, e))
         return false;
     if (is_whole(row) && size_on_disk(path) == f->size) {
         f->state = PULL_READY;
         return true;
     }
-    if (!pull_disk_path(p->stage, f->name, ".part", path, sizeof path, e) || !make_segments(p, f, e))
+    if (!pull_disk_path(p->stage, f->name, ".part", path, e) || !make_segments(p, f, e))
         return false;
     take_ranges(f, row, size_on_disk(path));
     *missing += count_missing(f);
@@ -280,12 +280,12 @@ static bool make_parents(const char *path, struct err *e)
 
 bool pull_disk_prepare(struct pull *p, struct pull_file *f, struct err *e)
 {
-    char path[4096];
+    char path[PULL_PATH_SIZE];
     if (!f->segments && !make_segments(p, f, e))
         return false;
     if (f->fd >= 0)
         return true;
-    if (!pull_disk_path(p->stage, f->name, ".part", path, sizeof path, e) || !make_parents(path, e))
+    if (!pull_disk_path(p->stage, f->name, ".part", path, e) || !make_parents(path, e))
         return false;
     f->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     return f->fd >= 0 || err_errno(e, "%s", path);
@@ -318,9 +318,9 @@ void pull_disk_forget(struct pull_file *f)
 
 bool pull_disk_staged(struct pull *p, struct pull_file *f, struct err *e)
 {
-    char from[4096], to[4096];
-    if (!pull_disk_path(p->stage, f->name, ".part", from, sizeof from, e) ||
-        !pull_disk_path(p->stage, f->name, "", to, sizeof to, e))
+    char from[PULL_PATH_SIZE], to[PULL_PATH_SIZE];
+    if (!pull_disk_path(p->stage, f->name, ".part", from, e) ||
+        !pull_disk_path(p->stage, f->name, "", to, e))
         return false;
     bool ok = (ftruncate(f->fd, (off_t)f->size) == 0 && fsync(f->fd) == 0 && rename(from, to) == 0) ||
               err_errno(e, "%s", to);
@@ -340,9 +340,9 @@ static bool is_entry(const char *name)
 
 static bool move_file(struct pull *p, const char *name, struct err *e)
 {
-    char from[4096], to[4096];
-    if (!pull_disk_path(p->stage, name, "", from, sizeof from, e) ||
-        !pull_disk_path(p->out, name, "", to, sizeof to, e) || !make_parents(to, e))
+    char from[PULL_PATH_SIZE], to[PULL_PATH_SIZE];
+    if (!pull_disk_path(p->stage, name, "", from, e) ||
+        !pull_disk_path(p->out, name, "", to, e) || !make_parents(to, e))
         return false;
     return rename(from, to) == 0 || err_errno(e, "%s", to);
 }
@@ -360,8 +360,8 @@ static bool merge(struct pull *p, struct err *e)
         return false;
     sync_folder(p->out);
     for (size_t i = 0; i < p->n_files; i++) { /* folders of ours that are empty now; rmdir spares others */
-        char path[4096];
-        if (!pull_disk_path(p->stage, p->files[i].name, "", path, sizeof path, e))
+        char path[PULL_PATH_SIZE];
+        if (!pull_disk_path(p->stage, p->files[i].name, "", path, e))
             return false;
         for (char *slash; (slash = strrchr(path, '/')) && (size_t)(slash - path) > strlen(p->stage);) {
             *slash = 0;

@@ -34,13 +34,13 @@ static void stage(struct pull_loop *l, struct pull_file *f)
 
 static void verify(struct pull_loop *l, struct pull_file *f)
 {
-    char path[4096];
+    char path[PULL_PATH_SIZE];
     if (!f->sha256[0]) {
         stage(l, f);
         return;
     }
     f->state = PULL_VERIFY;
-    if (pull_disk_path(l->p->stage, f->name, ".part", path, sizeof path, &l->fatal) &&
+    if (pull_disk_path(l->p->stage, f->name, ".part", path, &l->fatal) &&
         !pull_verify_put(l->verify, f, path))
         err_set(&l->fatal, ERR_NOMEM, "no memory to check %.200s", f->name);
 }

@@ -1,4 +1,4 @@
-/* pull_http.h: the hub's list of a repository's files. */
+/* Fetches the hub's list of a repository's files. */
 #include <stdlib.h>
 #include <time.h>
 

@@ -19,11 +19,13 @@ static bool word_ok(const char *s, size_t n)
     return true;
 }
 
-bool pull_repo_split(const char *text, char *repo, char *revision, size_t size, const char **name, struct err *e)
+bool pull_repo_split(const char *text, struct pull_repo *out, struct err *e)
 {
+    char *repo = out->repo, *revision = out->revision;
     const char *at = strchr(text, '@');
     size_t n = at ? (size_t)(at - text) : strlen(text);
-    if (n >= size || snprintf(revision, size, "%s", at ? at + 1 : "main") >= (int)size)
+    if (n >= sizeof out->repo ||
+        snprintf(revision, sizeof out->revision, "%s", at ? at + 1 : "main") >= (int)sizeof out->revision)
         return err_set(e, ERR_INPUT, "the repository's name is too long");
     memcpy(repo, text, n);
     repo[n] = 0;
@@ -36,7 +38,7 @@ bool pull_repo_split(const char *text, char *repo, char *revision, size_t size, 
             return err_set(e, ERR_INPUT, "'%.100s' is no revision", revision);
     if (!revision[0] || strstr(revision, ".."))
         return err_set(e, ERR_INPUT, "'%.100s' is no revision", revision);
-    *name = slash ? slash + 1 : repo;
+    out->name = slash ? slash + 1 : repo;
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* pull_http.h: what became of a request, and what that means for its file. */
+/* Judges how a request ended, and decides what that means for its file. */
 #include <stdio.h>
 #include <string.h>
 

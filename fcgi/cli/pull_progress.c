@@ -61,13 +61,13 @@ static void time_text(double s, char *out, size_t size)
         snprintf(out, size, "days left");
 }
 
-/* {"got", "total" (bytes), "rate" (bytes a second), "files_done", "files", "done"}: for who watches from outside. */
-static void tell(const struct pull *p, int64_t got, int64_t total, double bytes_s, size_t n_done, size_t n_files, bool done)
+/* {"got", "total" (bytes), "rate" (bytes a second), "files_done", "files", "done"}: for a program that watches from outside. */
+static void tell(const struct pull *p, const struct pull_progress *g, double bytes_s, bool done)
 {
     char text[256];
     struct err ignored; /* the pull itself goes on */
     int n = snprintf(text, sizeof text, "{\"got\":%lld,\"total\":%lld,\"rate\":%.0f,\"files_done\":%zu,\"files\":%zu,\"done\":%s}\n",
-                     (long long)got, (long long)total, bytes_s, n_done, n_files, done ? "true" : "false");
+                     (long long)g->got, (long long)g->total, bytes_s, g->n_done, g->n_files, done ? "true" : "false");
     file_write_atomic(p->progress, text, (size_t)n, 0640, &ignored);
 }
 
@@ -77,7 +77,7 @@ void pull_progress_done(const struct pull *p)
     for (size_t i = 0; i < p->n_files; i++)
         all += p->files[i].size > 0 ? p->files[i].size : 0;
     if (p->progress)
-        tell(p, all, all, 0, p->n_files, p->n_files, true);
+        tell(p, &(struct pull_progress){.got = all, .total = all, .n_done = p->n_files, .n_files = p->n_files}, 0, true);
 }
 
 static void tell_outside(struct pull_progress *g, const struct pull *p)
@@ -88,7 +88,7 @@ static void tell_outside(struct pull_progress *g, const struct pull *p)
     g->told = ns;
     count(g, p);
     double bytes_s = rate(g, ns);
-    tell(p, g->got, g->total, bytes_s, g->n_done, g->n_files, false);
+    tell(p, g, bytes_s, false);
 }
 
 void pull_progress_show(struct pull_progress *g, const struct pull *p, bool now)

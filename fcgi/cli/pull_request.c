@@ -1,4 +1,4 @@
-/* pull_http.h: one request of a pull, from its options to its last byte. */
+/* Runs one request of a pull, from its options to its last byte. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

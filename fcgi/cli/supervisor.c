@@ -1,4 +1,4 @@
-/* supervisor.h */
+/* The loop that starts, watches, restarts and stops the children; signals reach it through a signalfd. */
 #include "fcgi/cli/supervisor.h"
 
 #include <errno.h>

@@ -57,8 +57,12 @@ static bool changes(struct request *r, struct err *e)
         return false;
     buf_printf(&out, "\"listed_at\":%lld", (long long)listed_at);
     if (id) {
-        if (!store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e) ||
-            !store_conversation_state(r->store, r->arena, r->who.user_id, id, &s, e)) {
+        if (!store_conversation_get(r->store, r->arena,
+                                    &(struct store_ref){.user_id = r->who.user_id, .id = id}, &c,
+                                    e) ||
+            !store_conversation_state(r->store, r->arena,
+                                      &(struct store_ref){.user_id = r->who.user_id, .id = id}, &s,
+                                      e)) {
             buf_fini(&out);
             return false;
         }
@@ -72,7 +76,11 @@ static bool changes(struct request *r, struct err *e)
     } else {
         if (id) {
             buf_puts(&out, ",\"messages\":[");
-            ok = store_message_list(r->store, r->who.user_id, id, after, 0, conversation_message_list_item, &out, e);
+            ok = store_message_list(r->store,
+                                    &(struct store_message_range){.user_id = r->who.user_id,
+                                                                  .conversation_id = id,
+                                                                  .after = after},
+                                    conversation_message_list_item, &out, e);
             buf_puts(&out, "]}");
         }
         struct buf whole = {.limit = MAX_REPLY};
@@ -101,7 +109,10 @@ static bool read_ask(struct request *r, const cJSON *body, struct conversation_a
         return false;
     if (id && !path_id_parse(id, &ask->conversation_id))
         return err_set(e, ERR_NOTFOUND, "there is no such conversation");
-    if (id && !store_conversation_get(r->store, r->arena, r->who.user_id, ask->conversation_id, &c, e))
+    if (id &&
+        !store_conversation_get(
+            r->store, r->arena,
+            &(struct store_ref){.user_id = r->who.user_id, .id = ask->conversation_id}, &c, e))
         return false;
     *stored = c.settings;
     ask->leaf = cJSON_GetObjectItemCaseSensitive(body, "parent_id") ? 0 : c.leaf_id;

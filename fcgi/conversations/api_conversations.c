@@ -31,7 +31,8 @@ bool conversation_send(struct request *r, int status, int64_t id, struct err *e)
 {
     struct store_conversation c;
     struct buf out = {.limit = MAX_REPLY};
-    if (!store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
+    if (!store_conversation_get(r->store, r->arena,
+                                &(struct store_ref){.user_id = r->who.user_id, .id = id}, &c, e))
         return false;
     conversation_json(&out, &c);
     put_details(&out, &c);
@@ -103,7 +104,11 @@ static bool make_conversation(struct request *r, struct err *e)
         c.settings = defaults;
     if (c.leaf_id)
         return err_field(e, ERR_INPUT, "leaf_id", "a new conversation has no messages");
-    return store_conversation_add(r->store, r->who.user_id, c.title, c.settings, &id, e) &&
+    return store_conversation_add(r->store,
+                                  &(struct store_conversation_new){.user_id = r->who.user_id,
+                                                                   .title = c.title,
+                                                                   .settings = c.settings},
+                                  &id, e) &&
            conversation_send(r, 201, id, e);
 }
 
@@ -112,14 +117,19 @@ static bool read_conversation(struct request *r, struct err *e)
     int64_t id, texts = 0;
     struct store_conversation c;
     struct buf out = {.limit = MAX_REPLY};
-    if (!path_id_param(r, "id", &id, e) || !request_query_int(r, "texts", 1, CONVERSATION_TEXTS_MAX, &texts, e) ||
-        !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
+    if (!path_id_param(r, "id", &id, e) ||
+        !request_query_int(r, "texts", 1, CONVERSATION_TEXTS_MAX, &texts, e) ||
+        !store_conversation_get(r->store, r->arena,
+                                &(struct store_ref){.user_id = r->who.user_id, .id = id}, &c, e))
         return false;
     conversation_json(&out, &c);
     put_details(&out, &c);
     buf_puts(&out, ",\"messages\":[");
     bool ok = texts ? conversation_put_end(r, &c, (int)texts, &out, e)
-                    : store_message_list(r->store, r->who.user_id, id, 0, 0, conversation_message_list_item, &out, e);
+                    : store_message_list(r->store,
+                                         &(struct store_message_range){.user_id = r->who.user_id,
+                                                                       .conversation_id = id},
+                                         conversation_message_list_item, &out, e);
     buf_puts(&out, "]}");
     if (ok)
         reply_json_buf(r, 200, &out);
@@ -135,7 +145,9 @@ static bool change_conversation(struct request *r, struct err *e)
     const cJSON *body = request_json(r, e);
     /* The page sends its settings whole: what it leaves out is back at the model's default. */
     return body && path_id_param(r, "id", &id, e) &&
-           store_conversation_get(r->store, r->arena, r->who.user_id, id, &now, e) &&
+           store_conversation_get(r->store, r->arena,
+                                  &(struct store_ref){.user_id = r->who.user_id, .id = id}, &now,
+                                  e) &&
            read_change(r, body, "{}", &c, e) && read_marks(r, body, &c, e) &&
            store_conversation_change(r->store, r->who.user_id, id, &c, e) &&
            conversation_send(r, 200, id, e);
@@ -158,12 +170,13 @@ static bool remove_conversation(struct request *r, struct err *e)
     int64_t id;
     struct keys keys = {0};
     if (!path_id_param(r, "id", &id, e) ||
-        !store_message_running(r->store, r->who.user_id, id, note_key, &keys, e) ||
+        !store_message_running(r->store, &(struct store_ref){.user_id = r->who.user_id, .id = id},
+                               note_key, &keys, e) ||
         !store_conversation_remove(r->store, r->who.user_id, id, e))
         return false;
     /* Should the engine not hear it now, the recorder tells it again. */
     for (int i = 0; i < keys.n; i++)
-        engine_cancel_soon(r->worker->engine_socket, keys.key[i], NULL);
+        engine_cancel_async(r->worker->engine_socket, keys.key[i], NULL);
     recorder_notify(r->worker->run_dir, id);
     audit_record_id(r, "conversation.delete", "conversation", id);
     return reply_empty(r, 204);
@@ -175,7 +188,9 @@ static bool stop_answer(struct request *r, struct err *e)
     int64_t id;
     struct store_message m;
     struct err why = {0};
-    if (!path_id_param(r, "id", &id, e) || !store_message_get(r->store, r->arena, r->who.user_id, id, &m, e))
+    if (!path_id_param(r, "id", &id, e) ||
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = id}, &m, e))
         return false;
     if (m.status == MESSAGE_RUNNING && !engine_cancel_key(r->worker->engine_socket, m.job_key, &why)) {
         recorder_notify(r->worker->run_dir, id);

@@ -60,14 +60,17 @@ static void note_deletion(struct request *r, int n)
 
 bool conversation_bulk(struct request *r, struct err *e)
 {
-    struct store_bulk b = {0};
+    struct store_bulk b = {.user_id = r->who.user_id};
     int changed = 0;
     const cJSON *body = request_json(r, e);
     if (!body || !fields_check(r, body, bulk_fields, e) ||
-        !conversation_read_which(body, "pinned", &b.pinned, e) || !conversation_read_which(body, "archived", &b.archived, e) ||
-        !conversation_read_which(body, "trashed", &b.trashed, e) || !json_get_bool(body, "deleted", &b.remove, e) ||
-        !read_tags(r, body, "add_tags", &b.add_tags, e) || !read_tags(r, body, "remove_tags", &b.remove_tags, e) ||
-        !read_ids(r, body, &b, e) || !store_conversation_bulk(r->store, r->who.user_id, &b, &changed, e))
+        !conversation_read_which(body, "pinned", &b.pinned, e) ||
+        !conversation_read_which(body, "archived", &b.archived, e) ||
+        !conversation_read_which(body, "trashed", &b.trashed, e) ||
+        !json_get_bool(body, "deleted", &b.remove, e) ||
+        !read_tags(r, body, "add_tags", &b.add_tags, e) ||
+        !read_tags(r, body, "remove_tags", &b.remove_tags, e) || !read_ids(r, body, &b, e) ||
+        !store_conversation_bulk(r->store, &b, &changed, e))
         return false;
     if (b.remove) { /* the recorder stops what still runs in them, and clears them away */
         recorder_notify(r->worker->run_dir, b.ids[0]);

@@ -164,7 +164,8 @@ bool conversation_list(struct request *r, struct err *e)
     int64_t limit = PAGE_DEFAULT;
     bool cut = false;
     const char *tags[STORE_PAGE_TAGS];
-    struct store_page page = {.text = request_query(r, "q"), .cut = &cut};
+    struct store_page page = {
+        .user_id = r->who.user_id, .text = request_query(r, "q"), .cut = &cut};
     if (!read_tags(r, tags, &page, e) || !request_query_int(r, "limit", 1, STORE_PAGE_MAX - 1, &limit, e) ||
         !read_cursor(r, "before", &page.before_updated, &page.before_id, e) ||
         !read_cursor(r, "after", &page.after_updated, &page.after_id, e) || !read_filters(r, &page, e))
@@ -173,7 +174,7 @@ bool conversation_list(struct request *r, struct err *e)
                         .text = page.text && *page.text ? page.text : NULL};
     page.limit = l.limit + (page.after_id ? 0 : 1);
     buf_puts(&l.out, "{\"items\":[");
-    bool ok = store_conversation_list(r->store, r->who.user_id, &page, list_one, &l, e);
+    bool ok = store_conversation_list(r->store, &page, list_one, &l, e);
     /* What came is a page above another: there is more below it, and maybe above. */
     put_cursor(&l.out, "],\"next\":", l.more || (page.after_id && l.n), l.last_updated, l.last_id);
     put_cursor(&l.out, ",\"prev\":", page.after_id && l.n == l.limit, l.first_updated, l.first_id);

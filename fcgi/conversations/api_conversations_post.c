@@ -50,7 +50,8 @@ static bool read_regenerate(struct request *r, struct posting *p, const char *te
     struct store_message m;
     struct err why = {0};
     if (!path_id_parse(text, &id) ||
-        !store_message_get(r->store, r->arena, r->who.user_id, id, &m, &why) ||
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = id}, &m, &why) ||
         m.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "regenerate", "is not a message of this conversation");
     p->parent_id = m.role == ROLE_USER ? m.id : m.parent_id;
@@ -62,7 +63,9 @@ static bool read_continue(struct request *r, struct posting *p, const char *text
     int64_t id;
     struct err why = {0};
     if (!path_id_parse(text, &id) ||
-        !store_message_get(r->store, r->arena, r->who.user_id, id, &p->again, &why) ||
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = id}, &p->again,
+                           &why) ||
         p->again.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "continue", "is not a message of this conversation");
     p->parent_id = p->again.parent_id;
@@ -86,9 +89,14 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
     const char *regenerate = NULL, *again = NULL;
     const cJSON *results = NULL;
     if (!body || !fields_check(r, body, fields, e) ||
-        !store_conversation_get(r->store, r->arena, r->who.user_id, p->conversation_id, &p->conversation, e) ||
-        !json_get_string(body, "content", &p->content, e) || !json_get_string(body, "regenerate", &regenerate, e) ||
-        !json_get_string(body, "continue", &again, e) || !json_get_array(body, "tool_results", &results, e) ||
+        !store_conversation_get(
+            r->store, r->arena,
+            &(struct store_ref){.user_id = r->who.user_id, .id = p->conversation_id},
+            &p->conversation, e) ||
+        !json_get_string(body, "content", &p->content, e) ||
+        !json_get_string(body, "regenerate", &regenerate, e) ||
+        !json_get_string(body, "continue", &again, e) ||
+        !json_get_array(body, "tool_results", &results, e) ||
         !json_get_object(body, "settings", &settings, e) ||
         !attachments_read(r, body, p->attachments, &p->n_attachments, e))
         return false;
@@ -144,7 +152,9 @@ static bool keep_settings(struct request *r, const struct posting *p, struct err
 static bool title_of_file(struct request *r, const struct posting *p, char title[TITLE_SIZE], struct err *e)
 {
     struct store_attachment a;
-    if (!store_attachment_get(r->store, r->arena, r->who.user_id, p->attachments[0], &a, e))
+    if (!store_attachment_get(
+            r->store, r->arena,
+            &(struct store_ref){.user_id = r->who.user_id, .id = p->attachments[0]}, &a, e))
         return false;
     title_make(a.name, title);
     return true;

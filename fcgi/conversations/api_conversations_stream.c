@@ -84,7 +84,8 @@ static void send_progress(struct follow *f)
 static bool get_row(struct follow *f, int64_t id, struct store_message *m)
 {
     struct err e = {0};
-    return store_message_get(f->r->store, f->r->arena, f->r->who.user_id, id, m, &e);
+    return store_message_get(f->r->store, f->r->arena,
+                             &(struct store_ref){.user_id = f->r->who.user_id, .id = id}, m, &e);
 }
 
 static bool send_start(struct follow *f, bool blank)
@@ -251,8 +252,8 @@ static struct engine_job *ask(struct follow *f, const char *key)
 {
     struct err e = {0};
     int attached = -1;
-    struct engine_job *job = engine_attach_soon(f->r->worker->engine_socket, key, &e);
-    while (job && (attached = engine_attached(job, &e)) == 0)
+    struct engine_job *job = engine_attach_async(f->r->worker->engine_socket, key, &e);
+    while (job && (attached = engine_attach_poll(job, &e)) == 0)
         if (!model_gate_answers(f->r, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
             break;
     if (attached <= 0)
@@ -328,7 +329,9 @@ bool conversation_stream(struct request *r, struct err *e)
     struct engine_job *job = NULL;
     struct err hung = {0};
     if (!path_id_param(r, "id", &f.message_id, e) ||
-        !store_message_get(r->store, r->arena, r->who.user_id, f.message_id, &m, e))
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = f.message_id}, &m,
+                           e))
         return false;
     bool running = m.status == MESSAGE_RUNNING;
     if (running && !model_gate_answers(r, e))

@@ -51,8 +51,15 @@ bool conversation_put_end(struct request *r, const struct store_conversation *c,
     struct window w = {.out = out, .whole = arena_alloc(r->arena, (size_t)texts * sizeof(int64_t))};
     if (!w.whole)
         return err_set(e, ERR_NOMEM, "no memory for the messages");
-    return store_message_branch_end(r->store, r->who.user_id, c->id, c->leaf_id, texts, put_whole, &w, e) &&
-           store_message_places(r->store, r->who.user_id, c->id, put_place, &w, e);
+    return store_message_branch(r->store,
+                                &(struct store_branch){.user_id = r->who.user_id,
+                                                       .conversation_id = c->id,
+                                                       .leaf_id = c->leaf_id,
+                                                       .limit = texts},
+                                put_whole, &w, e) &&
+           store_message_places(r->store,
+                                &(struct store_ref){.user_id = r->who.user_id, .id = c->id},
+                                put_place, &w, e);
 }
 
 struct piece {
@@ -80,13 +87,20 @@ bool conversation_texts(struct request *r, struct err *e)
 {
     int64_t id, after = 0, limit = PIECE_DEFAULT;
     struct store_conversation c;
-    if (!path_id_param(r, "id", &id, e) || !request_query_int(r, "limit", 1, CONVERSATION_TEXTS_MAX, &limit, e) ||
+    if (!path_id_param(r, "id", &id, e) ||
+        !request_query_int(r, "limit", 1, CONVERSATION_TEXTS_MAX, &limit, e) ||
         !request_query_int(r, "after", 0, INT64_MAX, &after, e) ||
-        !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
+        !store_conversation_get(r->store, r->arena,
+                                &(struct store_ref){.user_id = r->who.user_id, .id = id}, &c, e))
         return false;
     struct piece p = {.out = {.limit = MAX_REPLY}, .limit = (int)limit};
     buf_puts(&p.out, "{\"items\":[");
-    bool ok = store_message_list(r->store, r->who.user_id, id, after, (int)limit + 1, put_message, &p, e);
+    bool ok = store_message_list(r->store,
+                                 &(struct store_message_range){.user_id = r->who.user_id,
+                                                               .conversation_id = id,
+                                                               .after = after,
+                                                               .limit = (int)limit + 1},
+                                 put_message, &p, e);
     if (p.more)
         buf_printf(&p.out, "],\"next\":\"%lld\"}", (long long)p.last);
     else

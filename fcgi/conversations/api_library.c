@@ -51,7 +51,9 @@ static bool send_list(struct request *r, const struct kind *k, struct err *e)
 {
     struct list l = {.out = {.limit = MAX_REPLY}, .kind = k};
     buf_puts(&l.out, "{\"items\":[");
-    bool ok = store_library_list(r->store, r->who.user_id, k->store, add_entry, &l, e);
+    bool ok = store_library_list(
+        r->store, &(struct store_entry_ref){.user_id = r->who.user_id, .kind = k->store}, add_entry,
+        &l, e);
     buf_puts(&l.out, "]}");
     if (ok)
         reply_json_buf(r, 200, &l.out);
@@ -63,7 +65,10 @@ static bool send_entry(struct request *r, const struct kind *k, int status, int6
 {
     struct store_entry x;
     struct buf out = {.limit = MAX_REPLY};
-    if (!store_library_get(r->store, r->arena, r->who.user_id, k->store, id, &x, e))
+    if (!store_library_get(
+            r->store, r->arena,
+            &(struct store_entry_ref){.user_id = r->who.user_id, .kind = k->store, .id = id}, &x,
+            e))
         return false;
     put_entry(&out, k, &x);
     reply_json_buf(r, status, &out);
@@ -131,7 +136,10 @@ static bool add(struct request *r, const struct kind *k, struct err *e)
         return false;
     if (!name || !body)
         return err_field(e, ERR_INPUT, name ? k->holds : "name", "is needed");
-    return store_library_add(r->store, r->who.user_id, k->store, name, body, &id, e) && send_entry(r, k, 201, id, e);
+    return store_library_add(r->store,
+                             &(struct store_entry_ref){.user_id = r->who.user_id, .kind = k->store},
+                             &(struct store_entry){.name = name, .body = body}, &id, e) &&
+           send_entry(r, k, 201, id, e);
 }
 
 static bool change(struct request *r, const struct kind *k, struct err *e)
@@ -139,13 +147,21 @@ static bool change(struct request *r, const struct kind *k, struct err *e)
     const char *name = NULL, *body = NULL;
     int64_t id;
     return path_id_param(r, "id", &id, e) && read_entry(r, k, &name, &body, e) &&
-           store_library_change(r->store, r->who.user_id, k->store, id, name, body, e) && send_entry(r, k, 200, id, e);
+           store_library_change(
+               r->store,
+               &(struct store_entry_ref){.user_id = r->who.user_id, .kind = k->store, .id = id},
+               &(struct store_entry){.name = name, .body = body}, e) &&
+           send_entry(r, k, 200, id, e);
 }
 
 static bool remove_entry(struct request *r, const struct kind *k, struct err *e)
 {
     int64_t id;
-    return path_id_param(r, "id", &id, e) && store_library_remove(r->store, r->who.user_id, k->store, id, e) &&
+    return path_id_param(r, "id", &id, e) &&
+           store_library_remove(
+               r->store,
+               &(struct store_entry_ref){.user_id = r->who.user_id, .kind = k->store, .id = id},
+               e) &&
            reply_empty(r, 204);
 }
 

@@ -48,7 +48,9 @@ static bool read_share(struct request *r, const cJSON *body, struct store_share 
     if (!fields_check(r, body, share_fields, e) || !json_get_string(body, "leaf_id", &leaf, e) ||
         !json_get_int(body, "expires_in_days", 1, MAX_DAYS, &days, e) ||
         !json_get_bool(body, "attachments", &share->files, e) ||
-        !store_conversation_get(r->store, r->arena, r->who.user_id, share->conversation_id, &c, e))
+        !store_conversation_get(
+            r->store, r->arena,
+            &(struct store_ref){.user_id = r->who.user_id, .id = share->conversation_id}, &c, e))
         return false;
     share->leaf_id = c.leaf_id;
     share->title = c.title;
@@ -61,7 +63,7 @@ static bool read_share(struct request *r, const cJSON *body, struct store_share 
 
 static bool make_share(struct request *r, struct err *e)
 {
-    struct store_share share = {.created_at = clock_wall_ms()};
+    struct store_share share = {.user_id = r->who.user_id, .created_at = clock_wall_ms()};
     char token[SECRET_TOKEN_SIZE], target[64];
     unsigned char hash[SECRET_HASH_BYTES];
     const cJSON *body = request_json(r, e);
@@ -70,7 +72,7 @@ static bool make_share(struct request *r, struct err *e)
         return false;
     secret_token(token);
     secret_hash(token, hash);
-    if (!store_share_add(r->store, r->who.user_id, &share, hash, &share.id, e))
+    if (!store_share_add(r->store, &share, hash, &share.id, e))
         return false;
     snprintf(target, sizeof target, "conversation:%lld share:%lld", (long long)share.conversation_id, (long long)share.id);
     audit_record(r, r->who.user_id, r->who.name, "share.add", target);
@@ -97,7 +99,9 @@ static bool reply_list(struct request *r, int64_t conversation_id, struct err *e
 {
     struct buf out = {.limit = MAX_REPLY};
     buf_printf(&out, "{\"allowed\":%s,\"items\":[", setting_bool(r, SETTING_SHARE_LINKS) ? "true" : "false");
-    bool ok = store_share_list(r->store, r->who.user_id, conversation_id, list_one, &out, e);
+    bool ok = store_share_list(
+        r->store, &(struct store_ref){.user_id = r->who.user_id, .id = conversation_id}, list_one,
+        &out, e);
     buf_puts(&out, "]}");
     if (ok)
         reply_json_buf(r, 200, &out);
@@ -109,7 +113,10 @@ static bool list_of_conversation(struct request *r, struct err *e)
 {
     int64_t id;
     struct store_conversation c;
-    return path_id_param(r, "id", &id, e) && store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e) &&
+    return path_id_param(r, "id", &id, e) &&
+           store_conversation_get(r->store, r->arena,
+                                  &(struct store_ref){.user_id = r->who.user_id, .id = id}, &c,
+                                  e) &&
            reply_list(r, id, e);
 }
 
@@ -205,7 +212,11 @@ static bool read_shared(struct request *r, struct err *e)
     buf_printf(out, ",\"shared_at\":%lld,\"expires_at\":", (long long)share.created_at);
     buf_printf(out, share.expires_at ? "%lld" : "null", (long long)share.expires_at);
     buf_puts(out, ",\"messages\":[");
-    bool ok = store_message_branch(r->store, share.user_id, share.conversation_id, share.leaf_id, put_message, &shown, e);
+    bool ok = store_message_branch(r->store,
+                                   &(struct store_branch){.user_id = share.user_id,
+                                                          .conversation_id = share.conversation_id,
+                                                          .leaf_id = share.leaf_id},
+                                   put_message, &shown, e);
     buf_puts(out, "]}");
     if (ok)
         reply_json_buf(r, 200, out);
@@ -218,8 +229,12 @@ static bool read_shared_file(struct request *r, struct err *e)
 {
     struct store_share share;
     struct store_attachment file;
-    return find_shared(r, &share, e) &&
-           store_share_file(r->store, r->arena, &share, request_param(r, "sha256"), &file, e) && attachment_send(r, &file, e);
+    struct store_ref ref;
+    if (!find_shared(r, &share, e) ||
+        !store_share_file(r->store, &share, request_param(r, "sha256"), &ref.id, e))
+        return false;
+    ref.user_id = share.user_id;
+    return store_attachment_get(r->store, r->arena, &ref, &file, e) && attachment_send(r, &file, e);
 }
 
 const struct route api_shares_routes[] = {

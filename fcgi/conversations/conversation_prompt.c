@@ -73,7 +73,12 @@ static bool add_question(struct request *r, const struct conversation_ask *ask, 
 
 static bool read_branch(struct request *r, const struct conversation_ask *ask, struct branch *b, struct err *e)
 {
-    if (ask->leaf && !store_message_branch(r->store, r->who.user_id, ask->conversation_id, ask->leaf, add_row, b, e))
+    if (ask->leaf &&
+        !store_message_branch(r->store,
+                              &(struct store_branch){.user_id = r->who.user_id,
+                                                     .conversation_id = ask->conversation_id,
+                                                     .leaf_id = ask->leaf},
+                              add_row, b, e))
         return false;
     if (b->why.code) {
         *e = b->why;

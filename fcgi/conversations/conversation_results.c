@@ -44,7 +44,10 @@ bool conversation_read_results(struct request *r, const struct conversation_plac
     struct store_message m;
     struct err why = {0};
     const cJSON *item;
-    if (!place->message_id || !store_message_get(r->store, r->arena, r->who.user_id, place->message_id, &m, &why) ||
+    if (!place->message_id ||
+        !store_message_get(r->store, r->arena,
+                           &(struct store_ref){.user_id = r->who.user_id, .id = place->message_id},
+                           &m, &why) ||
         m.conversation_id != place->conversation_id)
         return err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
     cJSON *calls = m.role == ROLE_ASSISTANT && m.tool_calls ? json_parse(m.tool_calls, strlen(m.tool_calls), NULL, NULL) : NULL;

@@ -42,20 +42,20 @@ bool conversation_can_resume(struct request *r, const struct store_message *m, s
 }
 
 /* A last character that was cut in its middle is left for the model to write again. */
-static bool take_tokens(struct request *r, const struct prompt *p, const struct ids *tokens, struct conversation_resume *a,
+static bool take_tokens(struct request *r, const struct prompt *p, const struct store_tokens *made, struct conversation_resume *a,
                         struct err *e)
 {
     struct detokenizer d;
     size_t whole = 0;
     detokenizer_init(&d, r->worker->text->vocab, prompt_wants_special_text(p));
-    for (size_t i = 0; i < tokens->n; i++) {
-        if (!detokenizer_push(&d, tokens->at[i], &a->text))
+    for (size_t i = 0; i < made->n; i++) {
+        if (!detokenizer_push(&d, made->tokens[i], &a->text))
             break;
         if (d.n_pending == 0)
             whole = i + 1;
     }
     for (size_t i = 0; i < whole; i++)
-        if (!ids_push(&a->ids, tokens->at[i]))
+        if (!ids_push(&a->ids, made->tokens[i]))
             return err_set(e, ERR_NOMEM, "no memory for the answer's tokens");
     return !a->text.failed || err_set(e, ERR_NOMEM, "no memory for the answer's text");
 }
@@ -144,18 +144,18 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
 bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_resume *a,
                           struct err *e)
 {
-    const int32_t *stored;
-    struct ids tokens = {0};
+    struct store_tokens made;
     bool opens = p->opens_reasoning;
-    if (!store_message_tokens(r->store, r->arena, r->who.user_id, m->id, &stored, &tokens.n, e) ||
+    if (!store_message_tokens(r->store, r->arena,
+                              &(struct store_ref){.user_id = r->who.user_id, .id = m->id}, &made,
+                              e) ||
         !json_get_bool(a->parser, "opens_reasoning", &opens, e))
         return false;
-    tokens.at = (int32_t *)stored; /* only read */
-    if (!stored || opens != p->opens_reasoning) {
+    if (!made.tokens || opens != p->opens_reasoning) {
         if (!take_text(r, p, m, a, e))
             return false;
     } else {
-        if (!take_tokens(r, p, &tokens, a, e))
+        if (!take_tokens(r, p, &made, a, e))
             return false;
         for (size_t i = 0; i < a->ids.n; i++)
             if (!ids_push(&p->ids, a->ids.at[i]))

@@ -116,7 +116,8 @@ static bool ask_model(struct request *r, const struct beginning *b, char title[T
 static bool send_title(struct request *r, int64_t id, bool changed, struct err *e)
 {
     struct store_conversation c;
-    if (!store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e))
+    if (!store_conversation_get(r->store, r->arena,
+                                &(struct store_ref){.user_id = r->who.user_id, .id = id}, &c, e))
         return false;
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "title", c.title);
@@ -134,17 +135,26 @@ bool conversation_title(struct request *r, struct err *e)
     char title[TITLE_SIZE] = "";
     bool own = false, changed = false;
     if (!request_json(r, e) || !path_id_param(r, "id", &id, e) ||
-        !store_conversation_get(r->store, r->arena, r->who.user_id, id, &c, e) ||
+        !store_conversation_get(r->store, r->arena,
+                                &(struct store_ref){.user_id = r->who.user_id, .id = id}, &c, e) ||
         !store_conversation_own_title(r->store, r->who.user_id, id, &own, e))
         return false;
     bool ok = true;
     if (!own && wanted(r, c.settings) && c.leaf_id)
-        ok = store_message_branch(r->store, r->who.user_id, id, c.leaf_id, take_message, &b, e);
+        ok = store_message_branch(r->store,
+                                  &(struct store_branch){.user_id = r->who.user_id,
+                                                         .conversation_id = id,
+                                                         .leaf_id = c.leaf_id},
+                                  take_message, &b, e);
     /* Only in the place of the first line: another title came from the user, or from elsewhere. */
     if (ok && b.n == 2 && !strcmp(c.title, b.title)) {
         ok = ask_model(r, &b, title, e);
         if (ok && *title)
-            ok = store_conversation_retitle(r->store, r->who.user_id, id, c.title, title, &changed, e);
+            ok = store_conversation_retitle(
+                r->store,
+                &(struct store_retitle){
+                    .user_id = r->who.user_id, .id = id, .old = c.title, .title = title},
+                &changed, e);
     }
     buf_fini(&b.text);
     return ok && send_title(r, id, changed, e);

@@ -93,15 +93,21 @@ bool export_account(struct buf *out, struct store *s, struct arena *a, int64_t u
     buf_printf(out, ",\"role\":\"%s\",\"created_at\":%lld},\n\"defaults\":", u.admin ? "admin" : "user", (long long)u.created_at);
     buf_puts(out, u.settings);
     begin(&l, "presets", true);
-    bool ok = store_library_list(s, user_id, KIND_PRESET, put_entry, &l, e);
+    bool ok = store_library_list(
+        s, &(struct store_entry_ref){.user_id = user_id, .kind = KIND_PRESET}, put_entry, &l, e);
     begin(&l, "prompts", false);
-    ok = ok && store_library_list(s, user_id, KIND_PROMPT, put_entry, &l, e);
+    ok = ok &&
+         store_library_list(s, &(struct store_entry_ref){.user_id = user_id, .kind = KIND_PROMPT},
+                            put_entry, &l, e);
     begin(&l, "keys", false);
     ok = ok && store_key_list(s, user_id, put_key, &l, e);
     begin(&l, "sessions", false);
-    ok = ok && store_session_list(s, user_id, NULL, put_session, &l, e);
+    ok = ok && store_session_list(s, &(struct store_session_viewer){.user_id = user_id},
+                                  put_session, &l, e);
     begin(&l, "usage", false);
-    ok = ok && store_usage_list(s, user_id, FIRST_DAY, put_usage, &l, e);
+    ok = ok && store_usage_list(
+                   s, &(struct store_usage_filter){.user_id = user_id, .first_day = FIRST_DAY},
+                   put_usage, &l, e);
     buf_puts(out, "]}\n");
     return ok && (!out->failed || err_set(e, ERR_NOMEM, "no memory for the account"));
 }

@@ -145,7 +145,10 @@ static bool find(struct request *r, struct wish *w, struct err *e)
         return false;
     if (w->n_ids != 1)
         return true;
-    if (!store_conversation_get(r->store, r->arena, r->who.user_id, strtoll(w->p.which.ids + 1, NULL, 10), &c, e))
+    if (!store_conversation_get(r->store, r->arena,
+                                &(struct store_ref){.user_id = r->who.user_id,
+                                                    .id = strtoll(w->p.which.ids + 1, NULL, 10)},
+                                &c, e))
         return false;
     w->title = c.title;
     return true;

@@ -145,14 +145,14 @@ static bool put_item(void *context, const struct store_openai_item *item)
 static bool put_openai_conversation(void *context, const struct store_openai_conversation *c)
 {
     struct export *x = context;
-    const struct store_openai_range all = {.until = INT64_MAX, .limit = -1};
+    const struct store_openai_range all = {
+        .user_id = c->user_id, .conversation_id = c->id, .until = INT64_MAX, .limit = -1};
     buf_puts(&x->w.out, "{\"id\":");
     buf_json_string(&x->w.out, c->id, strlen(c->id));
     buf_printf(&x->w.out, ",\"created_at\":%lld,\"metadata\":%s,\"items\":[",
                (long long)c->created_at, c->metadata);
     x->n_items = 0;
-    if (!store_openai_items_each(x->p->store, c->user_id, c->id, &all, put_item, x, &x->e) ||
-        x->e.code != ERR_NONE)
+    if (!store_openai_items_each(x->p->store, &all, put_item, x, &x->e) || x->e.code != ERR_NONE)
         return false;
     buf_puts(&x->w.out, "]}\n");
     return export_send(x, false);

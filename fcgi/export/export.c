@@ -70,7 +70,10 @@ bool export_put(struct export *x, const struct store_export_conversation *c)
     x->w.n_messages = 0;
     x->number = 0;
     x->format->open(&x->w, c, &x->tree);
-    if (!store_export_messages(p->store, p->which.user_id, c->id, put_message, x, &x->e) || x->e.code != ERR_NONE)
+    if (!store_export_messages(p->store,
+                               &(struct store_ref){.user_id = p->which.user_id, .id = c->id},
+                               put_message, x, &x->e) ||
+        x->e.code != ERR_NONE)
         return false;
     if (x->format->close)
         x->format->close(&x->w);

@@ -67,7 +67,8 @@ bool export_tree_read(struct export_tree *t, struct store *s, int64_t user_id, c
 {
     struct reading r = {.t = t, .e = e};
     t->n = 0;
-    if (!store_export_tree(s, user_id, c->id, add, &r, e) || r.failed)
+    if (!store_export_tree(s, &(struct store_ref){.user_id = user_id, .id = c->id}, add, &r, e) ||
+        r.failed)
         return false;
     mark_shown(t, c->leaf_id);
     return true;

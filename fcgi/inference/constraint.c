@@ -44,7 +44,7 @@ static bool read_allowed(struct constraint *c, const cJSON *choice, const cJSON 
         return err_field(e, ERR_INPUT, "tool_choice.allowed_tools.tools", "must be a list of tools");
     cJSON_ArrayForEach(v, list) if (!check_reference(v, tools, "tool_choice.allowed_tools.tools", e)) return false;
     c->allowed = list;
-    c->calls = strcmp(mode, "auto") ? CALLS_MUST : CALLS_MAY;
+    c->calls = strcmp(mode, "auto") ? TOOL_CHOICE_REQUIRED : TOOL_CHOICE_AUTO;
     return true;
 }
 
@@ -53,7 +53,7 @@ bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON
     const cJSON *choice = json_member(body, "tool_choice");
     const char *word = cJSON_GetStringValue(choice), *type = cJSON_GetStringValue(json_member(choice, "type"));
     *none = word && !strcmp(word, "none");
-    c->calls = tools && !*none ? CALLS_MAY : CALLS_NONE;
+    c->calls = tools && !*none ? TOOL_CHOICE_AUTO : TOOL_CHOICE_NONE;
     if (!choice || *none)
         return true;
     if (word ? strcmp(word, "auto") && strcmp(word, "required")
@@ -64,7 +64,7 @@ bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON
     if (!tools)
         return err_field(e, ERR_INPUT, "tool_choice", "only goes with tools");
     if (word) {
-        c->calls = strcmp(word, "auto") ? CALLS_MUST : CALLS_MAY;
+        c->calls = strcmp(word, "auto") ? TOOL_CHOICE_REQUIRED : TOOL_CHOICE_AUTO;
         return true;
     }
     if (!strcmp(type, "allowed_tools"))
@@ -72,7 +72,7 @@ bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON
     if (!check_reference(choice, tools, "tool_choice", e))
         return false;
     c->named = name_of(choice);
-    c->calls = CALLS_MUST;
+    c->calls = TOOL_CHOICE_REQUIRED;
     return true;
 }
 
@@ -191,10 +191,10 @@ bool constraint_compile(const struct constraint *c, const struct constraint_plac
 {
     struct callable callable;
     struct answer_shape a;
-    if (!list_callable(c, c->calls == CALLS_NONE || !p->prompt ? NULL : p->tools, &callable, e))
+    if (!list_callable(c, c->calls == TOOL_CHOICE_NONE || !p->prompt ? NULL : p->tools, &callable, e))
         return false;
     bool content = c->gbnf || c->regex || c->choice || c->schema || c->json_object;
-    bool calls = c->calls == CALLS_MUST || (c->calls == CALLS_MAY && (callable.strict || c->allowed));
+    bool calls = c->calls == TOOL_CHOICE_REQUIRED || (c->calls == TOOL_CHOICE_AUTO && (callable.strict || c->allowed));
     bool ok = true;
     if (content || calls) {
         shape_of(&a, c, p, &callable);

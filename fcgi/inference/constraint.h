@@ -6,7 +6,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
-#include "engine/grammar/call_grammar.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/text/text_model.h"
 
 struct prompt;
@@ -20,7 +20,7 @@ struct constraint { /* zeroed: free text; pointers lie in the request's body, bu
     const cJSON *choice;      /* texts of which the content is one, or NULL */
     cJSON *parsed;            /* the schema where it came as a string; owned: constraint_fini */
     const char *field;        /* where the content's form stands in the request, for errors; NULL: it is free */
-    enum calls_wish calls;    /* CALLS_MAY where tools are there and nothing was said */
+    enum tool_choice calls;    /* TOOL_CHOICE_AUTO where tools are there and nothing was said */
     const char *named;        /* the one function that may be called, or NULL */
     const cJSON *allowed;     /* [{type, function: {name}}] those that may be called, or NULL: all */
 };

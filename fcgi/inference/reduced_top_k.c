@@ -3,7 +3,7 @@
 
 void reduced_top_k_put(struct buf *out, const struct engine_usage *u)
 {
-    if (u->lossy_experts)
-        buf_printf(out, ",\"experts_per_token\":%d,\"own_experts_per_token\":%d,\"lossy\":true", (int)u->lossy_experts,
-                   (int)u->own_experts);
+    if (u->reduced_top_k)
+        buf_printf(out, ",\"experts_per_token\":%d,\"own_experts_per_token\":%d,\"lossy\":true", (int)u->reduced_top_k,
+                   (int)u->trained_top_k);
 }

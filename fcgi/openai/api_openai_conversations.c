@@ -43,8 +43,9 @@ static bool send_conversation(struct request *r, const struct store_openai_conve
 
 static bool find(struct request *r, struct store_openai_conversation *c, struct err *e)
 {
-    return store_openai_conversation_get(r->store, r->arena, r->who.user_id, conversation_of(r), c,
-                                         e);
+    return store_openai_conversation_get(
+        r->store, r->arena,
+        &(struct store_text_ref){.user_id = r->who.user_id, .id = conversation_of(r)}, c, e);
 }
 
 /* Each must be one that a response could read. Errors name items[i], not a response's input[i]. */
@@ -239,8 +240,11 @@ static bool read_range(struct request *r, struct store_openai_range *range, int6
         .until = INT64_MAX, .limit = *limit + 1, .back = !order || !strcmp(order, "desc")};
     if (!after)
         return true;
-    if (!store_openai_item_get(r->store, r->arena, r->who.user_id, conversation_of(r), after, &item,
-                               e))
+    if (!store_openai_item_get(
+            r->store, r->arena,
+            &(struct store_openai_item_ref){
+                .user_id = r->who.user_id, .conversation_id = conversation_of(r), .id = after},
+            &item, e))
         return e->code == ERR_NOTFOUND
                    ? err_field(e, ERR_INPUT, "after", "is not an item of this conversation")
                    : false;
@@ -260,7 +264,9 @@ static bool list_items(struct request *r, struct err *e)
     if (!find(r, &c, e) || !read_range(r, &range, &l.limit, e))
         return false;
     buf_puts(&b, LIST_BEGIN);
-    bool ok = store_openai_items_each(r->store, r->who.user_id, c.id, &range, put_row, &l, e);
+    range.user_id = r->who.user_id;
+    range.conversation_id = c.id;
+    bool ok = store_openai_items_each(r->store, &range, put_row, &l, e);
     if (ok)
         end_list(r, &l);
     buf_fini(&b);
@@ -270,8 +276,12 @@ static bool list_items(struct request *r, struct err *e)
 static bool show_item(struct request *r, struct err *e)
 {
     struct store_openai_item item;
-    return store_openai_item_get(r->store, r->arena, r->who.user_id, conversation_of(r),
-                                 request_param(r, "item_id"), &item, e) &&
+    return store_openai_item_get(
+               r->store, r->arena,
+               &(struct store_openai_item_ref){.user_id = r->who.user_id,
+                                               .conversation_id = conversation_of(r),
+                                               .id = request_param(r, "item_id")},
+               &item, e) &&
            reply_bytes(r, 200, "application/json", item.item, strlen(item.item));
 }
 

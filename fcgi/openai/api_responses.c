@@ -52,7 +52,8 @@ static bool count_tokens(struct request *r, struct err *e)
 static bool find(struct request *r, struct store_response *row, struct err *e)
 {
     const char *id = request_param(r, "id");
-    return store_response_get(r->store, r->arena, r->who.user_id, id, row, e);
+    return store_response_get(
+        r->store, r->arena, &(struct store_text_ref){.user_id = r->who.user_id, .id = id}, row, e);
 }
 
 static bool show_response(struct request *r, struct err *e)

@@ -32,7 +32,8 @@ static bool add_row(cJSON *out, const struct store_response *row, struct err *e)
 
 static bool find(struct request *r, const char *id, struct store_response *row, struct err *e)
 {
-    if (store_response_get(r->store, r->arena, r->who.user_id, id, row, e))
+    if (store_response_get(r->store, r->arena,
+                           &(struct store_text_ref){.user_id = r->who.user_id, .id = id}, row, e))
         return true;
     if (e->code != ERR_NOTFOUND)
         return false;

@@ -38,9 +38,11 @@ bool responses_conversation_items(struct request *r, const char *id, int64_t unt
 {
     struct store_openai_conversation found;
     struct collected c = {.r = r, .before = before, .e = e, .ok = true};
-    const struct store_openai_range all = {.until = until, .limit = -1};
-    return store_openai_conversation_get(r->store, r->arena, r->who.user_id, id, &found, e) &&
-           store_openai_items_each(r->store, r->who.user_id, id, &all, collect, &c, e) && c.ok;
+    const struct store_openai_range all = {
+        .user_id = r->who.user_id, .conversation_id = id, .until = until, .limit = -1};
+    const struct store_text_ref ref = {.user_id = r->who.user_id, .id = id};
+    return store_openai_conversation_get(r->store, r->arena, &ref, &found, e) &&
+           store_openai_items_each(r->store, &all, collect, &c, e) && c.ok;
 }
 
 /* "conv_..." or {"id": "conv_..."}. */
@@ -106,8 +108,12 @@ static bool ids_are_new(struct request *r, const char *conversation, const struc
         return err_set(e, ERR_NOMEM, "no memory for the items");
     for (int i = 0; i < n; i++) {
         ids[i] = rows[i].id;
-        if (conversation && store_openai_item_get(r->store, r->arena, r->who.user_id, conversation,
-                                                  rows[i].id, &found, &none))
+        if (conversation &&
+            store_openai_item_get(r->store, r->arena,
+                                  &(struct store_openai_item_ref){.user_id = r->who.user_id,
+                                                                  .conversation_id = conversation,
+                                                                  .id = rows[i].id},
+                                  &found, &none))
             return bad_id(e, l->field, i, "is an item of this conversation already", rows[i].id);
     }
     qsort(ids, (size_t)n, sizeof *ids, compare_ids);

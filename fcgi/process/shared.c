@@ -34,7 +34,7 @@ static const int statuses[SHARED_STATUSES] = {200, 201, 202, 204, 301, 304, 400,
 
 struct shared *shared_open(const char *path, struct err *e)
 {
-    const struct mapped_head layout = {.magic = SHARED_MAGIC, .version = SHARED_VERSION, .size = sizeof(struct shared)};
+    const struct mapped_header layout = {.magic = SHARED_MAGIC, .version = SHARED_VERSION, .size = sizeof(struct shared)};
     return mapped_file_open(path, layout, 0660, e);
 }
 

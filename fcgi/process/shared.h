@@ -74,7 +74,7 @@ struct shared_limit {
 };
 
 struct shared {
-    struct mapped_head head;
+    struct mapped_header head;
     _Atomic uint64_t requests[SHARED_ROUTES][SHARED_STATUSES];
     struct shared_histogram overhead, duration_short, duration_stream, first_byte;
     _Atomic uint64_t client_gone, engine_lost, auth_failed, login_throttled, bytes_out;

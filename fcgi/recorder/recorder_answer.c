@@ -98,11 +98,11 @@ void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket
     if (recorder_answer_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
         return;
     if (!r->job) {
-        r->job = engine_attach_soon(engine_socket, r->key, &e);
+        r->job = engine_attach_async(engine_socket, r->key, &e);
         r->asked = r->job != NULL;
         r->asked_at = now;
     }
-    int attached = r->job ? engine_attached(r->job, &e) : -1;
+    int attached = r->job ? engine_attach_poll(r->job, &e) : -1;
     if (attached == 0 && now - r->asked_at < ANSWER_MS)
         return;
     if (attached == 0)

@@ -12,7 +12,7 @@
 #define READ_TRIES 100
 
 struct history_file {
-    struct mapped_head head;
+    struct mapped_header head;
     uint64_t sequence; /* odd while the writer is at it */
     struct history_sample last; /* at_ms 0: none yet */
     struct history_row fine[HISTORY_FINE_ROWS], coarse[HISTORY_COARSE_ROWS];
@@ -31,7 +31,7 @@ const char *const history_gauge_names[HISTORY_GAUGE__N] = {
 
 /* ---- the file ---- */
 
-static const struct mapped_head layout = {.magic = 0x54534853u, .version = 1, .size = sizeof(struct history_file)};
+static const struct mapped_header layout = {.magic = 0x54534853u, .version = 1, .size = sizeof(struct history_file)};
 
 struct history *history_open(const char *path, struct err *e)
 {
@@ -195,7 +195,7 @@ bool history_read(const char *path, int64_t now_s, int64_t seconds, struct histo
     v->from = (now_s / v->step_s + 1 - v->n) * v->step_s;
     memset(v->rows, 0, sizeof v->rows);
     memset(v->bounds, 0, sizeof v->bounds);
-    const struct history_file *f = mapped_file_look(path, layout);
+    const struct history_file *f = mapped_file_open_readonly(path, layout);
     if (!f)
         return true; /* nobody wrote yet */
     bool ok = collect_whole(f, v, fine) || err_set(e, ERR_BUSY, "the history is being written; try again");

@@ -41,11 +41,11 @@ bool store_backup(struct store *s, const char *path, struct err *e)
     if (fd < 0)
         return err_errno(e, "%s", copy);
     close(fd);
-    sqlite3_stmt *q = query(s, QUERY_VACUUM_INTO, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_VACUUM_INTO, e);
     bool ok = q != NULL;
     if (ok) {
-        bind_text(q, ":path", copy);
-        ok = query_run(s, q, NULL, e);
+        statement_bind_text(q, ":path", copy);
+        ok = statement_run(s, q, NULL, e);
     }
     ok = ok && store_copy_check(copy, e) && sync_path(copy, O_RDONLY, e);
     if (ok && rename(copy, path))

@@ -33,7 +33,7 @@ static bool ask(sqlite3 *db, enum query which, char *out, size_t size, struct er
     sqlite3_stmt *q = NULL;
     bool ok = sqlite3_prepare_v2(db, query_text[which], -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW;
     if (ok)
-        snprintf(out, size, "%s", column_text(q, 0));
+        snprintf(out, size, "%s", statement_column_text(q, 0));
     else
         err_set(e, (sqlite3_errcode(db) & 0xff) == SQLITE_BUSY ? ERR_CONFLICT : ERR_FORMAT, "%s", sqlite3_errmsg(db));
     sqlite3_finalize(q);
@@ -82,7 +82,7 @@ bool store_copy_files(const char *path, store_copy_file_fn fn, void *context, st
         int rc = SQLITE_ERROR;
         if (sqlite3_prepare_v2(db, query_text[QUERY_COPY_FILES], -1, &q, NULL) == SQLITE_OK)
             while ((rc = sqlite3_step(q)) == SQLITE_ROW)
-                if (!fn(context, column_text(q, 0), sqlite3_column_int64(q, 1)))
+                if (!fn(context, statement_column_text(q, 0), sqlite3_column_int64(q, 1)))
                     break;
         ok = rc == SQLITE_DONE || rc == SQLITE_ROW || err_set(e, ERR_FORMAT, "%s: %s", path, sqlite3_errmsg(db));
         sqlite3_finalize(q);

@@ -3,36 +3,35 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
-#include "sql/chats/continue_row.h"
+#include "sql/chats/continue_internal.h"
 #include "sql/chats/store_conversations.h"
-#include "sql/core/search_row.h"
+#include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 
-bool unfinished_settle(struct store *s, const struct store_answer *a, struct err *e)
+bool continue_settle(struct store *s, const struct store_answer *a, struct err *e)
 {
     const bool keep = a->status != MESSAGE_DONE;
     if (a->status == MESSAGE_RUNNING || (keep && (a->keep_text || !a->tokens)))
         return true;
-    sqlite3_stmt *q = query(s, keep ? QUERY_UNFINISHED_KEEP : QUERY_UNFINISHED_DROP, e);
+    sqlite3_stmt *q = statement_begin(s, keep ? QUERY_UNFINISHED_KEEP : QUERY_UNFINISHED_DROP, e);
     if (!q)
         return false;
-    bind_int(q, ":id", a->id);
+    statement_bind_int(q, ":id", a->id);
     if (keep)
-        bind_blob(q, ":tokens", a->tokens, a->n_tokens * sizeof *a->tokens);
-    return query_run(s, q, NULL, e);
+        statement_bind_blob(q, ":tokens", a->tokens, a->n_tokens * sizeof *a->tokens);
+    return statement_run(s, q, NULL, e);
 }
 
-bool store_message_tokens(struct store *s, struct arena *a, int64_t user_id, int64_t id, const int32_t **tokens,
-                          size_t *n, struct err *e)
+bool store_message_tokens(struct store *s, struct arena *a, const struct store_ref *message,
+                          struct store_tokens *out, struct err *e)
 {
-    *tokens = NULL;
-    *n = 0;
-    sqlite3_stmt *q = query(s, QUERY_UNFINISHED_GET, e);
+    *out = (struct store_tokens){0};
+    sqlite3_stmt *q = statement_begin(s, QUERY_UNFINISHED_GET, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":id", id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", message->user_id);
+    statement_bind_int(q, ":id", message->id);
+    int rc = statement_step(s, q, e);
     bool ok = rc >= 0;
     if (rc == 1) {
         const void *blob = sqlite3_column_blob(q, 0);
@@ -42,10 +41,9 @@ bool store_message_tokens(struct store *s, struct arena *a, int64_t user_id, int
             ok = err_set(e, ERR_NOMEM, "no memory for the answer's tokens");
         else if (len)
             memcpy(copy, blob, len);
-        *tokens = copy;
-        *n = len / sizeof *copy;
+        *out = (struct store_tokens){.tokens = copy, .n = len / sizeof *copy};
     }
-    query_end(q);
+    statement_end(q);
     return ok;
 }
 
@@ -54,40 +52,40 @@ static bool begin_again(struct store *s, const struct store_continue *c, struct 
     int changed = 0;
     sqlite3_stmt *q;
     /* The index knows the text as it is; it learns the new one when the answer ends. */
-    if (!search_remove_one(s, c->message_id, e) || !(q = query(s, QUERY_MESSAGE_CONTINUE, e)))
+    if (!search_remove_one(s, c->message_id, e) || !(q = statement_begin(s, QUERY_MESSAGE_CONTINUE, e)))
         return false;
-    bind_int(q, ":user_id", c->user_id);
-    bind_int(q, ":conversation_id", c->conversation_id);
-    bind_int(q, ":id", c->message_id);
-    bind_text(q, ":model", c->model);
-    bind_text(q, ":job_key", c->job_key);
-    bind_text(q, ":parser", c->parser);
-    bind_int(q, ":now", clock_wall_ms());
-    if (!query_run(s, q, &changed, e))
+    statement_bind_int(q, ":user_id", c->user_id);
+    statement_bind_int(q, ":conversation_id", c->conversation_id);
+    statement_bind_int(q, ":id", c->message_id);
+    statement_bind_text(q, ":model", c->model);
+    statement_bind_text(q, ":job_key", c->job_key);
+    statement_bind_text(q, ":parser", c->parser);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    if (!statement_run(s, q, &changed, e))
         return false;
     if (!changed)
         return err_set(e, ERR_CONFLICT, "this answer can't be gone on with: it has ended, it is running, something follows it, or a link shows it as it is");
-    if (!(q = query(s, QUERY_UNFINISHED_BEGIN, e)))
+    if (!(q = statement_begin(s, QUERY_UNFINISHED_BEGIN, e)))
         return false;
-    bind_int(q, ":user_id", c->user_id);
-    bind_int(q, ":id", c->message_id);
-    bind_blob(q, ":tokens", c->tokens ? (const void *)c->tokens : "", c->n_tokens * sizeof *c->tokens);
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":user_id", c->user_id);
+    statement_bind_int(q, ":id", c->message_id);
+    statement_bind_blob(q, ":tokens", c->tokens ? (const void *)c->tokens : "", c->n_tokens * sizeof *c->tokens);
+    return statement_run(s, q, NULL, e);
 }
 
 static bool show(struct store *s, const struct store_continue *c, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_CONVERSATION_POSTED, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_POSTED, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", c->user_id);
-    bind_int(q, ":id", c->conversation_id);
-    bind_int(q, ":leaf_id", c->message_id);
-    bind_int(q, ":now", clock_wall_ms());
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":user_id", c->user_id);
+    statement_bind_int(q, ":id", c->conversation_id);
+    statement_bind_int(q, ":leaf_id", c->message_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_run(s, q, NULL, e);
 }
 
 bool store_message_continue(struct store *s, const struct store_continue *c, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, begin_again(s, c, e) && show(s, c, e), e);
+    return store_write_begin(s, e) && store_write_end(s, begin_again(s, c, e) && show(s, c, e), e);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "sql/core/store.h"
 
 struct arena;
 struct store;
@@ -66,14 +67,18 @@ struct store_message {
     int64_t created_at, finished_at; /* finished_at 0: not yet */
 };
 
-/* title, settings: NULL for none. settings must be a JSON object. */
-bool store_conversation_add(struct store *s, int64_t user_id, const char *title, const char *settings,
-                            int64_t *id, struct err *e);
-bool store_conversation_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
+struct store_conversation_new {
+    int64_t user_id;
+    const char *title, *settings; /* NULL: none; settings must be a JSON object */
+};
+bool store_conversation_add(struct store *s, const struct store_conversation_new *c, int64_t *id,
+                            struct err *e);
+bool store_conversation_get(struct store *s, struct arena *a, const struct store_ref *conversation,
                             struct store_conversation *out, struct err *e);
 
 enum store_which { WHICH_ANY, WHICH_YES, WHICH_NO };
 struct store_page {
+    int64_t user_id;                  /* whose conversations */
     int limit;                        /* 1..STORE_PAGE_MAX */
     int64_t before_updated, before_id; /* the last row of the page before; both 0: the first page */
     int64_t after_updated, after_id;   /* the first row of the page below: what comes right above it; not with `text` */
@@ -87,7 +92,7 @@ struct store_page {
 };
 /* Newest first by (updated_at, id): paging by key, so rows that come or go between pages shift nothing. */
 typedef bool (*store_conversation_fn)(void *context, const struct store_conversation *c); /* false: enough */
-bool store_conversation_list(struct store *s, int64_t user_id, const struct store_page *page,
+bool store_conversation_list(struct store *s, const struct store_page *page,
                              store_conversation_fn fn, void *context, struct err *e);
 
 struct store_state {
@@ -95,15 +100,21 @@ struct store_state {
     const char *running; /* JSON array of the ids of answers that are being written */
 };
 /* Cheap: for polling. */
-bool store_conversation_state(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_state *out,
+bool store_conversation_state(struct store *s, struct arena *a,
+                              const struct store_ref *conversation, struct store_state *out,
                               struct err *e);
 /* When any of the user's conversations was last written in; 0: there is none. */
 bool store_conversation_newest(struct store *s, int64_t user_id, int64_t *updated_at, struct err *e);
 /* Did its user give it its title? */
 bool store_conversation_own_title(struct store *s, int64_t user_id, int64_t id, bool *own, struct err *e);
-/* A title that was made, in the place of the title `old`. *changed: it still had that, and not from its user. */
-bool store_conversation_retitle(struct store *s, int64_t user_id, int64_t id, const char *old, const char *title,
-                                bool *changed, struct err *e);
+struct store_retitle {
+    int64_t user_id, id;
+    const char *old;   /* the title that is to be replaced */
+    const char *title; /* one that the program made */
+};
+/* *changed: the conversation still had the old title, and not from its user. */
+bool store_conversation_retitle(struct store *s, const struct store_retitle *r, bool *changed,
+                                struct err *e);
 
 struct store_conversation_change { /* NULL / 0: left as it is */
     const char *title, *settings;
@@ -117,26 +128,33 @@ bool store_conversation_change(struct store *s, int64_t user_id, int64_t id,
  * an answer that is still running. */
 bool store_conversation_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);
 
-bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
+bool store_message_get(struct store *s, struct arena *a, const struct store_ref *message,
                        struct store_message *out, struct err *e);
 /* Cheap: for polling. */
 bool store_message_status(struct store *s, int64_t user_id, int64_t id, enum store_status *out,
                           struct err *e);
-/* The messages with id > after in order of their ids (parents come before children), at most `limit` (0: all). */
+struct store_message_range {
+    int64_t user_id, conversation_id;
+    int64_t after; /* only ids above it */
+    int limit;     /* 0: all */
+};
+/* In the order of their ids: parents come before children. */
 typedef bool (*store_message_fn)(void *context, const struct store_message *m); /* false: enough */
-bool store_message_list(struct store *s, int64_t user_id, int64_t conversation_id, int64_t after,
-                        int limit, store_message_fn fn, void *context, struct err *e);
-/* From the root down to `leaf_id`. */
-bool store_message_branch(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id,
-                          store_message_fn fn, void *context, struct err *e);
-/* Only its last `limit` messages (below 0: all). */
-bool store_message_branch_end(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id, int limit,
-                              store_message_fn fn, void *context, struct err *e);
+bool store_message_list(struct store *s, const struct store_message_range *range,
+                        store_message_fn fn, void *context, struct err *e);
+struct store_branch {
+    int64_t user_id, conversation_id;
+    int64_t leaf_id; /* the last message */
+    int limit;       /* only so many messages at the end of the branch; 0: all */
+};
+/* From the root, or the first message within the limit, down to the leaf. */
+bool store_message_branch(struct store *s, const struct store_branch *branch, store_message_fn fn,
+                          void *context, struct err *e);
 /* Every message in order of the ids, with ids, role and status and without all else: cheap, however long the texts are. */
-bool store_message_places(struct store *s, int64_t user_id, int64_t conversation_id, store_message_fn fn, void *context,
-                          struct err *e);
+bool store_message_places(struct store *s, const struct store_ref *conversation,
+                          store_message_fn fn, void *context, struct err *e);
 /* The answers of a conversation that are being written. */
-bool store_message_running(struct store *s, int64_t user_id, int64_t conversation_id,
+bool store_message_running(struct store *s, const struct store_ref *conversation,
                            store_message_fn fn, void *context, struct err *e);
 
 #define STORE_RESULTS_MAX 64
@@ -174,9 +192,12 @@ struct store_continue {
 /* An answer that was stopped, cut or failed runs again, with its text. One transaction, on the disk when it returns.
  * ERR_CONFLICT: it has ended by itself, it runs, or something follows it. */
 bool store_message_continue(struct store *s, const struct store_continue *c, struct err *e);
-/* The tokens that made the answer's text, in the arena; *tokens NULL: they are not known (another program wrote the row, or a
- * recorder died). */
-bool store_message_tokens(struct store *s, struct arena *a, int64_t user_id, int64_t id, const int32_t **tokens,
-                          size_t *n, struct err *e);
+struct store_tokens {
+    const int32_t *tokens; /* [n] that made the answer's text, in the arena; NULL: they are not
+                              known (another program wrote the row, or a recorder died) */
+    size_t n;
+};
+bool store_message_tokens(struct store *s, struct arena *a, const struct store_ref *message,
+                          struct store_tokens *out, struct err *e);
 /* A running answer whose job never began ends as `error` with this text; one that has ended is left alone. */
 bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text, struct err *e);

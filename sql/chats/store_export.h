@@ -48,8 +48,8 @@ struct store_export_node { /* a message without its texts: what the tree looks l
     enum store_status status;
 };
 typedef bool (*store_export_node_fn)(void *context, const struct store_export_node *n);
-bool store_export_tree(struct store *s, int64_t user_id, int64_t conversation_id, store_export_node_fn fn, void *context,
-                       struct err *e);
+bool store_export_tree(struct store *s, const struct store_ref *conversation,
+                       store_export_node_fn fn, void *context, struct err *e);
 
 struct store_export_message {
     struct store_export_node node;
@@ -62,8 +62,8 @@ struct store_export_message {
     const char *attachments; /* JSON array of {"sha256","name","mime","size"} in their order */
 };
 typedef bool (*store_export_message_fn)(void *context, const struct store_export_message *m);
-bool store_export_messages(struct store *s, int64_t user_id, int64_t conversation_id, store_export_message_fn fn,
-                           void *context, struct err *e);
+bool store_export_messages(struct store *s, const struct store_ref *conversation,
+                           store_export_message_fn fn, void *context, struct err *e);
 
 struct store_export_file { /* a content that messages have attached */
     const char *sha256, *type;

@@ -6,21 +6,21 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "sql/core/search_row.h"
+#include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
-#include "sql/files/attachment_row.h"
+#include "sql/files/attachments_internal.h"
 #include "sql/files/store_attachments.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e)
 {
     int64_t n = 0;
-    sqlite3_stmt *q = query(s, QUERY_IMPORT_KNOWN, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_KNOWN, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_text(q, ":key", key);
-    if (!query_int(s, q, &n, e))
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_text(q, ":key", key);
+    if (!statement_int(s, q, &n, e))
         return false;
     *known = n != 0;
     return true;
@@ -29,20 +29,20 @@ bool store_import_known(struct store *s, int64_t user_id, const char *key, bool 
 static bool add_conversation(struct store *s, const struct store_import *c, int64_t *id, struct err *e)
 {
     struct err why = {0};
-    sqlite3_stmt *q = query(s, QUERY_IMPORT_CONVERSATION, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_CONVERSATION, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", c->user_id);
-    bind_text(q, ":key", c->key);
-    bind_text(q, ":title", c->title);
-    bind_text(q, ":settings", c->settings);
-    bind_int(q, ":pinned", c->pinned);
-    bind_int(q, ":archived", c->archived);
-    bind_text(q, ":fork_of", c->fork_of);
-    bind_int(q, ":created_at", c->created_at);
-    bind_int(q, ":updated_at", c->updated_at);
-    bind_id(q, ":trashed_at", c->trashed_at);
-    if (query_int(s, q, id, &why))
+    statement_bind_int(q, ":user_id", c->user_id);
+    statement_bind_text(q, ":key", c->key);
+    statement_bind_text(q, ":title", c->title);
+    statement_bind_text(q, ":settings", c->settings);
+    statement_bind_int(q, ":pinned", c->pinned);
+    statement_bind_int(q, ":archived", c->archived);
+    statement_bind_text(q, ":fork_of", c->fork_of);
+    statement_bind_int(q, ":created_at", c->created_at);
+    statement_bind_int(q, ":updated_at", c->updated_at);
+    statement_bind_id(q, ":trashed_at", c->trashed_at);
+    if (statement_int(s, q, id, &why))
         return true;
     return why.code == ERR_NOTFOUND ? err_set(e, ERR_NOTFOUND, "there is no such user") : err_set(e, why.code, "%s", why.text);
 }
@@ -50,45 +50,55 @@ static bool add_conversation(struct store *s, const struct store_import *c, int6
 static bool add_tags(struct store *s, const struct store_import *c, int64_t id, struct err *e)
 {
     for (int i = 0; i < c->n_tags; i++) {
-        sqlite3_stmt *q = query(s, QUERY_TAG_ADD, e);
+        sqlite3_stmt *q = statement_begin(s, QUERY_TAG_ADD, e);
         if (!q)
             return false;
-        bind_int(q, ":user_id", c->user_id);
-        bind_int(q, ":id", id);
-        bind_text(q, ":tag", c->tags[i]);
-        if (!query_run(s, q, NULL, e))
+        statement_bind_int(q, ":user_id", c->user_id);
+        statement_bind_int(q, ":id", id);
+        statement_bind_text(q, ":tag", c->tags[i]);
+        if (!statement_run(s, q, NULL, e))
             return false;
     }
     return true;
 }
 
-static bool add_message(struct store *s, const struct store_import *c, int64_t conversation_id, const struct store_import_message *m,
-                        const int64_t *ids, int64_t *id, struct err *e)
+/* One call of store_import_add. */
+struct importing {
+    struct store *s;
+    const struct store_import *c;
+    int64_t *ids; /* of the messages so far */
+    struct store_imported *out;
+};
+
+/* The message `i` of the conversation. */
+static bool add_message(const struct importing *x, int i, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_IMPORT_MESSAGE, e);
+    const struct store_import_message *m = &x->c->messages[i];
+    struct store *s = x->s;
+    sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_MESSAGE, e);
     if (!q)
         return false;
     assert(m->status != MESSAGE_RUNNING);
-    bind_int(q, ":user_id", c->user_id);
-    bind_int(q, ":conversation_id", conversation_id);
-    bind_id(q, ":parent_id", m->parent >= 0 ? ids[m->parent] : 0);
-    bind_text(q, ":role", store_role_name(m->role));
-    bind_text(q, ":status", store_status_name(m->status));
-    bind_text(q, ":content", m->content ? m->content : "");
-    bind_text(q, ":reasoning", m->reasoning ? m->reasoning : "");
-    bind_text(q, ":tool_calls", m->tool_calls);
-    bind_text(q, ":tool_call_id", m->tool_call_id);
-    bind_text(q, ":error", m->error);
-    bind_text(q, ":model", m->model);
-    bind_text(q, ":timings", m->timings);
+    statement_bind_int(q, ":user_id", x->c->user_id);
+    statement_bind_int(q, ":conversation_id", x->out->id);
+    statement_bind_id(q, ":parent_id", m->parent >= 0 ? x->ids[m->parent] : 0);
+    statement_bind_text(q, ":role", store_role_name(m->role));
+    statement_bind_text(q, ":status", store_status_name(m->status));
+    statement_bind_text(q, ":content", m->content ? m->content : "");
+    statement_bind_text(q, ":reasoning", m->reasoning ? m->reasoning : "");
+    statement_bind_text(q, ":tool_calls", m->tool_calls);
+    statement_bind_text(q, ":tool_call_id", m->tool_call_id);
+    statement_bind_text(q, ":error", m->error);
+    statement_bind_text(q, ":model", m->model);
+    statement_bind_text(q, ":timings", m->timings);
     if (m->has_usage) {
-        bind_int(q, ":prompt_tokens", m->prompt_tokens);
-        bind_int(q, ":cached_tokens", m->cached_tokens);
-        bind_int(q, ":completion_tokens", m->completion_tokens);
+        statement_bind_int(q, ":prompt_tokens", m->prompt_tokens);
+        statement_bind_int(q, ":cached_tokens", m->cached_tokens);
+        statement_bind_int(q, ":completion_tokens", m->completion_tokens);
     }
-    bind_int(q, ":created_at", m->created_at);
-    bind_int(q, ":finished_at", m->finished_at);
-    return query_int(s, q, id, e) && search_add(s, *id, e);
+    statement_bind_int(q, ":created_at", m->created_at);
+    statement_bind_int(q, ":finished_at", m->finished_at);
+    return statement_int(s, q, &x->ids[i], e) && search_add(s, x->ids[i], e);
 }
 
 struct found_file {
@@ -99,81 +109,89 @@ struct found_file {
 
 static bool find_file(struct store *s, int64_t user_id, const struct store_import_file *f, struct found_file *out, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_IMPORT_FILE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_FILE, e);
     *out = (struct found_file){0};
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_text(q, ":sha256", f->sha256);
-    bind_text(q, ":name", f->name);
-    bind_text(q, ":nameless", STORE_IMPORTED_FILE);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_text(q, ":sha256", f->sha256);
+    statement_bind_text(q, ":name", f->name);
+    statement_bind_text(q, ":nameless", STORE_IMPORTED_FILE);
+    int rc = statement_step(s, q, e);
     if (rc == 1)
         *out = (struct found_file){sqlite3_column_int64(q, 0), sqlite3_column_int(q, 1), sqlite3_column_int(q, 2)};
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
 static bool name_file(struct store *s, int64_t user_id, const char *name, int64_t id, struct err *e)
 {
-    sqlite3_stmt *q = search_remove_file(s, user_id, id, e) ? query(s, QUERY_IMPORT_FILE_NAME, e) : NULL;
+    sqlite3_stmt *q = search_remove_file(s, user_id, id, e) ? statement_begin(s, QUERY_IMPORT_FILE_NAME, e) : NULL;
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":id", id);
-    bind_text(q, ":name", name);
-    return query_run(s, q, NULL, e) && search_add_file(s, id, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":id", id);
+    statement_bind_text(q, ":name", name);
+    return statement_run(s, q, NULL, e) && search_add_file(s, id, e);
 }
 
 /* Another row of the same content. */
 static bool copy_file(struct store *s, int64_t user_id, const char *name, int64_t *id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_IMPORT_FILE_COPY, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_IMPORT_FILE_COPY, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":id", *id);
-    bind_text(q, ":name", name);
-    bind_int(q, ":now", clock_wall_ms());
-    return query_int(s, q, id, e) && search_add_file(s, *id, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":id", *id);
+    statement_bind_text(q, ":name", name);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_int(s, q, id, e) && search_add_file(s, *id, e);
 }
 
-static bool holds(const int64_t *ids, int n, int64_t id)
+struct file_list { /* of one message */
+    int64_t ids[STORE_MESSAGE_ATTACHMENTS];
+    int n;
+};
+
+static bool holds(const struct file_list *l, int64_t id)
 {
-    while (n && ids[n - 1] != id)
+    int n = l->n;
+    while (n && l->ids[n - 1] != id)
         n--;
     return n > 0;
 }
 
 /* A message that has the same file twice had it uploaded twice: each of its places is a row of its own. */
-static bool take_file(struct store *s, int64_t user_id, const struct store_import_file *f, int64_t *ids, int *n, struct err *e)
+static bool take_file(struct store *s, int64_t user_id, const struct store_import_file *f,
+                      struct file_list *l, struct err *e)
 {
     struct found_file found;
     if (!find_file(s, user_id, f, &found, e))
         return false;
     if (!found.id)
         return true;
-    const bool taken = holds(ids, *n, found.id);
+    const bool taken = holds(l, found.id);
     if (found.fresh && !found.named && !taken && !name_file(s, user_id, f->name, found.id, e))
         return false;
     if ((taken || (!found.fresh && !found.named)) && !copy_file(s, user_id, f->name, &found.id, e))
         return false;
-    ids[(*n)++] = found.id;
+    l->ids[l->n++] = found.id;
     return true;
 }
 
-static bool add_files(struct store *s, int64_t user_id, const struct store_import_message *m, int64_t message_id,
-                      struct store_imported *out, struct err *e)
+/* The files of the message `i`. */
+static bool add_files(const struct importing *x, int i, struct err *e)
 {
-    int64_t ids[STORE_MESSAGE_ATTACHMENTS];
-    int n = 0;
+    const struct store_import_message *m = &x->c->messages[i];
+    struct file_list l = {.n = 0};
     assert(m->n_files <= STORE_MESSAGE_ATTACHMENTS);
-    for (int i = 0; i < m->n_files; i++)
-        if (!take_file(s, user_id, &m->files[i], ids, &n, e))
+    for (int k = 0; k < m->n_files; k++)
+        if (!take_file(x->s, x->c->user_id, &m->files[k], &l, e))
             return false;
-    out->n_files += n;
-    out->n_missing += m->n_files - n;
-    return !n || attachments_bind(s, user_id, message_id, ids, n, e);
+    x->out->n_files += l.n;
+    x->out->n_missing += m->n_files - l.n;
+    const struct store_ref message = {.user_id = x->c->user_id, .id = x->ids[i]};
+    return !l.n || attachments_bind(x->s, &message, l.ids, l.n, e);
 }
 
 bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e)
@@ -186,31 +204,32 @@ bool store_import_file_known(struct store *s, int64_t user_id, const char *sha25
 
 static bool set_leaf(struct store *s, const struct store_import *c, int64_t id, int64_t leaf_id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_CONVERSATION_CHANGE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_CONVERSATION_CHANGE, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", c->user_id);
-    bind_int(q, ":id", id);
-    bind_int(q, ":leaf_id", leaf_id);
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":user_id", c->user_id);
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":leaf_id", leaf_id);
+    return statement_run(s, q, NULL, e);
 }
 
-static bool add_all(struct store *s, const struct store_import *c, int64_t *ids, struct store_imported *out, struct err *e)
+static bool add_all(const struct importing *x, struct err *e)
 {
     bool known;
-    if (!store_import_known(s, c->user_id, c->key, &known, e))
+    const struct store_import *c = x->c;
+    if (!store_import_known(x->s, c->user_id, c->key, &known, e))
         return false;
     if (known)
         return err_set(e, ERR_CONFLICT, "this conversation is there already");
-    if (!add_conversation(s, c, &out->id, e) || !add_tags(s, c, out->id, e))
+    if (!add_conversation(x->s, c, &x->out->id, e) || !add_tags(x->s, c, x->out->id, e))
         return false;
     for (int i = 0; i < c->n_messages; i++) {
         assert(c->messages[i].parent < i);
-        if (!add_message(s, c, out->id, &c->messages[i], ids, &ids[i], e) ||
-            !add_files(s, c->user_id, &c->messages[i], ids[i], out, e))
+        if (!add_message(x, i, e) || !add_files(x, i, e))
             return false;
     }
-    return (c->leaf < 0 || set_leaf(s, c, out->id, ids[c->leaf], e)) && quota_holds(s, c->user_id, c->storage_bytes, e);
+    return (c->leaf < 0 || set_leaf(x->s, c, x->out->id, x->ids[c->leaf], e)) &&
+           users_check_quota(x->s, c->user_id, c->storage_bytes, e);
 }
 
 bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e)
@@ -219,7 +238,8 @@ bool store_import_add(struct store *s, const struct store_import *c, struct stor
     int64_t *ids = calloc((size_t)c->n_messages + 1, sizeof *ids);
     if (!ids)
         return err_set(e, ERR_NOMEM, "memory ran out");
-    bool ok = write_begin_unsynced(s, e) && write_end(s, add_all(s, c, ids, out, e), e);
+    const struct importing x = {.s = s, .c = c, .ids = ids, .out = out};
+    bool ok = store_write_begin_unsynced(s, e) && store_write_end(s, add_all(&x, e), e);
     free(ids);
     return ok;
 }
@@ -228,12 +248,12 @@ bool store_import_add(struct store *s, const struct store_import *c, struct stor
 bool store_import_sync(struct store *s, int64_t user_id, struct err *e)
 {
     sqlite3_stmt *q;
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    bool ok = (q = query(s, QUERY_IMPORT_TOUCH, e)) != NULL;
+    bool ok = (q = statement_begin(s, QUERY_IMPORT_TOUCH, e)) != NULL;
     if (ok) {
-        bind_int(q, ":user_id", user_id);
-        ok = query_run(s, q, NULL, e);
+        statement_bind_int(q, ":user_id", user_id);
+        ok = statement_run(s, q, NULL, e);
     }
-    return write_end(s, ok, e);
+    return store_write_end(s, ok, e);
 }

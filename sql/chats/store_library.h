@@ -15,6 +15,13 @@ struct store;
 
 enum store_kind { KIND_PRESET, KIND_PROMPT };
 
+/* One user's entry of one kind; where all of a kind are meant or one is made, without id. */
+struct store_entry_ref {
+    int64_t user_id;
+    enum store_kind kind;
+    int64_t id;
+};
+
 struct store_entry {
     int64_t id;
     const char *name, *body;
@@ -23,13 +30,15 @@ struct store_entry {
 
 /* In the order of their names. */
 typedef bool (*store_entry_fn)(void *context, const struct store_entry *entry); /* false: enough */
-bool store_library_list(struct store *s, int64_t user_id, enum store_kind kind, store_entry_fn fn, void *context, struct err *e);
-bool store_library_get(struct store *s, struct arena *a, int64_t user_id, enum store_kind kind, int64_t id,
+bool store_library_list(struct store *s, const struct store_entry_ref *ref, store_entry_fn fn,
+                        void *context, struct err *e);
+bool store_library_get(struct store *s, struct arena *a, const struct store_entry_ref *ref,
                        struct store_entry *out, struct err *e);
-/* ERR_CONFLICT: the name is taken (ASCII case ignored); ERR_LIMIT: there are STORE_LIBRARY_MAX already. */
-bool store_library_add(struct store *s, int64_t user_id, enum store_kind kind, const char *name, const char *body,
-                       int64_t *id, struct err *e);
-/* NULL: left as it is. */
-bool store_library_change(struct store *s, int64_t user_id, enum store_kind kind, int64_t id, const char *name,
-                          const char *body, struct err *e);
-bool store_library_remove(struct store *s, int64_t user_id, enum store_kind kind, int64_t id, struct err *e);
+/* Of *entry: name and body. ERR_CONFLICT: the name is taken (ASCII case ignored); ERR_LIMIT: there
+ * are STORE_LIBRARY_MAX already. */
+bool store_library_add(struct store *s, const struct store_entry_ref *ref,
+                       const struct store_entry *entry, int64_t *id, struct err *e);
+/* Of *entry: name and body, each left as it is where it is NULL. */
+bool store_library_change(struct store *s, const struct store_entry_ref *ref,
+                          const struct store_entry *entry, struct err *e);
+bool store_library_remove(struct store *s, const struct store_entry_ref *ref, struct err *e);

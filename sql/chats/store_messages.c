@@ -3,10 +3,10 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
-#include "sql/files/attachment_row.h"
-#include "sql/core/search_row.h"
+#include "sql/files/attachments_internal.h"
+#include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 #include "sql/chats/store_conversations.h"
 
 static const char *const role_names[ROLE__N] = {"system", "user", "assistant", "tool"};
@@ -53,68 +53,68 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .id = sqlite3_column_int64(q, C_ID),
         .conversation_id = sqlite3_column_int64(q, C_CONVERSATION),
         .parent_id = sqlite3_column_int64(q, C_PARENT),
-        .role = store_role_of(column_text(q, C_ROLE)),
-        .status = store_status_of(column_text(q, C_STATUS)),
-        .content = column_text(q, C_CONTENT),
-        .reasoning = column_text(q, C_REASONING),
-        .tool_calls = column_optional(q, C_CALLS),
-        .error = column_optional(q, C_ERROR),
-        .model = column_optional(q, C_MODEL),
-        .job_key = column_optional(q, C_JOB_KEY),
-        .parser = column_optional(q, C_PARSER),
-        .timings = column_optional(q, C_TIMINGS),
+        .role = store_role_of(statement_column_text(q, C_ROLE)),
+        .status = store_status_of(statement_column_text(q, C_STATUS)),
+        .content = statement_column_text(q, C_CONTENT),
+        .reasoning = statement_column_text(q, C_REASONING),
+        .tool_calls = statement_column_optional(q, C_CALLS),
+        .error = statement_column_optional(q, C_ERROR),
+        .model = statement_column_optional(q, C_MODEL),
+        .job_key = statement_column_optional(q, C_JOB_KEY),
+        .parser = statement_column_optional(q, C_PARSER),
+        .timings = statement_column_optional(q, C_TIMINGS),
         .has_usage = sqlite3_column_type(q, C_PROMPT) != SQLITE_NULL,
         .prompt_tokens = sqlite3_column_int64(q, C_PROMPT),
         .cached_tokens = sqlite3_column_int64(q, C_CACHED),
         .completion_tokens = sqlite3_column_int64(q, C_COMPLETION),
         .created_at = sqlite3_column_int64(q, C_CREATED),
         .finished_at = sqlite3_column_int64(q, C_FINISHED),
-        .attachments = column_text(q, C_ATTACHMENTS),
-        .tool_call_id = column_optional(q, C_CALL_ID),
+        .attachments = statement_column_text(q, C_ATTACHMENTS),
+        .tool_call_id = statement_column_optional(q, C_CALL_ID),
     };
 }
 
 static bool copy(sqlite3_stmt *q, struct arena *a, struct store_message *m, struct err *e)
 {
     borrow(q, m);
-    return column_copy(q, C_CONTENT, a, &m->content, e) &&
-           column_copy(q, C_REASONING, a, &m->reasoning, e) &&
-           column_copy(q, C_CALLS, a, &m->tool_calls, e) &&
-           column_copy(q, C_ERROR, a, &m->error, e) && column_copy(q, C_MODEL, a, &m->model, e) &&
-           column_copy(q, C_JOB_KEY, a, &m->job_key, e) &&
-           column_copy(q, C_PARSER, a, &m->parser, e) &&
-           column_copy(q, C_TIMINGS, a, &m->timings, e) &&
-           column_copy(q, C_ATTACHMENTS, a, &m->attachments, e) &&
-           column_copy(q, C_CALL_ID, a, &m->tool_call_id, e);
+    return statement_column_copy(q, C_CONTENT, a, &m->content, e) &&
+           statement_column_copy(q, C_REASONING, a, &m->reasoning, e) &&
+           statement_column_copy(q, C_CALLS, a, &m->tool_calls, e) &&
+           statement_column_copy(q, C_ERROR, a, &m->error, e) && statement_column_copy(q, C_MODEL, a, &m->model, e) &&
+           statement_column_copy(q, C_JOB_KEY, a, &m->job_key, e) &&
+           statement_column_copy(q, C_PARSER, a, &m->parser, e) &&
+           statement_column_copy(q, C_TIMINGS, a, &m->timings, e) &&
+           statement_column_copy(q, C_ATTACHMENTS, a, &m->attachments, e) &&
+           statement_column_copy(q, C_CALL_ID, a, &m->tool_call_id, e);
 }
 
-bool store_message_get(struct store *s, struct arena *a, int64_t user_id, int64_t id,
+bool store_message_get(struct store *s, struct arena *a, const struct store_ref *message,
                        struct store_message *out, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_GET, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_GET, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":id", id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", message->user_id);
+    statement_bind_int(q, ":id", message->id);
+    int rc = statement_step(s, q, e);
     bool ok = rc == 1 ? copy(q, a, out, e)
                       : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message");
-    query_end(q);
+    statement_end(q);
     return ok;
 }
 
 bool store_message_status(struct store *s, int64_t user_id, int64_t id, enum store_status *out,
                           struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_STATUS, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_STATUS, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":id", id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":id", id);
+    int rc = statement_step(s, q, e);
     if (rc == 1)
-        *out = index_of(column_text(q, 0), status_names, MESSAGE__N);
-    query_end(q);
+        *out = index_of(statement_column_text(q, 0), status_names, MESSAGE__N);
+    statement_end(q);
     return rc == 1 || (rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message"));
 }
 
@@ -123,81 +123,75 @@ static bool each(struct store *s, sqlite3_stmt *q, store_message_fn fn, void *co
 {
     int rc;
     struct store_message m;
-    while ((rc = query_step(s, q, e)) == 1) {
+    while ((rc = statement_step(s, q, e)) == 1) {
         borrow(q, &m);
         if (!fn(context, &m))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
-bool store_message_list(struct store *s, int64_t user_id, int64_t conversation_id, int64_t after,
-                        int limit, store_message_fn fn, void *context, struct err *e)
+bool store_message_list(struct store *s, const struct store_message_range *range,
+                        store_message_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_LIST, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":conversation_id", conversation_id);
-    bind_int(q, ":after", after);
-    bind_int(q, ":limit", limit > 0 ? limit : -1);
+    statement_bind_int(q, ":user_id", range->user_id);
+    statement_bind_int(q, ":conversation_id", range->conversation_id);
+    statement_bind_int(q, ":after", range->after);
+    statement_bind_int(q, ":limit", range->limit > 0 ? range->limit : -1);
     return each(s, q, fn, context, e);
 }
 
-bool store_message_branch(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id,
+bool store_message_branch(struct store *s, const struct store_branch *branch, store_message_fn fn,
+                          void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_BRANCH, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", branch->user_id);
+    statement_bind_int(q, ":conversation_id", branch->conversation_id);
+    statement_bind_int(q, ":leaf_id", branch->leaf_id);
+    statement_bind_int(q, ":limit", branch->limit > 0 ? branch->limit : -1);
+    return each(s, q, fn, context, e);
+}
+
+bool store_message_places(struct store *s, const struct store_ref *conversation,
                           store_message_fn fn, void *context, struct err *e)
 {
-    return store_message_branch_end(s, user_id, conversation_id, leaf_id, -1, fn, context, e);
-}
-
-bool store_message_branch_end(struct store *s, int64_t user_id, int64_t conversation_id, int64_t leaf_id, int limit,
-                              store_message_fn fn, void *context, struct err *e)
-{
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_BRANCH, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PLACES, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":conversation_id", conversation_id);
-    bind_int(q, ":leaf_id", leaf_id);
-    bind_int(q, ":limit", limit);
-    return each(s, q, fn, context, e);
-}
-
-bool store_message_places(struct store *s, int64_t user_id, int64_t conversation_id, store_message_fn fn, void *context,
-                          struct err *e)
-{
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_PLACES, e);
-    if (!q)
-        return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":conversation_id", conversation_id);
+    statement_bind_int(q, ":user_id", conversation->user_id);
+    statement_bind_int(q, ":conversation_id", conversation->id);
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
+    while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_message m = {
             .id = sqlite3_column_int64(q, 0),
-            .conversation_id = conversation_id,
+            .conversation_id = conversation->id,
             .parent_id = sqlite3_column_int64(q, 1),
-            .role = index_of(column_text(q, 2), role_names, ROLE__N),
-            .status = index_of(column_text(q, 3), status_names, MESSAGE__N),
+            .role = index_of(statement_column_text(q, 2), role_names, ROLE__N),
+            .status = index_of(statement_column_text(q, 3), status_names, MESSAGE__N),
             .content = "",
             .reasoning = "",
         };
         if (!fn(context, &m))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
-bool store_message_running(struct store *s, int64_t user_id, int64_t conversation_id,
+bool store_message_running(struct store *s, const struct store_ref *conversation,
                            store_message_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_RUNNING, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_RUNNING, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":conversation_id", conversation_id);
+    statement_bind_int(q, ":user_id", conversation->user_id);
+    statement_bind_int(q, ":conversation_id", conversation->id);
     return each(s, q, fn, context, e);
 }
 
@@ -215,36 +209,44 @@ static bool parent_fits(struct store *s, const struct store_post *p, struct err 
 {
     if (!p->parent_id)
         return (p->content && !p->n_results) || err_field(e, ERR_INPUT, "parent_id", "an answer needs a message to answer");
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_PARENT, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PARENT, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", p->user_id);
-    bind_int(q, ":conversation_id", p->conversation_id);
-    bind_int(q, ":id", p->parent_id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", p->user_id);
+    statement_bind_int(q, ":conversation_id", p->conversation_id);
+    statement_bind_int(q, ":id", p->parent_id);
+    int rc = statement_step(s, q, e);
     bool ok = false;
     if (rc == 0)
         err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
-    else if (rc == 1 && !strcmp(column_text(q, 1), "running"))
+    else if (rc == 1 && !strcmp(statement_column_text(q, 1), "running"))
         err_set(e, ERR_CONFLICT, "the answer before is still being written");
     else
-        ok = rc == 1 && roles_fit(p, column_text(q, 0), e);
-    query_end(q);
+        ok = rc == 1 && roles_fit(p, statement_column_text(q, 0), e);
+    statement_end(q);
     return ok;
 }
 
+/* One call of store_message_post. */
+struct posting {
+    struct store *s;
+    const struct store_post *post;
+    int64_t now;
+    struct store_posted *out;
+};
+
 /* An INSERT that gives the new id, or nothing when the conversation isn't the user's. */
-static bool insert(struct store *s, sqlite3_stmt *q, const struct store_post *p, int64_t parent_id,
-                   int64_t now, int64_t *id, struct err *e)
+static bool insert(const struct posting *p, sqlite3_stmt *q, int64_t parent_id, int64_t *id,
+                   struct err *e)
 {
     if (!q)
         return false;
-    bind_int(q, ":user_id", p->user_id);
-    bind_int(q, ":conversation_id", p->conversation_id);
-    bind_id(q, ":parent_id", parent_id);
-    bind_int(q, ":now", now);
+    statement_bind_int(q, ":user_id", p->post->user_id);
+    statement_bind_int(q, ":conversation_id", p->post->conversation_id);
+    statement_bind_id(q, ":parent_id", parent_id);
+    statement_bind_int(q, ":now", p->now);
     struct err why = {0};
-    if (query_int(s, q, id, &why))
+    if (statement_int(p->s, q, id, &why))
         return true;
     if (why.code == ERR_NOTFOUND)
         return err_set(e, ERR_NOTFOUND, "there is no such conversation");
@@ -253,60 +255,66 @@ static bool insert(struct store *s, sqlite3_stmt *q, const struct store_post *p,
     return false;
 }
 
-static bool insert_user_message(struct store *s, const struct store_post *p, int64_t now,
-                                struct store_posted *out, struct err *e)
+static bool insert_user_message(const struct posting *p, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_ADD_USER, e);
+    int64_t *id = &p->out->user_message_id;
+    const struct store_post *post = p->post;
+    sqlite3_stmt *q = statement_begin(p->s, QUERY_MESSAGE_ADD_USER, e);
     if (q)
-        bind_text(q, ":content", p->content);
-    return insert(s, q, p, p->parent_id, now, &out->user_message_id, e) && search_add(s, out->user_message_id, e) &&
-           attachments_bind(s, p->user_id, out->user_message_id, p->attachments, p->n_attachments, e);
+        statement_bind_text(q, ":content", post->content);
+    if (!insert(p, q, post->parent_id, id, e) || !search_add(p->s, *id, e))
+        return false;
+    const struct store_ref message = {.user_id = post->user_id, .id = *id};
+    return attachments_bind(p->s, &message, post->attachments, post->n_attachments, e);
 }
 
-static bool insert_results(struct store *s, const struct store_post *p, int64_t now, struct store_posted *out, struct err *e)
+static bool insert_results(const struct posting *p, struct err *e)
 {
-    int64_t parent = p->parent_id;
-    for (int i = 0; i < p->n_results; i++) {
-        sqlite3_stmt *q = query(s, QUERY_MESSAGE_ADD_RESULT, e);
+    int64_t parent = p->post->parent_id, *id = &p->out->user_message_id;
+    for (int i = 0; i < p->post->n_results; i++) {
+        const struct store_result *result = &p->post->results[i];
+        sqlite3_stmt *q = statement_begin(p->s, QUERY_MESSAGE_ADD_RESULT, e);
         if (q) {
-            bind_text(q, ":content", p->results[i].content);
-            bind_text(q, ":tool_call_id", p->results[i].tool_call_id);
+            statement_bind_text(q, ":content", result->content);
+            statement_bind_text(q, ":tool_call_id", result->tool_call_id);
         }
-        if (!insert(s, q, p, parent, now, &out->user_message_id, e) || !search_add(s, out->user_message_id, e))
+        if (!insert(p, q, parent, id, e) || !search_add(p->s, *id, e))
             return false;
-        parent = out->user_message_id;
+        parent = *id;
     }
     return true;
 }
 
-static bool insert_answer(struct store *s, const struct store_post *p, int64_t now,
-                          struct store_posted *out, struct err *e)
+static bool insert_answer(const struct posting *p, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_ADD_ANSWER, e);
+    const struct store_post *post = p->post;
+    sqlite3_stmt *q = statement_begin(p->s, QUERY_MESSAGE_ADD_ANSWER, e);
     if (q) {
-        bind_text(q, ":model", p->model);
-        bind_text(q, ":job_key", p->job_key);
-        bind_text(q, ":parser", p->parser);
+        statement_bind_text(q, ":model", post->model);
+        statement_bind_text(q, ":job_key", post->job_key);
+        statement_bind_text(q, ":parser", post->parser);
     }
-    const int64_t parent = p->content || p->n_results ? out->user_message_id : p->parent_id;
-    return insert(s, q, p, parent, now, &out->message_id, e);
+    const bool after_new = post->content || post->n_results;
+    const int64_t parent = after_new ? p->out->user_message_id : post->parent_id;
+    return insert(p, q, parent, &p->out->message_id, e);
 }
 
-static bool post(struct store *s, const struct store_post *p, struct store_posted *out, struct err *e)
+static bool post(const struct posting *p, struct err *e)
 {
-    const int64_t now = clock_wall_ms();
-    if (!parent_fits(s, p, e) || (p->content && !insert_user_message(s, p, now, out, e)) ||
-        !insert_results(s, p, now, out, e) || !insert_answer(s, p, now, out, e))
+    const struct store_post *new = p->post;
+    if (!parent_fits(p->s, new, e) || (new->content && !insert_user_message(p, e)) ||
+        !insert_results(p, e) || !insert_answer(p, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_CONVERSATION_POSTED, e);
+    sqlite3_stmt *q = statement_begin(p->s, QUERY_CONVERSATION_POSTED, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", p->user_id);
-    bind_int(q, ":id", p->conversation_id);
-    bind_int(q, ":leaf_id", out->message_id);
-    bind_int(q, ":now", now);
-    bind_text(q, ":title", p->title);
-    return query_run(s, q, NULL, e) && quota_holds(s, p->user_id, p->storage_bytes, e);
+    statement_bind_int(q, ":user_id", new->user_id);
+    statement_bind_int(q, ":id", new->conversation_id);
+    statement_bind_int(q, ":leaf_id", p->out->message_id);
+    statement_bind_int(q, ":now", p->now);
+    statement_bind_text(q, ":title", new->title);
+    return statement_run(p->s, q, NULL, e) &&
+           users_check_quota(p->s, new->user_id, new->storage_bytes, e);
 }
 
 bool store_message_post(struct store *s, const struct store_post *p, struct store_posted *out,
@@ -315,20 +323,23 @@ bool store_message_post(struct store *s, const struct store_post *p, struct stor
     *out = (struct store_posted){0};
     if (p->content && strlen(p->content) > STORE_CONTENT_BYTES)
         return err_field(e, ERR_LIMIT, "content", "is longer than %d bytes", STORE_CONTENT_BYTES);
-    return write_begin(s, e) && write_end(s, post(s, p, out, e), e);
+    if (!store_write_begin(s, e))
+        return false;
+    const struct posting posting = {.s = s, .post = p, .now = clock_wall_ms(), .out = out};
+    return store_write_end(s, post(&posting, e), e);
 }
 
 bool store_message_fail(struct store *s, int64_t user_id, int64_t id, const char *text, struct err *e)
 {
     int changed = 0;
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_MESSAGE_FAIL, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_FAIL, e);
     if (q) {
-        bind_int(q, ":user_id", user_id);
-        bind_int(q, ":id", id);
-        bind_text(q, ":error", text);
-        bind_int(q, ":now", clock_wall_ms());
+        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_int(q, ":id", id);
+        statement_bind_text(q, ":error", text);
+        statement_bind_int(q, ":now", clock_wall_ms());
     }
-    return write_end(s, q && query_run(s, q, &changed, e) && (!changed || search_add(s, id, e)), e);
+    return store_write_end(s, q && statement_run(s, q, &changed, e) && (!changed || search_add(s, id, e)), e);
 }

@@ -2,15 +2,15 @@
 #include "sql/chats/store_openai.h"
 
 #include "sql/core/statement.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
 static sqlite3_stmt *query_of(struct store *s, enum query which, int64_t user_id, const char *id,
                               struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (q) {
-        bind_text(q, ":id", id);
-        bind_int(q, ":user_id", user_id);
+        statement_bind_text(q, ":id", id);
+        statement_bind_int(q, ":user_id", user_id);
     }
     return q;
 }
@@ -32,9 +32,9 @@ static bool read_bytes(struct store *s, int64_t user_id, const char *id, int64_t
     sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_GET, user_id, id, e);
     if (!q)
         return false;
-    int rc = query_step(s, q, e);
+    int rc = statement_step(s, q, e);
     *bytes = rc == 1 ? sqlite3_column_int64(q, 3) : 0;
-    query_end(q);
+    statement_end(q);
     return rc == 1 || (rc == 0 && no_conversation(e));
 }
 
@@ -49,9 +49,9 @@ static bool insert_items(struct store *s, const struct store_openai_addition *a,
         sqlite3_stmt *q = query_of(s, QUERY_OPENAI_ITEM_ADD, a->user_id, a->conversation_id, e);
         if (!q)
             return false;
-        bind_text(q, ":item_id", a->items[i].id);
-        bind_text(q, ":item", a->items[i].item);
-        if (!query_run(s, q, &changed, e))
+        statement_bind_text(q, ":item_id", a->items[i].id);
+        statement_bind_text(q, ":item", a->items[i].item);
+        if (!statement_run(s, q, &changed, e))
             return false;
         if (!changed)
             return err_field(e, ERR_INPUT, "items",
@@ -63,7 +63,7 @@ static bool insert_items(struct store *s, const struct store_openai_addition *a,
         return err_field(e, ERR_LIMIT, "items",
                          "the conversation would have %lld bytes, at most %lld are kept",
                          (long long)bytes, (long long)STORE_OPENAI_BYTES);
-    return quota_holds(s, a->user_id, a->storage_bytes, e);
+    return users_check_quota(s, a->user_id, a->storage_bytes, e);
 }
 
 static bool insert(struct store *s, const struct store_openai_conversation *c,
@@ -72,40 +72,41 @@ static bool insert(struct store *s, const struct store_openai_conversation *c,
     sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_ADD, c->user_id, c->id, e);
     if (!q)
         return false;
-    bind_int(q, ":created_at", c->created_at);
-    bind_text(q, ":metadata", c->metadata);
-    return query_run(s, q, NULL, e) && insert_items(s, first, e);
+    statement_bind_int(q, ":created_at", c->created_at);
+    statement_bind_text(q, ":metadata", c->metadata);
+    return statement_run(s, q, NULL, e) && insert_items(s, first, e);
 }
 
 bool store_openai_conversation_add(struct store *s, const struct store_openai_conversation *c,
                                    const struct store_openai_addition *first, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, insert(s, c, first, e), e);
+    return store_write_begin(s, e) && store_write_end(s, insert(s, c, first, e), e);
 }
 
 bool store_openai_items_add(struct store *s, const struct store_openai_addition *a, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, insert_items(s, a, e), e);
+    return store_write_begin(s, e) && store_write_end(s, insert_items(s, a, e), e);
 }
 
-bool store_openai_conversation_get(struct store *s, struct arena *a, int64_t user_id,
-                                   const char *id, struct store_openai_conversation *out,
-                                   struct err *e)
+bool store_openai_conversation_get(struct store *s, struct arena *a,
+                                   const struct store_text_ref *conversation,
+                                   struct store_openai_conversation *out, struct err *e)
 {
-    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_GET, user_id, id, e);
+    const int64_t user_id = conversation->user_id;
+    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_GET, user_id, conversation->id, e);
     if (!q)
         return false;
-    int rc = query_step(s, q, e);
-    *out = (struct store_openai_conversation){.id = id, .user_id = user_id};
+    int rc = statement_step(s, q, e);
+    *out = (struct store_openai_conversation){.id = conversation->id, .user_id = user_id};
     bool ok = rc == 1;
     if (ok) {
         out->created_at = sqlite3_column_int64(q, 0);
         out->last_position = sqlite3_column_int64(q, 2);
-        ok = column_copy(q, 1, a, &out->metadata, e);
+        ok = statement_column_copy(q, 1, a, &out->metadata, e);
     } else if (rc == 0) {
         no_conversation(e);
     }
-    query_end(q);
+    statement_end(q);
     return ok;
 }
 
@@ -116,71 +117,71 @@ static bool change(struct store *s, const struct store_openai_conversation *c,
     sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_CHANGE, c->user_id, c->id, e);
     if (!q)
         return false;
-    bind_text(q, ":metadata", c->metadata);
-    return query_run(s, q, &changed, e) && (changed || no_conversation(e)) &&
-           quota_holds(s, c->user_id, storage_bytes, e);
+    statement_bind_text(q, ":metadata", c->metadata);
+    return statement_run(s, q, &changed, e) && (changed || no_conversation(e)) &&
+           users_check_quota(s, c->user_id, storage_bytes, e);
 }
 
 bool store_openai_conversation_change(struct store *s, const struct store_openai_conversation *c,
                                       int64_t storage_bytes, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, change(s, c, storage_bytes, e), e);
+    return store_write_begin(s, e) && store_write_end(s, change(s, c, storage_bytes, e), e);
 }
 
 static bool remove_conversation(struct store *s, int64_t user_id, const char *id, struct err *e)
 {
     int changed = 0;
     sqlite3_stmt *q = query_of(s, QUERY_OPENAI_CONVERSATION_REMOVE, user_id, id, e);
-    return q && query_run(s, q, &changed, e) && (changed || no_conversation(e));
+    return q && statement_run(s, q, &changed, e) && (changed || no_conversation(e));
 }
 
 bool store_openai_conversation_remove(struct store *s, int64_t user_id, const char *id,
                                       struct err *e)
 {
-    return write_begin(s, e) && write_end(s, remove_conversation(s, user_id, id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, remove_conversation(s, user_id, id, e), e);
 }
 
 bool store_openai_conversation_each(struct store *s, int64_t user_id,
                                     store_openai_conversation_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_OPENAI_CONVERSATION_EACH, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_OPENAI_CONVERSATION_EACH, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", user_id);
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
+    while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_openai_conversation c = {
-            .id = column_text(q, 0),
+            .id = statement_column_text(q, 0),
             .user_id = user_id,
             .created_at = sqlite3_column_int64(q, 1),
-            .metadata = column_text(q, 2),
+            .metadata = statement_column_text(q, 2),
             .last_position = sqlite3_column_int64(q, 3),
         };
         if (!fn(context, &c))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
-bool store_openai_item_get(struct store *s, struct arena *a, int64_t user_id,
-                           const char *conversation_id, const char *id,
-                           struct store_openai_item *out, struct err *e)
+bool store_openai_item_get(struct store *s, struct arena *a,
+                           const struct store_openai_item_ref *item, struct store_openai_item *out,
+                           struct err *e)
 {
-    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_ITEM_GET, user_id, conversation_id, e);
+    sqlite3_stmt *q = query_of(s, QUERY_OPENAI_ITEM_GET, item->user_id, item->conversation_id, e);
     if (!q)
         return false;
-    bind_text(q, ":item_id", id);
-    int rc = query_step(s, q, e);
-    *out = (struct store_openai_item){.id = id};
+    statement_bind_text(q, ":item_id", item->id);
+    int rc = statement_step(s, q, e);
+    *out = (struct store_openai_item){.id = item->id};
     bool ok = rc == 1;
     if (ok) {
         out->position = sqlite3_column_int64(q, 0);
-        ok = column_copy(q, 1, a, &out->item, e);
+        ok = statement_column_copy(q, 1, a, &out->item, e);
     } else if (rc == 0) {
         no_item(e);
     }
-    query_end(q);
+    statement_end(q);
     return ok;
 }
 
@@ -191,36 +192,34 @@ static bool remove_item(struct store *s, int64_t user_id, const char *conversati
     sqlite3_stmt *q = query_of(s, QUERY_OPENAI_ITEM_REMOVE, user_id, conversation_id, e);
     if (!q)
         return false;
-    bind_text(q, ":item_id", id);
-    return query_run(s, q, &changed, e) && (changed || no_item(e));
+    statement_bind_text(q, ":item_id", id);
+    return statement_run(s, q, &changed, e) && (changed || no_item(e));
 }
 
 bool store_openai_item_remove(struct store *s, int64_t user_id, const char *conversation_id,
                               const char *id, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, remove_item(s, user_id, conversation_id, id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, remove_item(s, user_id, conversation_id, id, e), e);
 }
 
-bool store_openai_items_each(struct store *s, int64_t user_id, const char *conversation_id,
-                             const struct store_openai_range *range, store_openai_item_fn fn,
-                             void *context, struct err *e)
+bool store_openai_items_each(struct store *s, const struct store_openai_range *range,
+                             store_openai_item_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q =
-        query_of(s, range->back ? QUERY_OPENAI_ITEMS_BACK : QUERY_OPENAI_ITEMS_FORWARD, user_id,
-                 conversation_id, e);
+    const enum query which = range->back ? QUERY_OPENAI_ITEMS_BACK : QUERY_OPENAI_ITEMS_FORWARD;
+    sqlite3_stmt *q = query_of(s, which, range->user_id, range->conversation_id, e);
     if (!q)
         return false;
-    bind_int(q, ":from", range->from);
-    bind_int(q, ":until", range->until);
-    bind_int(q, ":limit", range->limit);
+    statement_bind_int(q, ":from", range->from);
+    statement_bind_int(q, ":until", range->until);
+    statement_bind_int(q, ":limit", range->limit);
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
-        const struct store_openai_item item = {.id = column_text(q, 0),
+    while ((rc = statement_step(s, q, e)) == 1) {
+        const struct store_openai_item item = {.id = statement_column_text(q, 0),
                                                .position = sqlite3_column_int64(q, 1),
-                                               .item = column_text(q, 2)};
+                                               .item = statement_column_text(q, 2)};
         if (!fn(context, &item))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "sql/core/store.h"
 
 struct arena;
 struct store;
@@ -41,9 +42,9 @@ bool store_openai_conversation_add(struct store *s, const struct store_openai_co
                                    const struct store_openai_addition *first, struct err *e);
 bool store_openai_items_add(struct store *s, const struct store_openai_addition *a, struct err *e);
 
-bool store_openai_conversation_get(struct store *s, struct arena *a, int64_t user_id,
-                                   const char *id, struct store_openai_conversation *out,
-                                   struct err *e);
+bool store_openai_conversation_get(struct store *s, struct arena *a,
+                                   const struct store_text_ref *conversation,
+                                   struct store_openai_conversation *out, struct err *e);
 /* A new metadata; storage_bytes as above. */
 bool store_openai_conversation_change(struct store *s, const struct store_openai_conversation *c,
                                       int64_t storage_bytes, struct err *e);
@@ -55,17 +56,22 @@ typedef bool (*store_openai_conversation_fn)(void *context,
 bool store_openai_conversation_each(struct store *s, int64_t user_id,
                                     store_openai_conversation_fn fn, void *context, struct err *e);
 
-bool store_openai_item_get(struct store *s, struct arena *a, int64_t user_id,
-                           const char *conversation_id, const char *id,
-                           struct store_openai_item *out, struct err *e);
+struct store_openai_item_ref {
+    int64_t user_id;
+    const char *conversation_id, *id;
+};
+bool store_openai_item_get(struct store *s, struct arena *a,
+                           const struct store_openai_item_ref *item, struct store_openai_item *out,
+                           struct err *e);
 bool store_openai_item_remove(struct store *s, int64_t user_id, const char *conversation_id,
                               const char *id, struct err *e);
 struct store_openai_range {
+    int64_t user_id;
+    const char *conversation_id;
     int64_t from, until; /* positions: from < p <= until */
     int64_t limit;
     bool back; /* the newest first */
 };
 typedef bool (*store_openai_item_fn)(void *context, const struct store_openai_item *item);
-bool store_openai_items_each(struct store *s, int64_t user_id, const char *conversation_id,
-                             const struct store_openai_range *range, store_openai_item_fn fn,
-                             void *context, struct err *e);
+bool store_openai_items_each(struct store *s, const struct store_openai_range *range,
+                             store_openai_item_fn fn, void *context, struct err *e);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "sql/chats/continue_row.h"
-#include "sql/core/search_row.h"
-#include "sql/core/server_row.h"
+#include "sql/chats/continue_internal.h"
+#include "sql/core/search_internal.h"
+#include "sql/core/server_internal.h"
 #include "sql/files/store_attachments.h"
 #include "sql/chats/store_responses.h"
 #include "sql/core/statement.h"
@@ -20,17 +20,17 @@
 
 bool store_running_list(struct store *s, store_running_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_RUNNING_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_RUNNING_LIST, e);
     if (!q)
         return false;
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
+    while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_running r = {
             .id = sqlite3_column_int64(q, 0),
             .conversation_id = sqlite3_column_int64(q, 1),
             .user_id = sqlite3_column_int64(q, 2),
-            .job_key = column_text(q, 3),
-            .parser = column_optional(q, 4),
+            .job_key = statement_column_text(q, 3),
+            .parser = statement_column_optional(q, 4),
             .created_at = sqlite3_column_int64(q, 5),
             .written = (size_t)sqlite3_column_int64(q, 6),
             .removed = sqlite3_column_int(q, 7),
@@ -38,44 +38,44 @@ bool store_running_list(struct store *s, store_running_fn fn, void *context, str
         if (!fn(context, &r))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
 bool store_record_begin(struct store *s, bool durable, struct err *e)
 {
-    return durable ? write_begin(s, e) : write_begin_unsynced(s, e);
+    return durable ? store_write_begin(s, e) : store_write_begin_unsynced(s, e);
 }
 
 bool store_record_write(struct store *s, const struct store_answer *a, bool *gone, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_RECORD_WRITE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_RECORD_WRITE, e);
     if (!q)
         return false;
-    bind_int(q, ":id", a->id);
-    bind_text(q, ":status", store_status_name(a->status));
-    bind_int(q, ":keep", a->keep_text);
-    bind_bytes(q, ":content", a->content, a->content_len);
-    bind_bytes(q, ":reasoning", a->reasoning, a->reasoning_len);
-    bind_text(q, ":tool_calls", a->tool_calls);
-    bind_text(q, ":error", a->error);
-    bind_text(q, ":timings", a->timings);
+    statement_bind_int(q, ":id", a->id);
+    statement_bind_text(q, ":status", store_status_name(a->status));
+    statement_bind_int(q, ":keep", a->keep_text);
+    statement_bind_bytes(q, ":content", a->content, a->content_len);
+    statement_bind_bytes(q, ":reasoning", a->reasoning, a->reasoning_len);
+    statement_bind_text(q, ":tool_calls", a->tool_calls);
+    statement_bind_text(q, ":error", a->error);
+    statement_bind_text(q, ":timings", a->timings);
     if (a->has_usage) {
-        bind_int(q, ":prompt_tokens", a->prompt_tokens);
-        bind_int(q, ":cached_tokens", a->cached_tokens);
-        bind_int(q, ":completion_tokens", a->completion_tokens);
+        statement_bind_int(q, ":prompt_tokens", a->prompt_tokens);
+        statement_bind_int(q, ":cached_tokens", a->cached_tokens);
+        statement_bind_int(q, ":completion_tokens", a->completion_tokens);
     }
-    bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":now", clock_wall_ms());
     int changed = 0;
-    bool ok = query_run(s, q, &changed, e);
+    bool ok = statement_run(s, q, &changed, e);
     if (gone)
         *gone = ok && !changed;
     /* Searched from now on; while it grew the index stayed as it was. */
     if (ok && changed && a->status != MESSAGE_RUNNING)
-        ok = search_add(s, a->id, e) && unfinished_settle(s, a, e);
+        ok = search_add(s, a->id, e) && continue_settle(s, a, e);
     /* In the same transaction, and only with the change from running: no answer is counted twice. */
     if (ok && changed && a->has_usage && a->count_for && a->status != MESSAGE_RUNNING)
-        ok = add_usage(s, &(struct store_usage){.user_id = a->count_for,
+        ok = server_add_usage(s, &(struct store_usage){.user_id = a->count_for,
                                                 .requests = 1,
                                                 .prompt_tokens = a->prompt_tokens,
                                                 .cached_tokens = a->cached_tokens,
@@ -85,12 +85,12 @@ bool store_record_write(struct store *s, const struct store_answer *a, bool *gon
 
 bool store_record_end(struct store *s, struct err *e)
 {
-    return write_end(s, true, e);
+    return store_write_end(s, true, e);
 }
 
 void store_record_undo(struct store *s)
 {
-    write_end(s, false, NULL);
+    store_write_end(s, false, NULL);
 }
 
 /* One call of SQLite's. */
@@ -112,7 +112,7 @@ static bool note_time(struct store *s, struct err *e)
 {
     char json[32];
     snprintf(json, sizeof json, "%lld", (long long)clock_wall_ms());
-    return write_begin_unsynced(s, e) && write_end(s, set_setting(s, STORE_CHECKPOINT_SETTING, json, e), e);
+    return store_write_begin_unsynced(s, e) && store_write_end(s, server_set_setting(s, STORE_CHECKPOINT_SETTING, json, e), e);
 }
 
 /* The WAL-reset bug strikes when a checkpoint begins on a WAL that is checked in whole, while a writer, for that very
@@ -124,8 +124,8 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
     memset(w, 0, sizeof *w);
     if (!s->checkpointer)
         return err_set(e, ERR_INTERNAL, "database: only the recorder's connection checks the WAL in");
-    sqlite3_stmt *q = query(s, QUERY_DATA_VERSION, e);
-    if (!q || !query_int(s, q, &version, e))
+    sqlite3_stmt *q = statement_begin(s, QUERY_DATA_VERSION, e);
+    if (!q || !statement_int(s, q, &version, e))
         return false;
     bool first = s->checked_version == 0, news = version != s->checked_version || s->own_commits;
     if (!news && !truncate)
@@ -145,75 +145,80 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
 
 bool store_wal_long(struct store *s)
 {
-    return wal_bytes(s) > LONG_WAL_BYTES;
+    return store_wal_bytes(s) > LONG_WAL_BYTES;
 }
 
 /* What lay in the trash for its days is deleted, one conversation a step. */
 static bool clear_trash(struct store *s, bool *more, struct err *e)
 {
     const int64_t now = clock_wall_ms(), before = now - STORE_TRASH_DAYS * DAY_MS;
-    sqlite3_stmt *q = query(s, QUERY_CLEAR_NEXT_TRASHED, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_CLEAR_NEXT_TRASHED, e);
     if (!q)
         return false;
-    bind_int(q, ":before", before);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":before", before);
+    int rc = statement_step(s, q, e);
     int64_t id = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
-    query_end(q);
+    statement_end(q);
     *more = rc == 1;
     if (rc != 1)
         return rc == 0;
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    if ((q = query(s, QUERY_CLEAR_TRASHED, e))) {
-        bind_int(q, ":id", id);
-        bind_int(q, ":before", before);
-        bind_int(q, ":now", now);
+    if ((q = statement_begin(s, QUERY_CLEAR_TRASHED, e))) {
+        statement_bind_int(q, ":id", id);
+        statement_bind_int(q, ":before", before);
+        statement_bind_int(q, ":now", now);
     }
-    return write_end(s, q && query_run(s, q, NULL, e), e);
+    return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }
 
 /* 1: *id is the next to clear; 0: none; -1: *e. */
 static int next(struct store *s, enum query which, int64_t *id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return -1;
-    int rc = query_step(s, q, e);
+    int rc = statement_step(s, q, e);
     if (rc == 1)
         *id = sqlite3_column_int64(q, 0);
-    query_end(q);
+    statement_end(q);
     return rc;
 }
 
 static bool clear_from(struct store *s, int64_t conversation_id, struct err *e)
 {
     sqlite3_stmt *q = NULL;
-    if (!search_remove(s, conversation_id, CLEAR_MESSAGES, e) || !(q = query(s, QUERY_CLEAR_MESSAGES, e)))
+    if (!search_remove(s, conversation_id, CLEAR_MESSAGES, e) || !(q = statement_begin(s, QUERY_CLEAR_MESSAGES, e)))
         return false;
-    bind_int(q, ":conversation_id", conversation_id);
-    bind_int(q, ":limit", CLEAR_MESSAGES);
-    if (!query_run(s, q, NULL, e) || !(q = query(s, QUERY_CLEAR_CONVERSATION, e)))
+    statement_bind_int(q, ":conversation_id", conversation_id);
+    statement_bind_int(q, ":limit", CLEAR_MESSAGES);
+    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_CLEAR_CONVERSATION, e)))
         return false;
-    bind_int(q, ":id", conversation_id);
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":id", conversation_id);
+    return statement_run(s, q, NULL, e);
 }
 
 static bool clear_user(struct store *s, int64_t id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_CLEAR_USER, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_CLEAR_USER, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":id", id);
+    return statement_run(s, q, NULL, e);
 }
+
+static const struct statement_expiry expired_sessions = {.find = QUERY_SESSION_ANY_EXPIRED,
+                                                         .remove = QUERY_SESSION_REMOVE_EXPIRED};
+static const struct statement_expiry expired_shares = {.find = QUERY_SHARE_ANY_EXPIRED,
+                                                       .remove = QUERY_SHARE_REMOVE_EXPIRED};
 
 bool store_clear(struct store *s, bool *more, struct err *e)
 {
     int64_t id = 0;
     bool some = false;
     *more = false;
-    if (!clear_expired(s, QUERY_SESSION_ANY_EXPIRED, QUERY_SESSION_REMOVE_EXPIRED, 0, &some, e) ||
-        !clear_expired(s, QUERY_SHARE_ANY_EXPIRED, QUERY_SHARE_REMOVE_EXPIRED, 0, &some, e) || !store_response_clear(s, more, e))
+    if (!store_clear_expired(s, &expired_sessions, &some, e) ||
+        !store_clear_expired(s, &expired_shares, &some, e) || !store_response_clear(s, more, e))
         return false;
     if (*more)
         return true;
@@ -223,7 +228,7 @@ bool store_clear(struct store *s, bool *more, struct err *e)
     int rc = next(s, QUERY_CLEAR_NEXT_CONVERSATION, &id, e);
     if (rc == 1) {
         *more = true;
-        return write_begin(s, e) && write_end(s, clear_from(s, id, e), e);
+        return store_write_begin(s, e) && store_write_end(s, clear_from(s, id, e), e);
     }
     if (rc == 0) {
         bool ok = store_attachment_clear(s, more, e);
@@ -232,7 +237,7 @@ bool store_clear(struct store *s, bool *more, struct err *e)
     }
     if (rc == 0 && (rc = next(s, QUERY_CLEAR_NEXT_USER, &id, e)) == 1) {
         *more = true;
-        return write_begin(s, e) && write_end(s, clear_user(s, id, e), e);
+        return store_write_begin(s, e) && store_write_end(s, clear_user(s, id, e), e);
     }
     return rc == 0 && search_clear(s, more, e);
 }

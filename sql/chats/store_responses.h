@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "sql/core/store.h"
 
 struct arena;
 struct store;
@@ -26,8 +27,8 @@ struct store_response {
 };
 /* ERR_LIMIT: over STORE_RESPONSE_BYTES, or with the field STORE_QUOTA_FIELD (sql/users/store_limits.h). */
 bool store_response_add(struct store *s, const struct store_response *row, struct err *e);
-bool store_response_get(struct store *s, struct arena *a, int64_t user_id, const char *id, struct store_response *out,
-                        struct err *e);
+bool store_response_get(struct store *s, struct arena *a, const struct store_text_ref *response,
+                        struct store_response *out, struct err *e);
 /* All of a user's that have not expired, in the order they were kept; the row's texts live for the call. fn false: enough. */
 typedef bool (*store_response_fn)(void *context, const struct store_response *row);
 bool store_response_each(struct store *s, int64_t user_id, store_response_fn fn, void *context, struct err *e);

@@ -1,11 +1,11 @@
-/* store_sorting.h, tags_row.h */
+/* store_sorting.h, tags_internal.h */
 #include "sql/chats/store_sorting.h"
 
 #include <string.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "sql/chats/tags_row.h"
+#include "sql/chats/tags_internal.h"
 #include "sql/core/statement.h"
 
 #define TAGS_BYTES 16384
@@ -38,36 +38,39 @@ cJSON *tags_read(const char *json, const char *field, struct err *e)
     return NULL;
 }
 
-static sqlite3_stmt *query_of(struct store *s, enum query which, int64_t user_id, int64_t id, struct err *e)
+static sqlite3_stmt *begin(struct store *s, enum query which, const struct store_ref *conversation,
+                           struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (q) {
-        bind_int(q, ":user_id", user_id);
-        bind_int(q, ":id", id);
+        statement_bind_int(q, ":user_id", conversation->user_id);
+        statement_bind_int(q, ":id", conversation->id);
     }
     return q;
 }
 
-static bool each_tag(struct store *s, enum query which, int64_t user_id, int64_t id, const cJSON *tags, struct err *e)
+/* One statement for each of the tags. */
+static bool run_tags(struct store *s, enum query which, const struct store_ref *conversation,
+                     const cJSON *tags, struct err *e)
 {
     const cJSON *tag;
     cJSON_ArrayForEach(tag, tags)
     {
-        sqlite3_stmt *q = query_of(s, which, user_id, id, e);
+        sqlite3_stmt *q = begin(s, which, conversation, e);
         if (!q)
             return false;
-        bind_text(q, ":tag", tag->valuestring);
-        if (!query_run(s, q, NULL, e))
+        statement_bind_text(q, ":tag", tag->valuestring);
+        if (!statement_run(s, q, NULL, e))
             return false;
     }
     return true;
 }
 
-static bool tags_fit(struct store *s, int64_t user_id, int64_t id, struct err *e)
+static bool tags_fit(struct store *s, const struct store_ref *conversation, struct err *e)
 {
     int64_t n;
-    sqlite3_stmt *q = query_of(s, QUERY_TAG_COUNT, user_id, id, e);
-    return q && query_int(s, q, &n, e) &&
+    sqlite3_stmt *q = begin(s, QUERY_TAG_COUNT, conversation, e);
+    return q && statement_int(s, q, &n, e) &&
            (n <= STORE_TAGS_MAX || err_field(e, ERR_INPUT, "add_tags", "would give a conversation more than %d tags",
                                              STORE_TAGS_MAX));
 }
@@ -75,77 +78,91 @@ static bool tags_fit(struct store *s, int64_t user_id, int64_t id, struct err *e
 static void bind_which(sqlite3_stmt *q, const char *name, enum store_which w)
 {
     if (w != WHICH_ANY) /* else NULL */
-        bind_int(q, name, w == WHICH_YES);
+        statement_bind_int(q, name, w == WHICH_YES);
 }
 
-static bool mark(struct store *s, int64_t user_id, int64_t id, const struct store_bulk *b, int *changed, struct err *e)
+static bool mark(struct store *s, const struct store_ref *conversation, const struct store_bulk *b,
+                 int *changed, struct err *e)
 {
-    sqlite3_stmt *q = query_of(s, b->remove ? QUERY_CONVERSATION_REMOVE : QUERY_CONVERSATION_CHANGE, user_id, id, e);
+    const enum query which = b->remove ? QUERY_CONVERSATION_REMOVE : QUERY_CONVERSATION_CHANGE;
+    sqlite3_stmt *q = begin(s, which, conversation, e);
     if (!q)
         return false;
-    bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":now", clock_wall_ms());
     if (!b->remove) {
         bind_which(q, ":pinned", b->pinned);
         bind_which(q, ":archived", b->archived);
         bind_which(q, ":trashed", b->trashed);
     }
-    return query_run(s, q, changed, e);
+    return statement_run(s, q, changed, e);
 }
 
-static bool change_all(struct store *s, int64_t user_id, const struct store_bulk *b, const cJSON *add, const cJSON *take,
+/* The tags of a bulk change, parsed once. */
+struct tag_changes {
+    cJSON *add, *remove; /* NULL: none */
+};
+
+static bool change_tags(struct store *s, const struct store_ref *conversation,
+                        const struct tag_changes *t, struct err *e)
+{
+    return run_tags(s, QUERY_TAG_REMOVE, conversation, t->remove, e) &&
+           run_tags(s, QUERY_TAG_ADD, conversation, t->add, e) &&
+           (!t->add || tags_fit(s, conversation, e));
+}
+
+static bool change_all(struct store *s, const struct store_bulk *b, const struct tag_changes *t,
                        int *changed, struct err *e)
 {
     *changed = 0;
     for (int i = 0; i < b->n; i++) {
+        const struct store_ref conversation = {.user_id = b->user_id, .id = b->ids[i]};
         int one = 0;
-        if (!mark(s, user_id, b->ids[i], b, &one, e))
+        if (!mark(s, &conversation, b, &one, e))
             return false;
         *changed += one;
-        if (!one || b->remove)
-            continue;
-        if (!each_tag(s, QUERY_TAG_REMOVE, user_id, b->ids[i], take, e) ||
-            !each_tag(s, QUERY_TAG_ADD, user_id, b->ids[i], add, e) || (add && !tags_fit(s, user_id, b->ids[i], e)))
+        if (one && !b->remove && !change_tags(s, &conversation, t, e))
             return false;
     }
     return true;
 }
 
-bool store_conversation_bulk(struct store *s, int64_t user_id, const struct store_bulk *b, int *changed, struct err *e)
+bool store_conversation_bulk(struct store *s, const struct store_bulk *b, int *changed,
+                             struct err *e)
 {
-    cJSON *add = NULL, *take = NULL;
+    struct tag_changes t = {0};
     if (b->n < 1 || b->n > STORE_BULK_MAX)
         return err_field(e, ERR_INPUT, "ids", "must be 1 to %d conversations", STORE_BULK_MAX);
-    bool ok = (!b->add_tags || (add = tags_read(b->add_tags, "add_tags", e))) &&
-              (!b->remove_tags || (take = tags_read(b->remove_tags, "remove_tags", e)));
-    ok = ok && write_begin(s, e) && write_end(s, change_all(s, user_id, b, add, take, changed, e), e);
-    cJSON_Delete(add);
-    cJSON_Delete(take);
+    bool ok = (!b->add_tags || (t.add = tags_read(b->add_tags, "add_tags", e))) &&
+              (!b->remove_tags || (t.remove = tags_read(b->remove_tags, "remove_tags", e)));
+    ok = ok && store_write_begin(s, e) && store_write_end(s, change_all(s, b, &t, changed, e), e);
+    cJSON_Delete(t.add);
+    cJSON_Delete(t.remove);
     return ok;
 }
 
 bool store_tag_list(struct store *s, int64_t user_id, store_tag_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_TAG_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_TAG_LIST, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", user_id);
     int rc;
-    while ((rc = query_step(s, q, e)) == 1)
-        if (!fn(context, column_text(q, 0), sqlite3_column_int64(q, 1)))
+    while ((rc = statement_step(s, q, e)) == 1)
+        if (!fn(context, statement_column_text(q, 0), sqlite3_column_int64(q, 1)))
             break;
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
 static bool empty_step(struct store *s, int64_t user_id, int *removed, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_TRASH_EMPTY, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_TRASH_EMPTY, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":now", clock_wall_ms());
-    bind_int(q, ":limit", TRASH_STEP);
-    return query_run(s, q, removed, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":limit", TRASH_STEP);
+    return statement_run(s, q, removed, e);
 }
 
 bool store_trash_empty(struct store *s, int64_t user_id, int *removed, struct err *e)
@@ -153,7 +170,7 @@ bool store_trash_empty(struct store *s, int64_t user_id, int *removed, struct er
     int step = 0;
     *removed = 0;
     do {
-        if (!write_begin(s, e) || !write_end(s, empty_step(s, user_id, &step, e), e))
+        if (!store_write_begin(s, e) || !store_write_end(s, empty_step(s, user_id, &step, e), e))
             return false;
         *removed += step;
     } while (step == TRASH_STEP);

@@ -9,6 +9,7 @@
 #define STORE_BULK_MAX 1000 /* conversations that one call changes */
 
 struct store_bulk { /* WHICH_ANY, NULL, false: left as it is */
+    int64_t user_id;
     const int64_t *ids;
     int n; /* 1..STORE_BULK_MAX */
     enum store_which pinned, archived, trashed;
@@ -17,7 +18,8 @@ struct store_bulk { /* WHICH_ANY, NULL, false: left as it is */
 };
 /* One transaction: all or none. *changed: how many of them are the user's and were there; the others are passed over.
  * ERR_INPUT "add_tags": one of them would have more than STORE_TAGS_MAX tags. */
-bool store_conversation_bulk(struct store *s, int64_t user_id, const struct store_bulk *b, int *changed, struct err *e);
+bool store_conversation_bulk(struct store *s, const struct store_bulk *b, int *changed,
+                             struct err *e);
 
 /* The user's tags in their order, with the conversations outside the trash that have each. */
 typedef bool (*store_tag_fn)(void *context, const char *tag, int64_t conversations); /* false: enough */

@@ -106,23 +106,23 @@ bool factor_seal(struct store *s, int64_t user_id, const unsigned char secret[OT
     return true;
 }
 
-bool factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FACTOR_SEALED_BYTES],
-                 unsigned char secret[OTP_SECRET_BYTES], bool *opened, struct err *e)
+int factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FACTOR_SEALED_BYTES],
+                unsigned char secret[OTP_SECRET_BYTES], struct err *e)
 {
     char path[STORE_PATH_SIZE];
     unsigned char own[crypto_secretbox_KEYBYTES];
     struct key key;
-    *opened = false;
     if (!key_path(s, path, e))
-        return false;
+        return -1;
     const int rc = read_key(path, &key, e);
     if (rc != 1)
-        return rc == 0;
+        return rc;
     derive(&key, user_id, own);
-    *opened = crypto_secretbox_open_easy(secret, sealed + crypto_secretbox_NONCEBYTES,
-                                         FACTOR_SEALED_BYTES - crypto_secretbox_NONCEBYTES, sealed, own) == 0;
+    const bool opened = crypto_secretbox_open_easy(
+                            secret, sealed + crypto_secretbox_NONCEBYTES,
+                            FACTOR_SEALED_BYTES - crypto_secretbox_NONCEBYTES, sealed, own) == 0;
     sodium_memzero(own, sizeof own);
-    return true;
+    return opened;
 }
 
 static void sealed_in_sql(sqlite3_context *context, int n, sqlite3_value **args)

@@ -19,8 +19,9 @@ bool factor_key_make(struct store *s, struct err *e);
 /* Makes the key's file where there is none. */
 bool factor_seal(struct store *s, int64_t user_id, const unsigned char secret[OTP_SECRET_BYTES],
                  unsigned char out[FACTOR_SEALED_BYTES], struct err *e);
-/* *opened false: the key is not there, or not the one that this was sealed with. False: the file can't be read. */
-bool factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FACTOR_SEALED_BYTES],
-                 unsigned char secret[OTP_SECRET_BYTES], bool *opened, struct err *e);
+/* 1: opened; 0: the key is not there, or not the one that this was sealed with; -1: *e, the file
+ * can't be read. */
+int factor_open(struct store *s, int64_t user_id, const unsigned char sealed[FACTOR_SEALED_BYTES],
+                unsigned char secret[OTP_SECRET_BYTES], struct err *e);
 /* factor_sealed(user_id, secret) in SQL, for the migration of secrets that were kept as they are. */
 bool factor_functions(struct store *s, struct err *e);

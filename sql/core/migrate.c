@@ -7,8 +7,8 @@
 
 static bool number(struct store *s, enum query which, int64_t *out, struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
-    return q && query_int(s, q, out, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
+    return q && statement_int(s, q, out, e);
 }
 
 static int last_version(const struct migration *table)
@@ -37,14 +37,14 @@ static bool read_version(struct store *s, int64_t *version, struct err *e)
 
 static bool check_foreign_keys(struct store *s, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_FOREIGN_KEY_CHECK, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_FOREIGN_KEY_CHECK, e);
     if (!q)
         return false;
-    int rc = query_step(s, q, e);
+    int rc = statement_step(s, q, e);
     if (rc == 1)
         err_set(e, ERR_FORMAT, "database: after the migration a row of %s points nowhere",
-                column_text(q, 0));
-    query_end(q);
+                statement_column_text(q, 0));
+    statement_end(q);
     return rc == 0;
 }
 
@@ -75,12 +75,12 @@ bool migrate(struct store *s, const char *schema, const struct migration *table,
      * switched inside a transaction. */
     if (!store_exec(s, query_text[QUERY_FOREIGN_KEYS_OFF], e))
         return false;
-    bool ok = write_begin(s, e);
+    bool ok = store_write_begin(s, e);
     if (ok) {
         /* Another process may have been faster. */
         ok = read_version(s, &version, e) &&
              (version >= last || apply(s, version, schema, table, e));
-        ok = write_end(s, ok, e);
+        ok = store_write_end(s, ok, e);
     }
     return store_exec(s, query_text[QUERY_FOREIGN_KEYS_ON], ok ? e : NULL) && ok;
 }

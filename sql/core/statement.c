@@ -60,7 +60,7 @@ bool store_usable(struct store *s, struct err *e)
     return true;
 }
 
-sqlite3_stmt *query(struct store *s, enum query which, struct err *e)
+sqlite3_stmt *statement_begin(struct store *s, enum query which, struct err *e)
 {
     if (!store_usable(s, e))
         return NULL;
@@ -87,35 +87,35 @@ static int parameter(sqlite3_stmt *q, const char *name)
     return i;
 }
 
-void bind_int(sqlite3_stmt *q, const char *name, int64_t v)
+void statement_bind_int(sqlite3_stmt *q, const char *name, int64_t v)
 {
     sqlite3_bind_int64(q, parameter(q, name), v);
 }
 
-void bind_id(sqlite3_stmt *q, const char *name, int64_t v)
+void statement_bind_id(sqlite3_stmt *q, const char *name, int64_t v)
 {
     if (v)
-        bind_int(q, name, v);
+        statement_bind_int(q, name, v);
     else
         sqlite3_bind_null(q, parameter(q, name));
 }
 
-void bind_text(sqlite3_stmt *q, const char *name, const char *v)
+void statement_bind_text(sqlite3_stmt *q, const char *name, const char *v)
 {
     sqlite3_bind_text(q, parameter(q, name), v, -1, SQLITE_TRANSIENT);
 }
 
-void bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len)
+void statement_bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len)
 {
     sqlite3_bind_text64(q, parameter(q, name), v ? v : "", len, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
-void bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len)
+void statement_bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len)
 {
     sqlite3_bind_blob64(q, parameter(q, name), v, len, SQLITE_TRANSIENT);
 }
 
-int query_step(struct store *s, sqlite3_stmt *q, struct err *e)
+int statement_step(struct store *s, sqlite3_stmt *q, struct err *e)
 {
     switch (sqlite3_step(q)) {
     case SQLITE_ROW:
@@ -129,7 +129,7 @@ int query_step(struct store *s, sqlite3_stmt *q, struct err *e)
     }
 }
 
-void query_end(sqlite3_stmt *q)
+void statement_end(sqlite3_stmt *q)
 {
     if (!q)
         return;
@@ -138,54 +138,54 @@ void query_end(sqlite3_stmt *q)
     sqlite3_clear_bindings(q);
 }
 
-bool query_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e)
+bool statement_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e)
 {
     int rc;
-    while ((rc = query_step(s, q, e)) == 1)
+    while ((rc = statement_step(s, q, e)) == 1)
         ;
     if (changed)
         *changed = rc == 0 ? sqlite3_changes(s->db) : 0;
-    query_end(q);
+    statement_end(q);
     return rc == 0;
 }
 
-bool query_row(struct store *s, sqlite3_stmt *q, struct err *e)
+bool statement_row(struct store *s, sqlite3_stmt *q, struct err *e)
 {
-    int rc = query_step(s, q, e);
+    int rc = statement_step(s, q, e);
     if (rc == 0) {
-        query_end(q);
+        statement_end(q);
         err_set(e, ERR_NOTFOUND, "no such row");
     }
     return rc == 1;
 }
 
-bool query_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e)
+bool statement_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e)
 {
-    int rc = query_step(s, q, e);
+    int rc = statement_step(s, q, e);
     bool found = rc == 1;
     if (found)
         *out = sqlite3_column_int64(q, 0);
     /* An INSERT ... RETURNING is done only when stepped to its end. */
     while (rc == 1)
-        rc = query_step(s, q, e);
-    query_end(q);
+        rc = statement_step(s, q, e);
+    statement_end(q);
     return rc == 0 && (found || err_set(e, ERR_NOTFOUND, "no such row"));
 }
 
-const char *column_text(sqlite3_stmt *q, int i)
+const char *statement_column_text(sqlite3_stmt *q, int i)
 {
-    const char *t = column_optional(q, i);
+    const char *t = statement_column_optional(q, i);
     return t ? t : "";
 }
 
-const char *column_optional(sqlite3_stmt *q, int i)
+const char *statement_column_optional(sqlite3_stmt *q, int i)
 {
     return (const char *)sqlite3_column_text(q, i);
 }
 
-bool column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out, struct err *e)
+bool statement_column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out, struct err *e)
 {
-    const char *t = column_optional(q, i);
+    const char *t = statement_column_optional(q, i);
     *out = NULL;
     if (!t)
         return true;
@@ -216,21 +216,21 @@ static bool begin(struct store *s, bool synced, struct err *e)
             return false;
         s->synced = synced;
     }
-    sqlite3_stmt *q = query(s, QUERY_BEGIN, e);
-    return q && query_run(s, q, NULL, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_BEGIN, e);
+    return q && statement_run(s, q, NULL, e);
 }
 
-bool write_begin(struct store *s, struct err *e)
+bool store_write_begin(struct store *s, struct err *e)
 {
     return begin(s, true, e);
 }
 
-bool write_begin_unsynced(struct store *s, struct err *e)
+bool store_write_begin_unsynced(struct store *s, struct err *e)
 {
     return begin(s, false, e);
 }
 
-bool write_try(struct store *s)
+bool store_write_try(struct store *s)
 {
     if (!store_usable(s, NULL))
         return false;
@@ -245,15 +245,15 @@ static void roll_back(struct store *s)
 {
     sqlite3_stmt *q = NULL;
     /* Some failures (disk full, I/O) have rolled back already. */
-    if (!sqlite3_get_autocommit(s->db) && (q = query(s, QUERY_ROLLBACK, NULL)))
-        query_run(s, q, NULL, NULL);
+    if (!sqlite3_get_autocommit(s->db) && (q = statement_begin(s, QUERY_ROLLBACK, NULL)))
+        statement_run(s, q, NULL, NULL);
 }
 
-bool write_end(struct store *s, bool ok, struct err *e)
+bool store_write_end(struct store *s, bool ok, struct err *e)
 {
     if (ok) {
-        sqlite3_stmt *q = query(s, QUERY_COMMIT, e);
-        ok = q && query_run(s, q, NULL, e);
+        sqlite3_stmt *q = statement_begin(s, QUERY_COMMIT, e);
+        ok = q && statement_run(s, q, NULL, e);
         s->own_commits |= ok;
     }
     if (!ok)
@@ -261,26 +261,27 @@ bool write_end(struct store *s, bool ok, struct err *e)
     return ok;
 }
 
-bool clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e)
+bool store_clear_expired(struct store *s, const struct statement_expiry *x, bool *any,
+                         struct err *e)
 {
     const int64_t now = clock_wall_ms();
-    sqlite3_stmt *q = query(s, find, e);
+    sqlite3_stmt *q = statement_begin(s, x->find, e);
     if (!q)
         return false;
-    bind_int(q, ":now", now);
-    int rc = query_step(s, q, e);
-    query_end(q);
+    statement_bind_int(q, ":now", now);
+    int rc = statement_step(s, q, e);
+    statement_end(q);
     *any = rc == 1;
     if (rc != 1)
         return rc == 0;
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    if ((q = query(s, remove, e))) {
-        bind_int(q, ":now", now);
+    if ((q = statement_begin(s, x->remove, e))) {
+        statement_bind_int(q, ":now", now);
         if (sqlite3_bind_parameter_index(q, ":limit"))
-            bind_int(q, ":limit", limit);
+            statement_bind_int(q, ":limit", x->limit);
     }
-    return write_end(s, q && query_run(s, q, NULL, e), e);
+    return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }
 
 bool store_exec(struct store *s, const char *sql, struct err *e)

@@ -1,9 +1,9 @@
 /* Statements of one connection: prepared once, bound by name, stepped. Inside sql/ only: here SQLite is seen.
  *
- *   sqlite3_stmt *q = query(s, QUERY_KEY_LIST, e);
- *   bind_int(q, ":user_id", user_id);
- *   while ((rc = query_step(s, q, e)) == 1) ...
- *   query_end(q);
+ *   sqlite3_stmt *q = statement_begin(s, QUERY_KEY_LIST, e);
+ *   statement_bind_int(q, ":user_id", user_id);
+ *   while ((rc = statement_step(s, q, e)) == 1) ...
+ *   statement_end(q);
  *
  * A statement that is still being stepped can't be taken a second time: ERR_INTERNAL (a callback that calls the
  * function it is called from). */
@@ -39,46 +39,51 @@ struct store {
 };
 
 /* NULL: *e. The statement is reset and its parameters are NULL. */
-sqlite3_stmt *query(struct store *s, enum query which, struct err *e);
+sqlite3_stmt *statement_begin(struct store *s, enum query which, struct err *e);
 /* A name that the statement doesn't have is our bug: asserted. Texts and blobs are copied. */
-void bind_int(sqlite3_stmt *q, const char *name, int64_t v);
-void bind_id(sqlite3_stmt *q, const char *name, int64_t v);         /* 0 becomes NULL */
-void bind_text(sqlite3_stmt *q, const char *name, const char *v);   /* NULL becomes NULL */
-void bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len); /* as text */
-void bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len);  /* v NULL becomes NULL */
+void statement_bind_int(sqlite3_stmt *q, const char *name, int64_t v);
+void statement_bind_id(sqlite3_stmt *q, const char *name, int64_t v);         /* 0 becomes NULL */
+void statement_bind_text(sqlite3_stmt *q, const char *name, const char *v);   /* NULL becomes NULL */
+void statement_bind_bytes(sqlite3_stmt *q, const char *name, const char *v, size_t len); /* as text */
+void statement_bind_blob(sqlite3_stmt *q, const char *name, const void *v, size_t len);  /* v NULL becomes NULL */
 /* 1: a row; 0: no more; -1: *e, and the statement is reset. */
-int query_step(struct store *s, sqlite3_stmt *q, struct err *e);
-/* The first row, which the caller reads before query_end. False: *e (ERR_NOTFOUND: no row), and the statement is reset. */
-bool query_row(struct store *s, sqlite3_stmt *q, struct err *e);
-void query_end(sqlite3_stmt *q); /* accepts NULL */
+int statement_step(struct store *s, sqlite3_stmt *q, struct err *e);
+/* The first row, which the caller reads before statement_end. False: *e (ERR_NOTFOUND: no row), and the statement is reset. */
+bool statement_row(struct store *s, sqlite3_stmt *q, struct err *e);
+void statement_end(sqlite3_stmt *q); /* accepts NULL */
 /* Steps to the end, throws rows away; *changed (may be NULL): rows that it changed. */
-bool query_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e);
+bool statement_run(struct store *s, sqlite3_stmt *q, int *changed, struct err *e);
 /* The first column of the first row; ERR_NOTFOUND when there is no row. */
-bool query_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e);
+bool statement_int(struct store *s, sqlite3_stmt *q, int64_t *out, struct err *e);
 
-/* Columns. Texts are never NULL here ("" instead) or, in column_optional, may be. Valid until the next step. */
-const char *column_text(sqlite3_stmt *q, int i);
-const char *column_optional(sqlite3_stmt *q, int i);
+/* Columns. Texts are never NULL here ("" instead) or, in statement_column_optional, may be. Valid until the next step. */
+const char *statement_column_text(sqlite3_stmt *q, int i);
+const char *statement_column_optional(sqlite3_stmt *q, int i);
 /* The same, copied. False: ERR_NOMEM or ERR_LIMIT of the arena. NULL stays NULL. */
-bool column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out, struct err *e);
+bool statement_column_copy(sqlite3_stmt *q, int i, struct arena *a, const char **out, struct err *e);
 
-/* Write transactions. write_end commits when ok, else rolls back; says whether the whole thing is done. When the
+/* Write transactions. store_write_end commits when ok, else rolls back; says whether the whole thing is done. When the
  * commit itself fails it is rolled back. */
-bool write_begin(struct store *s, struct err *e);
+bool store_write_begin(struct store *s, struct err *e);
 /* The same without fsync at the commit: a power cut may undo it, nothing else. */
-bool write_begin_unsynced(struct store *s, struct err *e);
+bool store_write_begin_unsynced(struct store *s, struct err *e);
 /* For what may be left undone: no fsync, and false at once when another writer is at it. */
-bool write_try(struct store *s);
-bool write_end(struct store *s, bool ok, struct err *e);
-/* Rows that are past their time: `find` (:now) gives a row while there are any, `remove` (:now, and :limit where it has
- * one) deletes them in a transaction of its own. *any: there were some. */
-bool clear_expired(struct store *s, enum query find, enum query remove, int limit, bool *any, struct err *e);
+bool store_write_try(struct store *s);
+bool store_write_end(struct store *s, bool ok, struct err *e);
+struct statement_expiry { /* of rows that have an end */
+    enum query find;      /* :now; gives a row while any has expired */
+    enum query remove;    /* :now, and :limit where it has one; deletes the expired ones */
+    int limit;
+};
+/* Deletes what has expired in a transaction of its own. *any: there were such rows. */
+bool store_clear_expired(struct store *s, const struct statement_expiry *x, bool *any,
+                         struct err *e);
 /* For sqlite3_busy_handler; context: the store. */
 int store_wait(void *context, int count);
 /* PRAGMAs and DDL; several statements. */
 bool store_exec(struct store *s, const char *sql, struct err *e);
 /* The connection's last error in our words. Returns false. */
 bool store_failed(struct store *s, struct err *e);
-int64_t wal_bytes(struct store *s); /* of the file beside the database */
+int64_t store_wal_bytes(struct store *s); /* of the file beside the database */
 /* Belongs the connection to this process? */
 bool store_usable(struct store *s, struct err *e);

@@ -8,7 +8,7 @@
 
 #include "sql/core/factor_key.h"
 #include "sql/core/migrate.h"
-#include "sql/core/search_row.h"
+#include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 
 #define BUSY_MS 5000
@@ -107,23 +107,23 @@ void store_close(struct store **ps)
 
 bool store_quick_check(struct store *s, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_QUICK_CHECK, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_QUICK_CHECK, e);
     if (!q)
         return false;
     bool whole = false;
-    int rc = query_step(s, q, e);
+    int rc = statement_step(s, q, e);
     if (rc == 1) {
-        const char *finding = column_text(q, 0);
+        const char *finding = statement_column_text(q, 0);
         whole = !strcmp(finding, "ok");
         if (!whole)
             err_set(e, ERR_FORMAT, "database is damaged: %s", finding);
     }
-    query_end(q);
+    statement_end(q);
     return whole;
 }
 
 /* By name only: opening and closing the file would drop SQLite's locks. */
-int64_t wal_bytes(struct store *s)
+int64_t store_wal_bytes(struct store *s)
 {
     const char *path = sqlite3_filename_wal(sqlite3_db_filename(s->db, "main"));
     struct stat st;
@@ -133,15 +133,15 @@ int64_t wal_bytes(struct store *s)
 bool store_facts(struct store *s, struct store_facts *f, struct err *e)
 {
     memset(f, 0, sizeof *f);
-    sqlite3_stmt *q = query(s, QUERY_FACTS, e);
-    if (!q || !query_row(s, q, e))
+    sqlite3_stmt *q = statement_begin(s, QUERY_FACTS, e);
+    if (!q || !statement_row(s, q, e))
         return false;
     int64_t *const fields[] = {&f->schema_version, &f->database_bytes, &f->free_bytes, &f->users,
                                &f->conversations,  &f->messages,       &f->running};
     for (int i = 0; i < (int)(sizeof fields / sizeof *fields); i++)
         *fields[i] = sqlite3_column_int64(q, i);
-    query_end(q);
-    f->wal_bytes = wal_bytes(s);
+    statement_end(q);
+    f->wal_bytes = store_wal_bytes(s);
     f->sqlite_version = store_sqlite_version();
     f->sqlite_warning = store_sqlite_warning();
     return true;

@@ -25,6 +25,17 @@
 struct arena;
 struct store;
 
+/* Names a row and the user who must own it: for everybody else the row does not exist
+ * (ERR_NOTFOUND). */
+struct store_ref {
+    int64_t user_id, id;
+};
+/* The same for rows whose ids are texts. */
+struct store_text_ref {
+    int64_t user_id;
+    const char *id;
+};
+
 struct store_params {
     const char *path;  /* STATE/sluice.db */
     bool create;       /* make the file (0600), and the key beside it (factor_key.h), when missing; else ERR_NOTFOUND */
@@ -79,10 +90,14 @@ struct store_usage {
     int64_t requests, prompt_tokens, cached_tokens, completion_tokens;
 };
 bool store_usage_add(struct store *s, const struct store_usage *u, struct err *e);
-/* The user's days from `day` on, oldest first; user_id 0: all users (admin). */
+struct store_usage_filter {
+    int64_t user_id;   /* 0: all users (admin) */
+    int64_t first_day; /* Unix days, UTC */
+};
+/* Oldest first. */
 typedef bool (*store_usage_fn)(void *context, const struct store_usage *u); /* false: enough */
-bool store_usage_list(struct store *s, int64_t user_id, int64_t day, store_usage_fn fn, void *context,
-                      struct err *e);
+bool store_usage_list(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
+                      void *context, struct err *e);
 
 /* Who did what: rows can only be added; the schema refuses to change or delete them. Never secrets. */
 struct store_audit {
@@ -94,4 +109,15 @@ struct store_audit {
     const char *address; /* of the client, or "" */
 };
 bool store_audit_add(struct store *s, const struct store_audit *a, struct err *e); /* id, at: filled in by it */
-typedef bool (*store_audit_fn)(void *context, const struct store_audit *a); /* store_audit_search gives them; false: enough */
+
+struct store_audit_filter {
+    int64_t before;       /* id; 0: from the newest */
+    int64_t since, until; /* Unix ms, since <= at < until; until 0: no end */
+    const char *user;     /* who; NULL: anyone */
+    const char *action;   /* "login" also finds "login.fail"; NULL: any */
+    int limit;
+};
+/* Newest first. */
+typedef bool (*store_audit_fn)(void *context, const struct store_audit *a); /* false: enough */
+bool store_audit_search(struct store *s, const struct store_audit_filter *f, store_audit_fn fn,
+                        void *context, struct err *e);

@@ -5,7 +5,7 @@
  * this frees are zeroed by secure_delete. A small index it empties and fills again, since merging leaves entries there with
  * SQLite 3.45. Merging writes the index anew, some 1.5 bytes for each byte of text: in a large database the removals of some
  * hours are merged together. */
-#include "sql/core/search_row.h"
+#include "sql/core/search_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
-#include "sql/core/server_row.h"
+#include "sql/core/server_internal.h"
 #include "sql/core/statement.h"
 
 #define SEARCH_BYTES 1000 /* at most FOLD_LETTERS letters */
@@ -36,62 +36,62 @@ static const struct index {
 
 bool search_add(struct store *s, int64_t message_id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SEARCH_ADD, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_ADD, e);
     if (!q)
         return false;
-    bind_int(q, ":id", message_id);
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":id", message_id);
+    return statement_run(s, q, NULL, e);
 }
 
 bool search_remove(struct store *s, int64_t conversation_id, int limit, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SEARCH_REMOVE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_REMOVE, e);
     if (!q)
         return false;
-    bind_int(q, ":conversation_id", conversation_id);
-    bind_int(q, ":limit", limit);
-    return query_run(s, q, NULL, e) && set_setting(s, of_messages.state, "2", e);
+    statement_bind_int(q, ":conversation_id", conversation_id);
+    statement_bind_int(q, ":limit", limit);
+    return statement_run(s, q, NULL, e) && server_set_setting(s, of_messages.state, "2", e);
 }
 
 bool search_remove_one(struct store *s, int64_t message_id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SEARCH_REMOVE_ONE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_REMOVE_ONE, e);
     if (!q)
         return false;
-    bind_int(q, ":id", message_id);
-    return query_run(s, q, NULL, e) && set_setting(s, of_messages.state, "2", e);
+    statement_bind_int(q, ":id", message_id);
+    return statement_run(s, q, NULL, e) && server_set_setting(s, of_messages.state, "2", e);
 }
 
 bool search_add_file(struct store *s, int64_t attachment_id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SEARCH_ADD_FILE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_ADD_FILE, e);
     if (!q)
         return false;
-    bind_int(q, ":id", attachment_id);
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":id", attachment_id);
+    return statement_run(s, q, NULL, e);
 }
 
 bool search_remove_file(struct store *s, int64_t user_id, int64_t attachment_id, struct err *e)
 {
     int removed = 0;
-    sqlite3_stmt *q = query(s, QUERY_SEARCH_REMOVE_FILE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SEARCH_REMOVE_FILE, e);
     if (!q)
         return false;
-    bind_int(q, ":id", attachment_id);
-    bind_id(q, ":user_id", user_id);
-    return query_run(s, q, &removed, e) && (!removed || set_setting(s, of_files.state, "2", e));
+    statement_bind_int(q, ":id", attachment_id);
+    statement_bind_id(q, ":user_id", user_id);
+    return statement_run(s, q, &removed, e) && (!removed || server_set_setting(s, of_files.state, "2", e));
 }
 
 /* False: *e. 0 when it was never set. */
 static bool read_number(struct store *s, const char *name, int64_t *out, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SETTING_GET, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SETTING_GET, e);
     if (!q)
         return false;
-    bind_text(q, ":name", name);
-    int rc = query_step(s, q, e);
-    *out = rc == 1 ? strtoll(column_text(q, 0), NULL, 10) : 0;
-    query_end(q);
+    statement_bind_text(q, ":name", name);
+    int rc = statement_step(s, q, e);
+    *out = rc == 1 ? strtoll(statement_column_text(q, 0), NULL, 10) : 0;
+    statement_end(q);
     return rc >= 0;
 }
 
@@ -99,18 +99,18 @@ static bool note_merged(struct store *s, const struct index *x, struct err *e)
 {
     char json[32];
     snprintf(json, sizeof json, "%lld", (long long)clock_wall_ms());
-    return set_setting(s, x->merged_at, json, e);
+    return server_set_setting(s, x->merged_at, json, e);
 }
 
 static bool is_small(struct store *s, const struct index *x, bool *small, struct err *e)
 {
-    sqlite3_stmt *q = query(s, x->small, e);
+    sqlite3_stmt *q = statement_begin(s, x->small, e);
     if (!q)
         return false;
-    bind_int(q, ":limit", SMALL_PAGES + 1);
-    const int rc = query_step(s, q, e);
+    statement_bind_int(q, ":limit", SMALL_PAGES + 1);
+    const int rc = statement_step(s, q, e);
     *small = rc == 1 && sqlite3_column_int64(q, 0) <= SMALL_PAGES;
-    query_end(q);
+    statement_end(q);
     return rc == 1;
 }
 
@@ -119,11 +119,11 @@ static bool write_anew(struct store *s, const struct index *x, struct err *e)
 {
     const enum query steps[] = {x->empty, x->fill};
     for (int i = 0; i < 2; i++) {
-        sqlite3_stmt *q = query(s, steps[i], e);
-        if (!q || !query_run(s, q, NULL, e))
+        sqlite3_stmt *q = statement_begin(s, steps[i], e);
+        if (!q || !statement_run(s, q, NULL, e))
             return false;
     }
-    return set_setting(s, x->state, "0", e) && note_merged(s, x, e);
+    return server_set_setting(s, x->state, "0", e) && note_merged(s, x, e);
 }
 
 /* FTS5 tells that nothing was left to do by changing fewer than two rows. */
@@ -134,15 +134,15 @@ static bool merge(struct store *s, const struct index *x, int state, struct err 
         return false;
     if (small)
         return write_anew(s, x, e);
-    sqlite3_stmt *q = query(s, x->merge, e);
+    sqlite3_stmt *q = statement_begin(s, x->merge, e);
     if (!q)
         return false;
-    bind_int(q, ":pages", state == 2 ? -MERGE_PAGES : MERGE_PAGES);
+    statement_bind_int(q, ":pages", state == 2 ? -MERGE_PAGES : MERGE_PAGES);
     const int before = sqlite3_total_changes(s->db);
-    if (!query_run(s, q, NULL, e))
+    if (!statement_run(s, q, NULL, e))
         return false;
     const bool whole = state == 1 && sqlite3_total_changes(s->db) - before < 2;
-    return set_setting(s, x->state, whole ? "0" : "1", e) && (!whole || note_merged(s, x, e));
+    return server_set_setting(s, x->state, whole ? "0" : "1", e) && (!whole || note_merged(s, x, e));
 }
 
 /* By name only: opening and closing the file would drop SQLite's locks. */
@@ -166,7 +166,7 @@ static bool clear_index(struct store *s, const struct index *x, bool *more, stru
     if (state == 2 && since >= 0 && since < MERGE_EVERY_MS && is_large(s))
         return true; /* later, together with what is removed until then */
     *more = true;
-    return write_begin_unsynced(s, e) && write_end(s, merge(s, x, (int)state, e), e);
+    return store_write_begin_unsynced(s, e) && store_write_end(s, merge(s, x, (int)state, e), e);
 }
 
 bool search_clear(struct store *s, bool *more, struct err *e)

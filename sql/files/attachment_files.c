@@ -11,7 +11,7 @@
 
 #include "engine/base/file.h"
 #include "sql/core/statement.h"
-#include "sql/files/attachment_row.h"
+#include "sql/files/attachments_internal.h"
 #include "sql/files/store_attachments.h"
 
 #define FOLDER "attachments"
@@ -114,12 +114,12 @@ bool attachment_file_place(struct store *s, struct store_upload *u, const char *
 /* 1: a row names it; 0: none; -1: *e. */
 static int known(struct store *s, const char *sha256, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_ATTACHMENT_KNOWN, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_ATTACHMENT_KNOWN, e);
     if (!q)
         return -1;
-    bind_text(q, ":sha256", sha256);
-    int rc = query_step(s, q, e);
-    query_end(q);
+    statement_bind_text(q, ":sha256", sha256);
+    int rc = statement_step(s, q, e);
+    statement_end(q);
     return rc;
 }
 
@@ -135,7 +135,7 @@ static bool unlink_unknown(struct store *s, const char *sha256, struct err *e)
 
 bool attachment_file_release(struct store *s, const char *sha256, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, unlink_unknown(s, sha256, e), e);
+    return store_write_begin(s, e) && store_write_end(s, unlink_unknown(s, sha256, e), e);
 }
 
 static void sweep_upload(const char *folder, const char *name)

@@ -35,6 +35,7 @@ void store_upload_drop(struct store_upload *u);
 
 struct store_attachment {
     int64_t id;
+    int64_t user_id;    /* only for store_attachment_add */
     const char *sha256; /* lower case hexadecimal */
     const char *name;   /* valid UTF-8 without control characters, 1 to STORE_FILE_NAME_BYTES */
     const char *type;   /* media type, by content */
@@ -49,17 +50,17 @@ struct store_attachment {
 };
 /* Takes the upload over (its file is gone from u, whatever happens). a->sha256, bytes, id, created_at and sent are ignored.
  * On the disk when it returns. ERR_LIMIT, field STORE_QUOTA_FIELD (sql/users/store_limits.h). */
-bool store_attachment_add(struct store *s, int64_t user_id, struct store_upload *u, const struct store_attachment *a,
+bool store_attachment_add(struct store *s, struct store_upload *u, const struct store_attachment *a,
                           int64_t *id, struct err *e);
-bool store_attachment_get(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_attachment *out,
-                          struct err *e);
+bool store_attachment_get(struct store *s, struct arena *a, const struct store_ref *attachment,
+                          struct store_attachment *out, struct err *e);
 /* name and text (NULL: an image), valid in the callback. */
 typedef bool (*store_attachment_text_fn)(void *context, const char *name, const char *text); /* false: enough */
-bool store_attachment_text(struct store *s, int64_t user_id, int64_t id, store_attachment_text_fn fn, void *context,
-                           struct err *e);
+bool store_attachment_text(struct store *s, const struct store_ref *attachment,
+                           store_attachment_text_fn fn, void *context, struct err *e);
 /* Of all files of one message, in the order in which they were attached. */
-bool store_attachment_texts(struct store *s, int64_t user_id, int64_t message_id, store_attachment_text_fn fn,
-                            void *context, struct err *e);
+bool store_attachment_texts(struct store *s, const struct store_ref *message,
+                            store_attachment_text_fn fn, void *context, struct err *e);
 /* ERR_CONFLICT: a message has it. */
 bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);
 /* Where the bytes of a content lie (or would lie). For reading: open it at once, it may go with its last row. */

@@ -21,11 +21,17 @@ struct store_factor {
 bool store_factor_get(struct store *s, int64_t user_id, struct store_factor *out, struct err *e);
 /* A new secret, in the place of one that was never confirmed. ERR_CONFLICT: one is on. */
 bool store_factor_begin(struct store *s, int64_t user_id, const unsigned char secret[OTP_SECRET_BYTES], struct err *e);
-/* From now on logins ask for it; ends all sessions but the one with keep_session's hash (NULL: all), which were opened
- * without. ERR_INPUT (field "code"): not the app's code. ERR_CONFLICT: nothing was begun, or it is on already. */
-bool store_factor_confirm(struct store *s, int64_t user_id, const char *code,
-                          const unsigned char recovery[STORE_RECOVERY_CODES][SECRET_HASH_BYTES],
-                          const unsigned char *keep_session, struct err *e);
+struct store_factor_confirmation {
+    int64_t user_id;
+    const char *code;                                   /* that the app shows */
+    const unsigned char (*recovery)[SECRET_HASH_BYTES]; /* [STORE_RECOVERY_CODES] */
+    const unsigned char *keep_session; /* hash of the session that stays; NULL: none does */
+};
+/* From now on logins ask for it; all sessions but keep_session, which were opened without it, end.
+ * ERR_INPUT (field "code"): not the app's code. ERR_CONFLICT: nothing was begun, or it is on
+ * already. */
+bool store_factor_confirm(struct store *s, const struct store_factor_confirmation *c,
+                          struct err *e);
 /* Takes a code of the app or a recovery code: each once, also of several that come at the same time. *recovery: it was
  * one of those. ERR_AUTH: neither. */
 bool store_factor_check(struct store *s, int64_t user_id, const char *code, bool *recovery, struct err *e);

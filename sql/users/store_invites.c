@@ -6,7 +6,7 @@
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
 #include "sql/users/store_users.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
 static bool check_note(const char *note, struct err *e)
 {
@@ -24,31 +24,31 @@ static bool insert(struct store *s, const struct store_invite *n, const unsigned
 {
     const int64_t now = clock_wall_ms();
     int64_t open = 0;
-    sqlite3_stmt *q = query(s, QUERY_INVITE_COUNT_OPEN, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_COUNT_OPEN, e);
     if (!q)
         return false;
-    bind_int(q, ":now", now);
-    if (!query_int(s, q, &open, e))
+    statement_bind_int(q, ":now", now);
+    if (!statement_int(s, q, &open, e))
         return false;
     if (open >= STORE_INVITES_MAX)
         return err_set(e, ERR_LIMIT, "%d invitations are open; revoke some first", STORE_INVITES_MAX);
-    if (!(q = query(s, QUERY_INVITE_ADD, e)))
+    if (!(q = statement_begin(s, QUERY_INVITE_ADD, e)))
         return false;
-    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
-    bind_text(q, ":role", n->admin ? "admin" : "user");
-    bind_text(q, ":note", n->note ? n->note : "");
-    bind_int(q, ":made_by", n->made_by);
-    bind_int(q, ":now", now);
-    bind_int(q, ":expires_at", n->expires_at);
-    return query_int(s, q, id, e);
+    statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    statement_bind_text(q, ":role", n->admin ? "admin" : "user");
+    statement_bind_text(q, ":note", n->note ? n->note : "");
+    statement_bind_int(q, ":made_by", n->made_by);
+    statement_bind_int(q, ":now", now);
+    statement_bind_int(q, ":expires_at", n->expires_at);
+    return statement_int(s, q, id, e);
 }
 
 bool store_invite_add(struct store *s, const struct store_invite *n, const unsigned char hash[SECRET_HASH_BYTES],
                       int64_t *id, struct err *e)
 {
-    if (!check_note(n->note ? n->note : "", e) || !write_begin(s, e))
+    if (!check_note(n->note ? n->note : "", e) || !store_write_begin(s, e))
         return false;
-    return write_end(s, insert(s, n, hash, id, e), e);
+    return store_write_end(s, insert(s, n, hash, id, e), e);
 }
 
 static bool not_open(struct err *e)
@@ -59,100 +59,100 @@ static bool not_open(struct err *e)
 bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], struct store_invite *out,
                        struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_INVITE_OPEN, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_OPEN, e);
     if (!q)
         return false;
-    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
-    bind_int(q, ":now", clock_wall_ms());
-    int rc = query_step(s, q, e);
+    statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    int rc = statement_step(s, q, e);
     if (rc == 1)
-        *out = (struct store_invite){.admin = !strcmp(column_text(q, 0), "admin"),
+        *out = (struct store_invite){.admin = !strcmp(statement_column_text(q, 0), "admin"),
                                      .expires_at = sqlite3_column_int64(q, 1)};
-    query_end(q);
+    statement_end(q);
     return rc == 0 ? not_open(e) : rc == 1;
 }
 
-bool store_invite_list(struct store *s, int64_t before, int limit, store_invite_fn fn, void *context, struct err *e)
+bool store_invite_list(struct store *s, const struct store_invite_page *page, store_invite_fn fn,
+                       void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_INVITE_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_LIST, e);
     if (!q)
         return false;
-    bind_int(q, ":before", before > 0 ? before : INT64_MAX);
-    bind_int(q, ":limit", limit);
+    statement_bind_int(q, ":before", page->before > 0 ? page->before : INT64_MAX);
+    statement_bind_int(q, ":limit", page->limit);
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
+    while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_invite n = {
             .id = sqlite3_column_int64(q, 0),
-            .admin = !strcmp(column_text(q, 1), "admin"),
-            .note = column_text(q, 2),
+            .admin = !strcmp(statement_column_text(q, 1), "admin"),
+            .note = statement_column_text(q, 2),
             .created_at = sqlite3_column_int64(q, 3),
             .expires_at = sqlite3_column_int64(q, 4),
             .used_at = sqlite3_column_int64(q, 5),
             .revoked_at = sqlite3_column_int64(q, 6),
-            .made_by_name = column_text(q, 7),
-            .used_by_name = column_text(q, 8),
+            .made_by_name = statement_column_text(q, 7),
+            .used_by_name = statement_column_text(q, 8),
         };
         if (!fn(context, &n))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
 bool store_invite_revoke(struct store *s, int64_t id, struct err *e)
 {
     int changed = 0;
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_INVITE_REVOKE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_REVOKE, e);
     if (q) {
-        bind_int(q, ":id", id);
-        bind_int(q, ":now", clock_wall_ms());
+        statement_bind_int(q, ":id", id);
+        statement_bind_int(q, ":now", clock_wall_ms());
     }
-    bool ok = q && query_run(s, q, &changed, e) &&
+    bool ok = q && statement_run(s, q, &changed, e) &&
               (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such open invitation"));
-    return write_end(s, ok, e);
+    return store_write_end(s, ok, e);
 }
 
-bool revoke_admin_invites(struct store *s, int64_t user_id, struct err *e)
+bool users_revoke_admin_invites(struct store *s, int64_t user_id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_INVITE_REVOKE_ADMINS_OF, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_REVOKE_ADMINS_OF, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":now", clock_wall_ms());
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    return statement_run(s, q, NULL, e);
 }
 
-static bool accept(struct store *s, const unsigned char *hash, const char *name, const char *password_hash,
-                   int64_t *user_id, bool *admin, struct err *e)
+static bool accept(struct store *s, const unsigned char *hash, struct store_user *u, struct err *e)
 {
     int64_t role = 0;
     struct err why = {0};
-    sqlite3_stmt *q = query(s, QUERY_INVITE_USE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_INVITE_USE, e);
     if (!q)
         return false;
-    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
-    bind_int(q, ":now", clock_wall_ms());
-    if (!query_int(s, q, &role, &why)) {
+    statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    if (!statement_int(s, q, &role, &why)) {
         if (why.code == ERR_NOTFOUND)
             return not_open(e);
         if (e)
             *e = why;
         return false;
     }
-    *admin = role != 0;
-    if (!insert_user(s, name, password_hash, *admin, user_id, e) || !(q = query(s, QUERY_INVITE_USED_BY, e)))
+    u->admin = role != 0;
+    if (!users_insert(s, u, &u->id, e) || !(q = statement_begin(s, QUERY_INVITE_USED_BY, e)))
         return false;
-    bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
-    bind_int(q, ":user_id", *user_id);
-    return query_run(s, q, NULL, e);
+    statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":user_id", u->id);
+    return statement_run(s, q, NULL, e);
 }
 
-bool store_invite_accept(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], const char *name,
-                         const char *password_hash, int64_t *user_id, bool *admin, struct err *e)
+bool store_invite_accept(struct store *s, const unsigned char hash[SECRET_HASH_BYTES],
+                         struct store_user *u, struct err *e)
 {
-    if (!check_name(name, "name", e) || !write_begin(s, e))
+    if (!users_check_name(u->name, "name", e) || !store_write_begin(s, e))
         return false;
-    return write_end(s, accept(s, hash, name, password_hash, user_id, admin, e), e);
+    return store_write_end(s, accept(s, hash, u, e), e);
 }

@@ -7,6 +7,7 @@
 #include "sql/core/secret.h"
 
 struct store;
+struct store_user;
 
 #define STORE_INVITES_MAX 1000 /* that are open at one time */
 #define STORE_NOTE_MAX 64      /* characters */
@@ -27,10 +28,16 @@ bool store_invite_add(struct store *s, const struct store_invite *n, const unsig
 bool store_invite_open(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], struct store_invite *out,
                        struct err *e);
 typedef bool (*store_invite_fn)(void *context, const struct store_invite *n); /* false: enough */
-/* Newest first, those with an id under `before` (0: all). */
-bool store_invite_list(struct store *s, int64_t before, int limit, store_invite_fn fn, void *context, struct err *e);
+struct store_invite_page {
+    int64_t before; /* only ids below it; 0: all */
+    int limit;
+};
+/* Newest first. */
+bool store_invite_list(struct store *s, const struct store_invite_page *page, store_invite_fn fn,
+                       void *context, struct err *e);
 /* ERR_NOTFOUND: unknown, used or revoked already. */
 bool store_invite_revoke(struct store *s, int64_t id, struct err *e);
-/* Makes the account and uses the invitation up, both or neither. Errors of store_invite_open and store_user_add. */
-bool store_invite_accept(struct store *s, const unsigned char hash[SECRET_HASH_BYTES], const char *name,
-                         const char *password_hash, int64_t *user_id, bool *admin, struct err *e);
+/* Makes the account and uses the invitation up, both or neither. Of *u: name and password_hash; id
+ * and admin come back in it. Errors of store_invite_open and store_user_add. */
+bool store_invite_accept(struct store *s, const unsigned char hash[SECRET_HASH_BYTES],
+                         struct store_user *u, struct err *e);

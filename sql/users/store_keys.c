@@ -3,7 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
 #define KEY_TOUCH_MS ((int64_t)60 * 1000)
 #define MAX_KEYS 100 /* of one user */
@@ -28,12 +28,12 @@ static bool check_terms(const struct store_key_terms *t, struct err *e)
 
 static void bind_terms(sqlite3_stmt *q, const struct store_key_terms *t)
 {
-    bind_int(q, ":scopes", t->scopes ? t->scopes : STORE_SCOPES);
-    bind_int(q, ":expires_at", t->expires_at);
-    bind_int(q, ":requests_per_minute", t->requests_per_minute);
-    bind_int(q, ":tokens_per_minute", t->tokens_per_minute);
-    bind_int(q, ":max_jobs", t->max_jobs);
-    bind_int(q, ":strict_parameters", t->strict_parameters);
+    statement_bind_int(q, ":scopes", t->scopes ? t->scopes : STORE_SCOPES);
+    statement_bind_int(q, ":expires_at", t->expires_at);
+    statement_bind_int(q, ":requests_per_minute", t->requests_per_minute);
+    statement_bind_int(q, ":tokens_per_minute", t->tokens_per_minute);
+    statement_bind_int(q, ":max_jobs", t->max_jobs);
+    statement_bind_int(q, ":strict_parameters", t->strict_parameters);
 }
 
 /* Six columns from `at` on. */
@@ -49,73 +49,71 @@ static struct store_key_terms read_terms(sqlite3_stmt *q, int at)
     };
 }
 
-bool insert_key(struct store *s, const struct store_key *k, const unsigned char *hash, int64_t *id, struct err *e)
+bool users_insert_key(struct store *s, const struct store_key *k, const unsigned char *hash, int64_t *id, struct err *e)
 {
     int64_t count = 0;
-    sqlite3_stmt *q = query(s, QUERY_KEY_COUNT, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_COUNT, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", k->user_id);
-    if (!query_int(s, q, &count, e))
+    statement_bind_int(q, ":user_id", k->user_id);
+    if (!statement_int(s, q, &count, e))
         return false;
     if (count >= MAX_KEYS)
         return err_set(e, ERR_LIMIT, "a user can have %d keys; remove one first", MAX_KEYS);
-    if (!(q = query(s, QUERY_KEY_ADD, e)))
+    if (!(q = statement_begin(s, QUERY_KEY_ADD, e)))
         return false;
-    bind_int(q, ":user_id", k->user_id);
-    bind_text(q, ":name", k->name);
-    bind_text(q, ":prefix", k->prefix);
-    bind_blob(q, ":key_hash", hash, SECRET_HASH_BYTES);
-    bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":user_id", k->user_id);
+    statement_bind_text(q, ":name", k->name);
+    statement_bind_text(q, ":prefix", k->prefix);
+    statement_bind_blob(q, ":key_hash", hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":now", clock_wall_ms());
     bind_terms(q, &k->terms);
-    return query_int(s, q, id, e);
+    return statement_int(s, q, id, e);
 }
 
 bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash, int64_t *id,
                    struct err *e)
 {
-    if (!check_name(k->name, "name", e) || !check_terms(&k->terms, e) || !write_begin(s, e))
+    if (!users_check_name(k->name, "name", e) || !check_terms(&k->terms, e) || !store_write_begin(s, e))
         return false;
-    return write_end(s, insert_key(s, k, key_hash, id, e), e);
+    return store_write_end(s, users_insert_key(s, k, key_hash, id, e), e);
 }
 
 static void touch_key(struct store *s, int64_t id, int64_t now)
 {
-    if (!write_try(s))
+    if (!store_write_try(s))
         return;
-    sqlite3_stmt *q = query(s, QUERY_KEY_USED, NULL);
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_USED, NULL);
     if (q) {
-        bind_int(q, ":id", id);
-        bind_int(q, ":now", now);
+        statement_bind_int(q, ":id", id);
+        statement_bind_int(q, ":now", now);
     }
-    write_end(s, q && query_run(s, q, NULL, NULL), NULL);
+    store_write_end(s, q && statement_run(s, q, NULL, NULL), NULL);
 }
 
 bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,
-                    struct store_user *out, struct store_key *key, struct err *e)
+                    struct store_key_found *out, struct err *e)
 {
     const int64_t now = clock_wall_ms();
-    struct store_key k = {0};
-    sqlite3_stmt *q = query(s, QUERY_KEY_FIND, e);
+    const struct store_key *k = &out->key;
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_FIND, e);
     if (!q)
         return false;
-    bind_blob(q, ":key_hash", key_hash, SECRET_HASH_BYTES);
-    int rc = query_step(s, q, e);
-    bool ok = rc == 1 && copy_user(q, a, out, e);
+    statement_bind_blob(q, ":key_hash", key_hash, SECRET_HASH_BYTES);
+    int rc = statement_step(s, q, e);
+    bool ok = rc == 1 && users_copy(q, a, &out->user, e);
     if (ok)
-        k = (struct store_key){.id = sqlite3_column_int64(q, 7),
-                               .user_id = out->id,
-                               .last_used_at = sqlite3_column_int64(q, 8),
-                               .terms = read_terms(q, 9)};
-    query_end(q);
+        out->key = (struct store_key){.id = sqlite3_column_int64(q, 7),
+                                      .user_id = out->user.id,
+                                      .last_used_at = sqlite3_column_int64(q, 8),
+                                      .terms = read_terms(q, 9)};
+    statement_end(q);
     if (rc == 0)
         return err_set(e, ERR_AUTH, "the API key is not valid");
-    if (ok && k.terms.expires_at && k.terms.expires_at <= now)
+    if (ok && k->terms.expires_at && k->terms.expires_at <= now)
         return err_set(e, ERR_AUTH, "the API key has expired");
-    if (ok && key)
-        *key = k;
-    if (ok && now - k.last_used_at > KEY_TOUCH_MS)
-        touch_key(s, k.id, now);
+    if (ok && now - k->last_used_at > KEY_TOUCH_MS)
+        touch_key(s, k->id, now);
     return ok;
 }
 
@@ -124,8 +122,8 @@ static struct store_key read_key(sqlite3_stmt *q)
     return (struct store_key){
         .id = sqlite3_column_int64(q, 0),
         .user_id = sqlite3_column_int64(q, 1),
-        .name = column_text(q, 2),
-        .prefix = column_text(q, 3),
+        .name = statement_column_text(q, 2),
+        .prefix = statement_column_text(q, 3),
         .created_at = sqlite3_column_int64(q, 4),
         .last_used_at = sqlite3_column_int64(q, 5),
         .terms = read_terms(q, 6),
@@ -134,35 +132,35 @@ static struct store_key read_key(sqlite3_stmt *q)
 
 bool store_key_list(struct store *s, int64_t user_id, store_key_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_KEY_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_LIST, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", user_id);
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
+    while ((rc = statement_step(s, q, e)) == 1) {
         const struct store_key k = read_key(q);
         if (!fn(context, &k))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
-bool store_key_get(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_key *out,
-                   struct err *e)
+bool store_key_get(struct store *s, struct arena *a, const struct store_ref *key,
+                   struct store_key *out, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_KEY_GET, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_GET, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_int(q, ":id", id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", key->user_id);
+    statement_bind_int(q, ":id", key->id);
+    int rc = statement_step(s, q, e);
     bool ok = rc == 1;
     if (ok) {
         *out = read_key(q);
-        ok = column_copy(q, 2, a, &out->name, e) && column_copy(q, 3, a, &out->prefix, e);
+        ok = statement_column_copy(q, 2, a, &out->name, e) && statement_column_copy(q, 3, a, &out->prefix, e);
     }
-    query_end(q);
+    statement_end(q);
     return rc == 0 ? err_set(e, ERR_NOTFOUND, "there is no such key") : ok;
 }
 
@@ -171,25 +169,25 @@ static bool write_one(struct store *s, sqlite3_stmt *q, int64_t user_id, int64_t
 {
     int changed = 0;
     if (q) {
-        bind_int(q, ":user_id", user_id);
-        bind_int(q, ":id", id);
+        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_int(q, ":id", id);
     }
-    return q && query_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such key"));
+    return q && statement_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such key"));
 }
 
 bool store_key_change(struct store *s, int64_t user_id, int64_t id, const struct store_key_terms *t, struct err *e)
 {
-    if (!check_terms(t, e) || !write_begin(s, e))
+    if (!check_terms(t, e) || !store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_KEY_CHANGE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_CHANGE, e);
     if (q)
         bind_terms(q, t);
-    return write_end(s, write_one(s, q, user_id, id, e), e);
+    return store_write_end(s, write_one(s, q, user_id, id, e), e);
 }
 
 bool store_key_remove(struct store *s, int64_t user_id, int64_t id, struct err *e)
 {
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    return write_end(s, write_one(s, query(s, QUERY_KEY_REMOVE, e), user_id, id, e), e);
+    return store_write_end(s, write_one(s, statement_begin(s, QUERY_KEY_REMOVE, e), user_id, id, e), e);
 }

@@ -2,9 +2,9 @@
 #include "sql/users/store_limits.h"
 
 #include "sql/core/statement.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
-struct store_user_limits read_limits(sqlite3_stmt *q, int at)
+struct store_user_limits users_read_limits(sqlite3_stmt *q, int at)
 {
     return (struct store_user_limits){.requests_per_minute = sqlite3_column_int64(q, at),
                                       .tokens_per_minute = sqlite3_column_int64(q, at + 1),
@@ -15,56 +15,60 @@ struct store_user_limits read_limits(sqlite3_stmt *q, int at)
 
 bool store_limits_get(struct store *s, int64_t user_id, struct store_user_limits *out, bool *own, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_LIMITS_GET, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_LIMITS_GET, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    int rc = query_step(s, q, e);
+    statement_bind_int(q, ":user_id", user_id);
+    int rc = statement_step(s, q, e);
     *own = rc == 1;
-    *out = rc == 1 ? read_limits(q, 0) : (struct store_user_limits){0};
-    query_end(q);
+    *out = rc == 1 ? users_read_limits(q, 0) : (struct store_user_limits){0};
+    statement_end(q);
     return rc >= 0;
 }
 
-bool set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l, struct err *e)
+bool users_set_limits(struct store *s, int64_t user_id, const struct store_user_limits *l, struct err *e)
 {
     int changed = 0;
-    sqlite3_stmt *q = query(s, l ? QUERY_LIMITS_SET : QUERY_LIMITS_REMOVE, e);
+    sqlite3_stmt *q = statement_begin(s, l ? QUERY_LIMITS_SET : QUERY_LIMITS_REMOVE, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":user_id", user_id);
     if (l) {
-        bind_int(q, ":requests_per_minute", l->requests_per_minute);
-        bind_int(q, ":tokens_per_minute", l->tokens_per_minute);
-        bind_int(q, ":max_jobs", l->max_jobs);
-        bind_int(q, ":tokens_per_day", l->tokens_per_day);
-        bind_int(q, ":storage_bytes", l->storage_bytes);
+        statement_bind_int(q, ":requests_per_minute", l->requests_per_minute);
+        statement_bind_int(q, ":tokens_per_minute", l->tokens_per_minute);
+        statement_bind_int(q, ":max_jobs", l->max_jobs);
+        statement_bind_int(q, ":tokens_per_day", l->tokens_per_day);
+        statement_bind_int(q, ":storage_bytes", l->storage_bytes);
     }
-    return query_run(s, q, &changed, e) && (!l || changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
+    return statement_run(s, q, &changed, e) && (!l || changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
 }
 
-static bool one_number(struct store *s, enum query which, int64_t user_id, int64_t day, int64_t *out, struct err *e)
+static bool number_of_user(struct store *s, enum query which, int64_t user_id, int64_t *out,
+                           struct err *e)
 {
-    sqlite3_stmt *q = query(s, which, e);
+    sqlite3_stmt *q = statement_begin(s, which, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    if (which == QUERY_USED_TODAY)
-        bind_int(q, ":day", day);
-    return query_int(s, q, out, e);
+    statement_bind_int(q, ":user_id", user_id);
+    return statement_int(s, q, out, e);
 }
 
 bool store_used_tokens(struct store *s, int64_t user_id, int64_t day, int64_t *tokens, struct err *e)
 {
-    return one_number(s, QUERY_USED_TODAY, user_id, day, tokens, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USED_TODAY, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_int(q, ":day", day);
+    return statement_int(s, q, tokens, e);
 }
 
 bool store_used_bytes(struct store *s, int64_t user_id, int64_t *bytes, struct err *e)
 {
-    return one_number(s, QUERY_USED_BYTES, user_id, 0, bytes, e);
+    return number_of_user(s, QUERY_USED_BYTES, user_id, bytes, e);
 }
 
-bool quota_holds(struct store *s, int64_t user_id, int64_t quota, struct err *e)
+bool users_check_quota(struct store *s, int64_t user_id, int64_t quota, struct err *e)
 {
     int64_t used = 0;
     if (!quota)
@@ -76,5 +80,5 @@ bool quota_holds(struct store *s, int64_t user_id, int64_t quota, struct err *e)
 
 bool store_running_count(struct store *s, int64_t user_id, int64_t *n, struct err *e)
 {
-    return one_number(s, QUERY_RUNNING_OF_USER, user_id, 0, n, e);
+    return number_of_user(s, QUERY_RUNNING_OF_USER, user_id, n, e);
 }

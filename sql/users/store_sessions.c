@@ -3,7 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
 #define SESSION_TOUCH_MS ((int64_t)5 * 60 * 1000) /* how often a use is written down */
 #define ADDRESS_BYTES 64
@@ -23,17 +23,17 @@ static size_t cut(const char *s, size_t max)
 
 static bool insert_session(struct store *s, const struct store_session *n, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SESSION_ADD, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_ADD, e);
     if (!q)
         return false;
     const char *address = n->address ? n->address : "", *agent = n->agent ? n->agent : "";
-    bind_blob(q, ":token_hash", n->token_hash, SECRET_HASH_BYTES);
-    bind_int(q, ":user_id", n->user_id);
-    bind_int(q, ":created_at", n->created_at);
-    bind_int(q, ":expires_at", n->expires_at);
-    bind_bytes(q, ":address", address, cut(address, ADDRESS_BYTES));
-    bind_bytes(q, ":agent", agent, cut(agent, AGENT_BYTES));
-    return query_run(s, q, NULL, e);
+    statement_bind_blob(q, ":token_hash", n->token_hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":user_id", n->user_id);
+    statement_bind_int(q, ":created_at", n->created_at);
+    statement_bind_int(q, ":expires_at", n->expires_at);
+    statement_bind_bytes(q, ":address", address, cut(address, ADDRESS_BYTES));
+    statement_bind_bytes(q, ":agent", agent, cut(agent, AGENT_BYTES));
+    return statement_run(s, q, NULL, e);
 }
 
 bool store_session_add(struct store *s, const struct store_session *n, struct err *e)
@@ -43,36 +43,36 @@ bool store_session_add(struct store *s, const struct store_session *n, struct er
         row.created_at = clock_wall_ms();
     if (!row.expires_at)
         row.expires_at = row.created_at + STORE_SESSION_MS;
-    return write_begin(s, e) && write_end(s, insert_session(s, &row, e), e);
+    return store_write_begin(s, e) && store_write_end(s, insert_session(s, &row, e), e);
 }
 
 /* Writes the time of use. The next use tries again when that can't be done now: nobody waits for it. */
 static void touch_session(struct store *s, const unsigned char *hash, int64_t now)
 {
-    if (!write_try(s))
+    if (!store_write_try(s))
         return;
-    sqlite3_stmt *q = query(s, QUERY_SESSION_USED, NULL);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_USED, NULL);
     if (q) {
-        bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
-        bind_int(q, ":now", now);
-        bind_int(q, ":expires_at", now + STORE_SESSION_MS);
+        statement_bind_blob(q, ":token_hash", hash, SECRET_HASH_BYTES);
+        statement_bind_int(q, ":now", now);
+        statement_bind_int(q, ":expires_at", now + STORE_SESSION_MS);
     }
-    write_end(s, q && query_run(s, q, NULL, NULL), NULL);
+    store_write_end(s, q && statement_run(s, q, NULL, NULL), NULL);
 }
 
 bool store_session_find(struct store *s, struct arena *a, const unsigned char *token_hash,
                         struct store_user *out, struct err *e)
 {
     const int64_t now = clock_wall_ms();
-    sqlite3_stmt *q = query(s, QUERY_SESSION_FIND, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_FIND, e);
     if (!q)
         return false;
-    bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
-    bind_int(q, ":now", now);
-    int rc = query_step(s, q, e);
-    bool ok = rc == 1 && copy_user(q, a, out, e);
+    statement_bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":now", now);
+    int rc = statement_step(s, q, e);
+    bool ok = rc == 1 && users_copy(q, a, out, e);
     int64_t used_at = rc == 1 ? sqlite3_column_int64(q, 7) : now;
-    query_end(q);
+    statement_end(q);
     if (rc == 0)
         return err_set(e, ERR_AUTH, "the session is over; log in again");
     if (ok && now - used_at > SESSION_TOUCH_MS)
@@ -82,54 +82,54 @@ bool store_session_find(struct store *s, struct arena *a, const unsigned char *t
 
 bool store_session_remove(struct store *s, const unsigned char *token_hash, struct err *e)
 {
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_SESSION_REMOVE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_REMOVE, e);
     if (q)
-        bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
-    return write_end(s, q && query_run(s, q, NULL, e), e);
+        statement_bind_blob(q, ":token_hash", token_hash, SECRET_HASH_BYTES);
+    return store_write_end(s, q && statement_run(s, q, NULL, e), e);
 }
 
-bool store_session_list(struct store *s, int64_t user_id, const unsigned char *current, store_session_fn fn, void *context,
-                        struct err *e)
+bool store_session_list(struct store *s, const struct store_session_viewer *v, store_session_fn fn,
+                        void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SESSION_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_LIST, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_blob(q, ":current", current, SECRET_HASH_BYTES);
-    bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":user_id", v->user_id);
+    statement_bind_blob(q, ":current", v->current, SECRET_HASH_BYTES);
+    statement_bind_int(q, ":now", clock_wall_ms());
     int rc;
-    while ((rc = query_step(s, q, e)) == 1) {
-        const struct store_session_seen n = {.id = column_text(q, 0),
+    while ((rc = statement_step(s, q, e)) == 1) {
+        const struct store_session_seen n = {.id = statement_column_text(q, 0),
                                              .created_at = sqlite3_column_int64(q, 1),
                                              .used_at = sqlite3_column_int64(q, 2),
                                              .expires_at = sqlite3_column_int64(q, 3),
-                                             .address = column_text(q, 4),
-                                             .agent = column_text(q, 5),
+                                             .address = statement_column_text(q, 4),
+                                             .agent = statement_column_text(q, 5),
                                              .current = sqlite3_column_int(q, 6)};
         if (!fn(context, &n))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
 bool store_session_end(struct store *s, int64_t user_id, const char *id, struct err *e)
 {
     int changed = 0;
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_SESSION_REMOVE_ONE, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_REMOVE_ONE, e);
     if (q) {
-        bind_int(q, ":user_id", user_id);
-        bind_text(q, ":id", id);
+        statement_bind_int(q, ":user_id", user_id);
+        statement_bind_text(q, ":id", id);
     }
-    bool ok = q && query_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such session"));
-    return write_end(s, ok, e);
+    bool ok = q && statement_run(s, q, &changed, e) && (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such session"));
+    return store_write_end(s, ok, e);
 }
 
 bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, end_sessions(s, user_id, keep, e), e);
+    return store_write_begin(s, e) && store_write_end(s, users_end_sessions(s, user_id, keep, e), e);
 }

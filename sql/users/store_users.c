@@ -6,9 +6,11 @@
 
 #include "engine/base/clock.h"
 #include "sql/core/statement.h"
-#include "sql/users/users_row.h"
+#include "sql/users/users_internal.h"
 
-bool check_name(const char *name, const char *field, struct err *e)
+#define DAY_S 86400
+
+bool users_check_name(const char *name, const char *field, struct err *e)
 {
     size_t n = strlen(name), characters = 0;
     for (size_t i = 0; i < n; i++) {
@@ -24,47 +26,47 @@ bool check_name(const char *name, const char *field, struct err *e)
     return true;
 }
 
-void borrow_user(sqlite3_stmt *q, struct store_user *u)
+void users_borrow(sqlite3_stmt *q, struct store_user *u)
 {
     *u = (struct store_user){
         .id = sqlite3_column_int64(q, 0),
-        .name = column_text(q, 1),
-        .admin = !strcmp(column_text(q, 2), "admin"),
+        .name = statement_column_text(q, 1),
+        .admin = !strcmp(statement_column_text(q, 2), "admin"),
         .disabled = sqlite3_column_int(q, 3),
-        .password_hash = column_text(q, 4),
-        .settings = column_text(q, 5),
+        .password_hash = statement_column_text(q, 4),
+        .settings = statement_column_text(q, 5),
         .created_at = sqlite3_column_int64(q, 6),
     };
 }
 
-bool copy_user(sqlite3_stmt *q, struct arena *a, struct store_user *u, struct err *e)
+bool users_copy(sqlite3_stmt *q, struct arena *a, struct store_user *u, struct err *e)
 {
-    borrow_user(q, u);
-    return column_copy(q, 1, a, &u->name, e) && column_copy(q, 4, a, &u->password_hash, e) &&
-           column_copy(q, 5, a, &u->settings, e);
+    users_borrow(q, u);
+    return statement_column_copy(q, 1, a, &u->name, e) && statement_column_copy(q, 4, a, &u->password_hash, e) &&
+           statement_column_copy(q, 5, a, &u->settings, e);
 }
 
 static bool one_user(struct store *s, sqlite3_stmt *q, struct arena *a, struct store_user *out,
                      struct err *e)
 {
-    int rc = query_step(s, q, e);
-    bool ok = rc == 1 ? copy_user(q, a, out, e)
+    int rc = statement_step(s, q, e);
+    bool ok = rc == 1 ? users_copy(q, a, out, e)
                       : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
-    query_end(q);
+    statement_end(q);
     return ok;
 }
 
-bool insert_user(struct store *s, const char *name, const char *password_hash, bool admin, int64_t *id, struct err *e)
+bool users_insert(struct store *s, const struct store_user *u, int64_t *id, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_USER_ADD, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_ADD, e);
     if (!q)
         return false;
-    bind_text(q, ":name", name);
-    bind_text(q, ":role", admin ? "admin" : "user");
-    bind_text(q, ":password", password_hash);
-    bind_int(q, ":now", clock_wall_ms());
+    statement_bind_text(q, ":name", u->name);
+    statement_bind_text(q, ":role", u->admin ? "admin" : "user");
+    statement_bind_text(q, ":password", u->password_hash);
+    statement_bind_int(q, ":now", clock_wall_ms());
     struct err why = {0};
-    if (query_int(s, q, id, &why))
+    if (statement_int(s, q, id, &why))
         return true;
     if (sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE)
         return err_field(e, ERR_CONFLICT, "name", "the name is taken");
@@ -73,47 +75,46 @@ bool insert_user(struct store *s, const char *name, const char *password_hash, b
     return false;
 }
 
-bool store_user_add(struct store *s, const char *name, const char *password_hash, bool admin,
-                    int64_t *id, struct err *e)
+bool store_user_add(struct store *s, const struct store_user *u, int64_t *id, struct err *e)
 {
-    if (!check_name(name, "name", e) || !write_begin(s, e))
+    if (!users_check_name(u->name, "name", e) || !store_write_begin(s, e))
         return false;
-    return write_end(s, insert_user(s, name, password_hash, admin, id, e), e);
+    return store_write_end(s, users_insert(s, u, id, e), e);
 }
 
 bool store_user_by_name(struct store *s, struct arena *a, const char *name, struct store_user *out,
                         struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_USER_BY_NAME, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_BY_NAME, e);
     if (!q)
         return false;
-    bind_text(q, ":name", name);
+    statement_bind_text(q, ":name", name);
     return one_user(s, q, a, out, e);
 }
 
 bool store_user_by_id(struct store *s, struct arena *a, int64_t id, struct store_user *out,
                       struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_USER_BY_ID, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_BY_ID, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
+    statement_bind_int(q, ":id", id);
     return one_user(s, q, a, out, e);
 }
 
 bool store_user_list(struct store *s, store_user_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_USER_LIST, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_LIST, e);
     if (!q)
         return false;
     int rc;
     struct store_user u;
-    while ((rc = query_step(s, q, e)) == 1) {
-        borrow_user(q, &u);
+    while ((rc = statement_step(s, q, e)) == 1) {
+        users_borrow(q, &u);
         if (!fn(context, &u))
             break;
     }
-    query_end(q);
+    statement_end(q);
     return rc >= 0;
 }
 
@@ -121,58 +122,58 @@ bool store_user_list(struct store *s, store_user_fn fn, void *context, struct er
 static bool change_one(struct store *s, sqlite3_stmt *q, struct err *e)
 {
     int changed;
-    return query_run(s, q, &changed, e) &&
+    return statement_run(s, q, &changed, e) &&
            (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
 }
 
-bool end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
+bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_SESSION_REMOVE_OTHERS, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_SESSION_REMOVE_OTHERS, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", user_id);
-    bind_blob(q, ":keep", keep, SECRET_HASH_BYTES);
-    return query_run(s, q, NULL, e);
+    statement_bind_int(q, ":user_id", user_id);
+    statement_bind_blob(q, ":keep", keep, SECRET_HASH_BYTES);
+    return statement_run(s, q, NULL, e);
 }
 
-bool set_password(struct store *s, int64_t id, const char *hash, const unsigned char *keep_session, struct err *e)
+bool users_set_password(struct store *s, int64_t id, const char *hash, const unsigned char *keep_session, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_USER_SET_PASSWORD, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_PASSWORD, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
-    bind_text(q, ":password", hash);
-    return change_one(s, q, e) && end_sessions(s, id, keep_session, e);
+    statement_bind_int(q, ":id", id);
+    statement_bind_text(q, ":password", hash);
+    return change_one(s, q, e) && users_end_sessions(s, id, keep_session, e);
 }
 
 bool store_user_set_password(struct store *s, int64_t id, const char *password_hash,
                              const unsigned char *keep_session, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, set_password(s, id, password_hash, keep_session, e), e);
+    return store_write_begin(s, e) && store_write_end(s, users_set_password(s, id, password_hash, keep_session, e), e);
 }
 
 /* The server must stay in somebody's hands. */
-bool another_admin(struct store *s, int64_t id, struct err *e)
+bool users_check_other_admin(struct store *s, int64_t id, struct err *e)
 {
     struct err why = {0};
     int64_t others = 0;
-    sqlite3_stmt *q = query(s, QUERY_USER_BY_ID, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_BY_ID, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
-    int rc = query_step(s, q, e);
-    bool admin = rc == 1 && !strcmp(column_text(q, 2), "admin");
-    query_end(q);
+    statement_bind_int(q, ":id", id);
+    int rc = statement_step(s, q, e);
+    bool admin = rc == 1 && !strcmp(statement_column_text(q, 2), "admin");
+    statement_end(q);
     if (rc < 0)
         return false;
     if (rc == 0)
         return err_set(e, ERR_NOTFOUND, "there is no such user");
     if (!admin)
         return true;
-    q = query(s, QUERY_USER_OTHER_ADMINS, &why);
+    q = statement_begin(s, QUERY_USER_OTHER_ADMINS, &why);
     if (q)
-        bind_int(q, ":id", id);
-    if (!q || !query_int(s, q, &others, &why)) {
+        statement_bind_int(q, ":id", id);
+    if (!q || !statement_int(s, q, &others, &why)) {
         if (e)
             *e = why;
         return false;
@@ -180,87 +181,151 @@ bool another_admin(struct store *s, int64_t id, struct err *e)
     return others > 0 || err_set(e, ERR_CONFLICT, "this is the last admin");
 }
 
-bool set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
+bool users_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
 {
-    if (disabled && (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !revoke_admin_invites(s, id, e)))
+    if (disabled && (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) || !users_revoke_admin_invites(s, id, e)))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_USER_SET_DISABLED, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_DISABLED, e);
     if (!q)
         return false;
-    bind_int(q, ":id", id);
-    bind_int(q, ":disabled", disabled);
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":disabled", disabled);
     return change_one(s, q, e);
 }
 
 bool store_user_set_disabled(struct store *s, int64_t id, bool disabled, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, set_disabled(s, id, disabled, e), e);
+    return store_write_begin(s, e) && store_write_end(s, users_set_disabled(s, id, disabled, e), e);
 }
 
 bool store_user_defaults(struct store *s, struct arena *a, int64_t id, const char **json, struct err *e)
 {
-    sqlite3_stmt *q = query(s, QUERY_USER_DEFAULTS_GET, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_DEFAULTS_GET, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", id);
-    int rc = query_step(s, q, e);
-    bool ok = rc == 1 ? column_copy(q, 0, a, json, e) : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
-    query_end(q);
+    statement_bind_int(q, ":user_id", id);
+    int rc = statement_step(s, q, e);
+    bool ok = rc == 1 ? statement_column_copy(q, 0, a, json, e) : rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such user");
+    statement_end(q);
     return ok;
 }
 
 bool store_user_set_defaults(struct store *s, int64_t id, const char *json, struct err *e)
 {
-    if (!write_begin(s, e))
+    if (!store_write_begin(s, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_USER_DEFAULTS_SET, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_DEFAULTS_SET, e);
     if (q) {
-        bind_int(q, ":user_id", id);
-        bind_text(q, ":settings", json);
+        statement_bind_int(q, ":user_id", id);
+        statement_bind_text(q, ":settings", json);
     }
-    return write_end(s, q && change_one(s, q, e), e);
+    return store_write_end(s, q && change_one(s, q, e), e);
+}
+
+bool store_user_overview_list(struct store *s, const struct store_user_page *page,
+                              store_user_overview_fn fn, void *context, struct err *e)
+{
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_OVERVIEW, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":day", clock_wall_s() / DAY_S);
+    statement_bind_int(q, ":after", page->after);
+    statement_bind_int(q, ":only", page->only);
+    statement_bind_int(q, ":limit", page->limit);
+    int rc;
+    while ((rc = statement_step(s, q, e)) == 1) {
+        struct store_user_overview u = {.second_factor = sqlite3_column_int(q, 7),
+                                        .sessions = sqlite3_column_int64(q, 8),
+                                        .keys = sqlite3_column_int64(q, 9),
+                                        .last_seen = sqlite3_column_int64(q, 10),
+                                        .tokens_today = sqlite3_column_int64(q, 11),
+                                        .stored_bytes = sqlite3_column_int64(q, 12),
+                                        .own_limits = sqlite3_column_type(q, 13) != SQLITE_NULL,
+                                        .limits = users_read_limits(q, 13)};
+        users_borrow(q, &u.user);
+        if (!fn(context, &u))
+            break;
+    }
+    statement_end(q);
+    return rc >= 0;
+}
+
+static bool set_role(struct store *s, int64_t id, bool admin, struct err *e)
+{
+    int changed = 0;
+    if (!admin && (!users_check_other_admin(s, id, e) || !users_revoke_admin_invites(s, id, e)))
+        return false;
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_SET_ROLE, e);
+    if (!q)
+        return false;
+    statement_bind_int(q, ":id", id);
+    statement_bind_text(q, ":role", admin ? "admin" : "user");
+    return statement_run(s, q, &changed, e) &&
+           (changed == 1 || err_set(e, ERR_NOTFOUND, "there is no such user"));
+}
+
+bool store_user_change(struct store *s, int64_t id, const struct store_user_change *c,
+                       struct err *e)
+{
+    if (!store_write_begin(s, e))
+        return false;
+    bool ok = (!c->password_hash || users_set_password(s, id, c->password_hash, NULL, e)) &&
+              (!c->has_role || set_role(s, id, c->admin, e)) &&
+              (!c->has_disabled || users_set_disabled(s, id, c->disabled, e)) &&
+              (!c->drop_factor || users_remove_factor(s, id, e)) &&
+              (!c->has_limits || users_set_limits(s, id, c->limits, e));
+    return store_write_end(s, ok, e);
 }
 
 static bool remove_user(struct store *s, int64_t id, struct err *e)
 {
-    if (!another_admin(s, id, e) || !end_sessions(s, id, NULL, e) || !remove_factor(s, id, e) ||
-        !revoke_admin_invites(s, id, e))
+    if (!users_check_other_admin(s, id, e) || !users_end_sessions(s, id, NULL, e) || !users_remove_factor(s, id, e) ||
+        !users_revoke_admin_invites(s, id, e))
         return false;
-    sqlite3_stmt *q = query(s, QUERY_KEY_REMOVE_ALL, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_KEY_REMOVE_ALL, e);
     if (!q)
         return false;
-    bind_int(q, ":user_id", id);
-    if (!query_run(s, q, NULL, e) || !(q = query(s, QUERY_USER_REMOVE_CONVERSATIONS, e)))
+    statement_bind_int(q, ":user_id", id);
+    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_USER_REMOVE_CONVERSATIONS, e)))
         return false;
-    bind_int(q, ":id", id);
-    bind_int(q, ":now", clock_wall_ms());
-    if (!query_run(s, q, NULL, e) || !(q = query(s, QUERY_USER_REMOVE, e)))
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":now", clock_wall_ms());
+    if (!statement_run(s, q, NULL, e) || !(q = statement_begin(s, QUERY_USER_REMOVE, e)))
         return false;
-    bind_int(q, ":id", id);
-    bind_int(q, ":now", clock_wall_ms());
+    statement_bind_int(q, ":id", id);
+    statement_bind_int(q, ":now", clock_wall_ms());
     return change_one(s, q, e);
 }
 
 bool store_user_remove(struct store *s, int64_t id, struct err *e)
 {
-    return write_begin(s, e) && write_end(s, remove_user(s, id, e), e);
+    return store_write_begin(s, e) && store_write_end(s, remove_user(s, id, e), e);
 }
 
+struct first_admin {
+    const struct store_first_admin *given; /* what the caller learns */
+    const char *password_hash, *key_prefix;
+};
+
 /* Inside a transaction: *made says whether there was nobody yet. */
-static bool make_admin(struct store *s, const char *password_hash, const char *prefix,
-                       struct store_first_admin *a, bool *made, struct err *e)
+static bool make_admin(struct store *s, const struct first_admin *a, bool *made, struct err *e)
 {
     int64_t count = 0, id = 0, key_id = 0;
-    sqlite3_stmt *q = query(s, QUERY_USER_COUNT, e);
-    if (!q || !query_int(s, q, &count, e))
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_COUNT, e);
+    if (!q || !statement_int(s, q, &count, e))
         return false;
     *made = count == 0;
     if (!*made)
         return true;
     unsigned char hash[SECRET_HASH_BYTES];
-    secret_hash(a->key, hash);
-    return insert_user(s, a->name, password_hash, true, &id, e) &&
-           insert_key(s, &(struct store_key){.user_id = id, .name = "first key", .prefix = prefix}, hash, &key_id, e);
+    secret_hash(a->given->key, hash);
+    const struct store_user user = {
+        .name = a->given->name, .password_hash = a->password_hash, .admin = true};
+    if (!users_insert(s, &user, &id, e))
+        return false;
+    const struct store_key key = {.user_id = id, .name = "first key", .prefix = a->key_prefix};
+    return users_insert_key(s, &key, hash, &key_id, e);
 }
 
 bool store_first_admin(struct store *s, const char *name, struct store_first_admin *out, bool *made,
@@ -270,19 +335,20 @@ bool store_first_admin(struct store *s, const char *name, struct store_first_adm
     char hash[SECRET_PASSWORD_HASH_SIZE], prefix[SECRET_PREFIX_SIZE];
     int64_t count = 0;
     *made = false;
-    if (!check_name(name, "name", e) || !secret_init(e))
+    if (!users_check_name(name, "name", e) || !secret_init(e))
         return false;
     /* The usual start: somebody is there, and no argon2id need be paid for. */
-    sqlite3_stmt *q = query(s, QUERY_USER_COUNT, e);
-    if (!q || !query_int(s, q, &count, e))
+    sqlite3_stmt *q = statement_begin(s, QUERY_USER_COUNT, e);
+    if (!q || !statement_int(s, q, &count, e))
         return false;
     if (count)
         return true;
     snprintf(a.name, sizeof a.name, "%s", name);
     secret_password(a.password);
     secret_api_key(a.key, prefix);
-    bool ok = secret_password_hash(a.password, hash, e) && write_begin(s, e) &&
-              write_end(s, make_admin(s, hash, prefix, &a, made, e), e);
+    const struct first_admin admin = {&a, hash, prefix};
+    bool ok = secret_password_hash(a.password, hash, e) && store_write_begin(s, e) &&
+              store_write_end(s, make_admin(s, &admin, made, e), e);
     if (ok && *made)
         *out = a;
     *made = *made && ok;

@@ -5,6 +5,8 @@
 
 #include "engine/base/err.h"
 #include "sql/core/secret.h"
+#include "sql/core/store.h"
+#include "sql/users/store_limits.h"
 
 struct arena;
 struct store;
@@ -21,10 +23,10 @@ struct store_user {
     int64_t created_at;
 };
 
-/* name: 1..STORE_NAME_MAX characters, no control characters, no blanks at the ends; unique without regard to
- * (ASCII) case: ERR_CONFLICT. password_hash: from secret_password_hash. */
-bool store_user_add(struct store *s, const char *name, const char *password_hash, bool admin,
-                    int64_t *id, struct err *e);
+/* Of *u: name, password_hash and admin. name: 1..STORE_NAME_MAX characters, no control characters,
+ * no blanks at the ends; unique without regard to (ASCII) case: ERR_CONFLICT. password_hash: from
+ * secret_password_hash. */
+bool store_user_add(struct store *s, const struct store_user *u, int64_t *id, struct err *e);
 bool store_user_by_name(struct store *s, struct arena *a, const char *name, struct store_user *out,
                         struct err *e);
 bool store_user_by_id(struct store *s, struct arena *a, int64_t id, struct store_user *out,
@@ -41,6 +43,38 @@ bool store_user_set_defaults(struct store *s, int64_t id, const char *json, stru
 /* At once: no login, no session, no key, name free again. The rows of the user's conversations are removed by
  * the recorder soon after, in small steps. ERR_CONFLICT: the last admin stays. */
 bool store_user_remove(struct store *s, int64_t id, struct err *e);
+
+struct store_user_overview { /* as an admin sees a user */
+    struct store_user user;  /* texts until the callback returns */
+    bool second_factor;
+    int64_t sessions, keys, last_seen; /* last_seen: exact to five minutes; 0: never */
+    int64_t tokens_today, stored_bytes;
+    bool own_limits;
+    struct store_user_limits limits; /* when own_limits */
+};
+struct store_user_page {
+    int64_t after; /* only ids above it */
+    int64_t only;  /* this one user; 0: all */
+    int limit;
+};
+/* In the order of the ids. */
+typedef bool (*store_user_overview_fn)(void *context,
+                                       const struct store_user_overview *u); /* false: enough */
+bool store_user_overview_list(struct store *s, const struct store_user_page *page,
+                              store_user_overview_fn fn, void *context, struct err *e);
+
+struct store_user_change {     /* what is not said stays as it is */
+    const char *password_hash; /* NULL: the old one; a new one ends all sessions */
+    bool has_role,
+        admin; /* who no longer is an admin loses the open invitations that would make one */
+    bool has_disabled, disabled; /* a disabled account's sessions end */
+    bool drop_factor;            /* takes the second factor away */
+    bool has_limits;
+    const struct store_user_limits *limits; /* when has_limits; NULL: everyone's */
+};
+/* All of it or nothing. ERR_CONFLICT: the last admin who can log in stays one. ERR_NOTFOUND. */
+bool store_user_change(struct store *s, int64_t id, const struct store_user_change *c,
+                       struct err *e);
 
 struct store_session {
     int64_t user_id;
@@ -65,9 +99,13 @@ struct store_session_seen {
     bool current;
 };
 typedef bool (*store_session_fn)(void *context, const struct store_session_seen *n); /* false: enough */
-/* A user's sessions, the last used one first. current: hash of the one that asks, or NULL. */
-bool store_session_list(struct store *s, int64_t user_id, const unsigned char *current, store_session_fn fn, void *context,
-                        struct err *e);
+struct store_session_viewer {
+    int64_t user_id;
+    const unsigned char *current; /* hash of the session that asks; NULL: none */
+};
+/* A user's sessions, the last used one first. */
+bool store_session_list(struct store *s, const struct store_session_viewer *v, store_session_fn fn,
+                        void *context, struct err *e);
 bool store_session_end(struct store *s, int64_t user_id, const char *id, struct err *e); /* ERR_NOTFOUND */
 /* All but the one with keep's hash; NULL: all. */
 bool store_session_end_all(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
@@ -93,12 +131,16 @@ struct store_key {
 /* Of *k: user_id, name, prefix and terms. */
 bool store_key_add(struct store *s, const struct store_key *k, const unsigned char *key_hash, int64_t *id,
                    struct err *e);
-/* ERR_AUTH when unknown, expired or its user disabled. key may be NULL; its name and prefix are not filled. */
+struct store_key_found {
+    struct store_user user;
+    struct store_key key; /* without name and prefix */
+};
+/* ERR_AUTH when unknown, expired or its user disabled. */
 bool store_key_find(struct store *s, struct arena *a, const unsigned char *key_hash,
-                    struct store_user *out, struct store_key *key, struct err *e);
+                    struct store_key_found *out, struct err *e);
 /* A user's own key; texts into the arena. ERR_NOTFOUND. */
-bool store_key_get(struct store *s, struct arena *a, int64_t user_id, int64_t id, struct store_key *out,
-                   struct err *e);
+bool store_key_get(struct store *s, struct arena *a, const struct store_ref *key,
+                   struct store_key *out, struct err *e);
 /* New terms, all of them; the next request with the key obeys them. ERR_NOTFOUND. */
 bool store_key_change(struct store *s, int64_t user_id, int64_t id, const struct store_key_terms *t, struct err *e);
 typedef bool (*store_key_fn)(void *context, const struct store_key *k);

@@ -113,16 +113,23 @@ test('nobody from another machine, whatever the headers say', async (t) => {
 
 test('the model and nothing else: not the page, histories, keys, what was kept, nor the admin', async () => {
   const doc = (await ask('GET', '/openapi.json')).body;
+  const ollama = ['chat', 'generate', 'tags', 'show', 'ps', 'pull', 'embed', 'embeddings', 'create', 'copy', 'delete', 'push', 'blobs/{digest}'].map((x) => `/api/${x}`);
   let refused = 0;
   for (const [path, item] of Object.entries(doc.paths))
     for (const [method, op] of Object.entries(item)) {
-      if (op.security.length === 0 || !(path.startsWith('/api/') || path.startsWith('/v1/responses/{'))) continue;
+      if (op.security.length === 0 || !/^\/(api\/|v1\/responses\/\{|v1\/conversations)/.test(path) || ollama.includes(path)) continue;
       const r = await ask(method.toUpperCase(), path.replace(/\{\w+\}/g, '999999'), { body: op.requestBody ? {} : undefined });
       assert.equal(r.status, 401, `${method} ${path}: ${r.text}`);
       if (path !== '/api/import') assert.match(r.body.error.message, /not answered without a key/, `${method} ${path}`); // nginx has its own words there
       refused++;
     }
   assert.ok(refused > 50, `${refused} tried`);
+});
+
+test("Ollama's clients need no key either, and pull nothing without an admin's", async () => {
+  assert.equal((await ask('POST', '/api/chat', { body: { messages: [{ role: 'user', content: 'x' }], stream: false } })).status, 200);
+  assert.equal((await ask('GET', '/api/tags')).body.models[0].name, 'demo-model:latest');
+  assert.equal((await ask('POST', '/api/pull', { body: { model: 'some/model' } })).status, 403);
 });
 
 test('an admin who is named gives nothing of an admin', async () => {

@@ -9,7 +9,7 @@
 
 #include "engine/base/json.h"
 #include "engine/model/family.h"
-#include "engine/model/outline.h"
+#include "engine/model/tensor_manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,18 +27,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const cJSON *text = json_member(c.root, "text_config");
     c.text = cJSON_IsObject(text) ? text : c.root;
     const struct family *f = family_find(&c, &e);
-    struct outline o = {.arena = arena_create(64u << 20)};
+    struct tensor_manifest o = {.arena = arena_create(64u << 20)};
     struct model_plan plan = {0};
     struct tensor_table none = {0};
     struct binder b;
     struct quantization q;
     if (f) {
         bind_init(&b, &none, &c, o.arena);
-        b.outline = &o;
+        b.manifest = &o;
         family_build(f, &c, &b, &plan, &e);
         config_quantization(&c, "model.layers.0.mlp.gate", &q, &e);
     }
-    outline_close(&o);
+    tensor_manifest_close(&o);
     config_close(&c);
     return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "engine/base/json.h"
 #include "engine/grammar/automaton.h"
-#include "engine/grammar/call_grammar.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/grammar/gbnf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -19,7 +19,7 @@ static expr read_tool(struct builder *b, struct json_schema *s, const cJSON *tre
 {
     struct call_tool t = {.name = "f", .parameters = tree, .strict = which & 1};
     struct answer_shape a = {.format = formats[which % 11], .tools = &t, .n_tools = 1, .content = -1,
-                             .calls = which & 2 ? CALLS_MUST : CALLS_MAY};
+                             .calls = which & 2 ? TOOL_CHOICE_REQUIRED : TOOL_CHOICE_AUTO};
     return answer_grammar(b, s, &a, e);
 }
 

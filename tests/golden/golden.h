@@ -19,7 +19,7 @@ struct golden_rows { /* logits of the wanted rows, in order */
 };
 void golden_rows_free(struct golden_rows *r);
 /* Feeds ids through sequence `sequence` from position `start` and appends the logits of the last n_out. */
-bool golden_feed(struct run *r, int32_t sequence, const int32_t *ids, int32_t n, int32_t start, int32_t n_out,
+bool golden_feed(struct cli_run *r, int32_t sequence, const int32_t *ids, int32_t n, int32_t start, int32_t n_out,
                  struct golden_rows *out, struct err *e);
 /* Largest absolute difference; NaN counts as infinity. */
 float golden_distance(const float *a, const float *b, size_t n);

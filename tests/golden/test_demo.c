@@ -72,24 +72,24 @@ static int close_data(void **state)
     return 0;
 }
 
-static void open_run(struct run *r, int32_t n_tokens, int32_t chunk, int32_t n_sequences, bool exact)
+static void open_run(struct cli_run *r, int32_t n_tokens, int32_t chunk, int32_t n_sequences, bool exact)
 {
     struct err e = {0};
     static char model[4096];
     snprintf(model, sizeof model, "%s", golden_path("engine/demo-model"));
-    struct run_params p = {.model = model, .backend = backend, .n_tokens = n_tokens, .chunk = chunk,
+    struct cli_run_params p = {.model = model, .backend = backend, .n_tokens = n_tokens, .chunk = chunk,
                            .n_sequences = n_sequences, .exact = exact};
-    must(run_open(r, &p, &e), &e);
+    must(cli_run_open(r, &p, &e), &e);
 }
 
 static struct golden_rows rows_in_chunks(int32_t chunk, bool exact)
 {
-    struct run r;
+    struct cli_run r;
     struct golden_rows rows = {0};
     struct err e = {0};
     open_run(&r, N_LOGITS, chunk, 1, exact);
     must(golden_feed(&r, 0, ids.at, N_LOGITS, 0, N_LOGITS, &rows, &e), &e);
-    run_close(&r);
+    cli_run_close(&r);
     assert_int_equal(rows.n, N_LOGITS);
     return rows;
 }
@@ -133,7 +133,7 @@ static void test_chunks_agree_with_whole(void **state)
 }
 
 /* Decodes greedily; where our choice is not the golden one, both logits must be nearly equal. */
-static void check_answer(struct run *r, const cJSON *one)
+static void check_answer(struct cli_run *r, const cJSON *one)
 {
     struct err e = {0};
     struct ids prompt = {0};
@@ -166,12 +166,12 @@ static void check_answer(struct run *r, const cJSON *one)
 static void test_greedy_answers_equal_reference(void **state)
 {
     const int every = slow ? 3 : 1;
-    struct run r;
+    struct cli_run r;
     const cJSON *one;
     int i = 0;
     open_run(&r, 1024, 0, 1, false);
     cJSON_ArrayForEach(one, greedy) if (i++ % every == 0) check_answer(&r, one);
-    run_close(&r);
+    cli_run_close(&r);
 }
 
 struct loss {
@@ -192,7 +192,7 @@ static void test_perplexity_equals_reference(void **state)
 {
     struct err e = {0};
     struct ids held_out = {0};
-    struct run r;
+    struct cli_run r;
     must(golden_ids(&nll_file, "input_ids", &held_out, &e), &e);
     const struct tensor *t = tensor_file_get(&nll_file, "nll", "F32", &e);
     assert_non_null(t);
@@ -201,11 +201,11 @@ static void test_perplexity_equals_reference(void **state)
     for (int32_t i = 0; i < n; i++)
         golden += (double)f32_from_bits(load_u32(t->data + 4 * (size_t)i));
     struct loss loss = {.ids = &held_out};
-    struct run_feed feed = {.tokens = held_out.at, .n = n, .n_out = n, .want_logits = true, .on_row = add_loss,
+    struct cli_run_feed feed = {.tokens = held_out.at, .n = n, .n_out = n, .want_logits = true, .on_row = add_loss,
                             .context = &loss};
     open_run(&r, n, slow ? 128 : 256, 1, false);
-    must(run_feed(&r, &feed, &e), &e);
-    run_close(&r);
+    must(cli_run_feed(&r, &feed, &e), &e);
+    cli_run_close(&r);
     double ours = exp(loss.sum / loss.n), reference = exp(golden / n);
     print_message("perplexity %.4f, reference %.4f, over %d tokens\n", ours, reference, n);
     assert_int_equal(loss.n, n);
@@ -219,7 +219,7 @@ static void test_batch_agrees_with_each_alone(void **state)
     enum { N = 3, VOCAB = 8192 };
     static const int32_t begins[N] = {0, 20, 50}, lengths[N] = {33, 1, 7}, starts[N] = {0, 5, 32};
     struct err e = {0};
-    struct run r;
+    struct cli_run r;
     struct golden_rows alone[N] = {{0}};
     struct step_sequence sequences[N];
     struct step_row rows[N];
@@ -233,7 +233,7 @@ static void test_batch_agrees_with_each_alone(void **state)
         }
         must(golden_feed(&r, i, tokens + starts[i], lengths[i], starts[i], 1, &alone[i], &e), &e);
         sequences[i] = (struct step_sequence){.tokens = tokens + starts[i], .n_tokens = lengths[i], .start = starts[i],
-                                              .blocks = run_blocks(&r, i + N), .state = -1, .n_out = 1,
+                                              .blocks = cli_run_blocks(&r, i + N), .state = -1, .n_out = 1,
                                               .want_logits = true};
     }
     must(r.ops->step(r.backend, &(struct step){sequences, N, 1}, rows, &e), &e);
@@ -245,13 +245,13 @@ static void test_batch_agrees_with_each_alone(void **state)
         assert_true(rows[i].top_logits[0] == rows[i].logits[rows[i].top_ids[0]]);
         golden_rows_free(&alone[i]);
     }
-    run_close(&r);
+    cli_run_close(&r);
 }
 
 static void test_counters_agree_with_the_plan(void **state)
 {
     struct err e = {0};
-    struct run r;
+    struct cli_run r;
     struct golden_rows rows = {0};
     struct backend_counters before, after;
     open_run(&r, N_LOGITS, 0, 1, false);
@@ -260,12 +260,12 @@ static void test_counters_agree_with_the_plan(void **state)
     must(golden_feed(&r, 0, ids.at + 40, 1, 40, 1, &rows, &e), &e);
     r.ops->counters(r.backend, &after);
     double read = (double)(after.weight_bytes_read - before.weight_bytes_read);
-    double planned = (double)model_facts(r.model)->active_bytes;
+    double planned = (double)model_stats(r.model)->active_bytes;
     print_message("one token read %.0f bytes of weights, the plan says %.0f\n", read, planned);
     assert_true(fabs(read / planned - 1) < 0.02);
     assert_int_equal(after.steps - before.steps, 1);
     golden_rows_free(&rows);
-    run_close(&r);
+    cli_run_close(&r);
 }
 
 int main(int argc, char **argv)

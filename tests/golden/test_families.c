@@ -45,7 +45,7 @@ static bool slow; /* a device that is the cpu: less of each */
 static struct golden_case cases[MAX_CASES];
 static int n_cases;
 static const struct golden_case *group_case; /* of this process */
-static struct run exact_run;                 /* it, in exact arithmetic */
+static struct cli_run exact_run;                 /* it, in exact arithmetic */
 
 struct loaded { /* one family's truths */
     cJSON *json;
@@ -108,15 +108,15 @@ static float *truth(const struct loaded *l, size_t *n, const char *fmt, ...)
     return copy;
 }
 
-static void open_run(struct run *r, const struct golden_case *c, bool exact)
+static void open_run(struct cli_run *r, const struct golden_case *c, bool exact)
 {
-    struct run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .n_sequences = 2, .exact = exact};
+    struct cli_run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .n_sequences = 2, .exact = exact};
     struct err e = {0};
-    must(run_open(r, &p, &e), &e);
+    must(cli_run_open(r, &p, &e), &e);
 }
 
 /* The last rows of a prompt, fed in pieces of `piece` tokens through one sequence. */
-static struct golden_rows rows_of(struct run *r, const struct ids *ids, int32_t sequence, int32_t piece)
+static struct golden_rows rows_of(struct cli_run *r, const struct ids *ids, int32_t sequence, int32_t piece)
 {
     struct err e = {0};
     struct golden_rows rows = {0};
@@ -128,7 +128,7 @@ static struct golden_rows rows_of(struct run *r, const struct ids *ids, int32_t 
     return rows;
 }
 
-static struct golden_rows last_rows(struct run *r, const struct ids *ids)
+static struct golden_rows last_rows(struct cli_run *r, const struct ids *ids)
 {
     return rows_of(r, ids, 0, MAX_POSITIONS);
 }
@@ -144,7 +144,7 @@ static int open_exact(void **state)
 
 static int close_exact(void **state)
 {
-    run_close(&exact_run);
+    cli_run_close(&exact_run);
     return 0;
 }
 
@@ -329,11 +329,11 @@ static void test_intermediates_equal_reference(void **state)
     struct loaded l;
     load(&l, c);
     struct trace t = {.c = c, .l = &l};
-    struct run r;
-    struct run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true,
+    struct cli_run r;
+    struct cli_run_params p = {.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true,
                            .dump = compare_trace, .dump_context = &t};
     struct err e = {0};
-    must(run_open(&r, &p, &e), &e);
+    must(cli_run_open(&r, &p, &e), &e);
     t.plan = r.plan;
     for (int i = 0; i < 3; i++) {
         if (!has_trace(&l, c, prompts[i]))
@@ -343,7 +343,7 @@ static void test_intermediates_equal_reference(void **state)
         golden_rows_free(&rows);
         ids_fini(&ids);
     }
-    run_close(&r);
+    cli_run_close(&r);
     print_message("%s: %d intermediates, largest difference %.6f\n", c->name, t.n, (double)t.worst);
     unload(&l);
     if (!t.n)
@@ -357,7 +357,7 @@ static void test_served_rounding_is_small(void **state)
 {
     const struct golden_case *c = *state;
     struct loaded l;
-    struct run r;
+    struct cli_run r;
     const cJSON *prompt;
     float worst[64];
     int n_rows = 0, same = 0;
@@ -383,7 +383,7 @@ static void test_served_rounding_is_small(void **state)
     float median = worst[n_rows / 2];
     print_message("%s: median over rows of the largest difference %.4f, same first choice in %d of %d\n", c->name,
                   (double)median, same, n_rows);
-    run_close(&r);
+    cli_run_close(&r);
     unload(&l);
     assert_true(median <= (strcmp(c->family, "qwen35moe") ? 0.25f : 0.5f)); /* llama.cpp's own, see README.md */
     assert_true(same * 8 >= n_rows * 7);
@@ -391,7 +391,7 @@ static void test_served_rounding_is_small(void **state)
 
 /* --- experts without a GPU slot --- */
 
-static void compare_prompt(struct run *r, const struct golden_case *c, const struct loaded *l, const char *prompt)
+static void compare_prompt(struct cli_run *r, const struct golden_case *c, const struct loaded *l, const char *prompt)
 {
     size_t n;
     struct ids ids = prompt_ids(l, prompt);
@@ -412,13 +412,13 @@ static void test_experts_on_the_processor(void **state)
     struct err e = {0};
     struct backend_counters few = {0}, many = {0};
     struct loaded l;
-    struct run r;
+    struct cli_run r;
     load(&l, c);
     struct model *m = model_open(c->model, &e);
     must(m != NULL, &e);
-    const struct memory_options o = {.strategy = "hybrid", .hybrid_experts = "cpu", .expert_cache = (int64_t)model_facts(m)->expert_bytes / 3};
+    const struct memory_options o = {.strategy = "hybrid", .hybrid_experts = "cpu", .expert_cache = (int64_t)model_stats(m)->expert_bytes / 3};
     model_close(&m);
-    must(run_open(&r, &(struct run_params){.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true, .memory = &o}, &e), &e);
+    must(cli_run_open(&r, &(struct cli_run_params){.model = c->model, .backend = backend, .n_tokens = MAX_POSITIONS, .exact = true, .memory = &o}, &e), &e);
     compare_prompt(&r, c, &l, "p17");
     r.ops->counters(r.backend, &few);
     assert_true(few.expert_on_cpu > 0 && few.expert_hits > 0);
@@ -428,7 +428,7 @@ static void test_experts_on_the_processor(void **state)
     r.ops->counters(r.backend, &many);
     assert_int_equal(many.expert_on_cpu, few.expert_on_cpu);
     assert_true(many.expert_bus_bytes > 0);
-    run_close(&r);
+    cli_run_close(&r);
     unload(&l);
 }
 

@@ -21,7 +21,7 @@
 enum { TEXTS = 4, LENGTH = 44, VOCAB = 320, FORK = 17, STATES = 6, MAX_ROWS = 64, BLOCKS_EACH = 2 };
 
 static const char *backend = GOLDEN_BACKEND;
-static struct run r;
+static struct cli_run r;
 static int32_t texts[TEXTS][LENGTH];             /* the last is the first up to FORK, then goes its own way */
 static float alone[TEXTS][LENGTH][VOCAB];
 static struct step_row rows[MAX_ROWS];
@@ -29,7 +29,7 @@ static struct err e;
 
 static struct step_sequence part(int text, int place, int32_t start, int32_t n)
 {
-    return (struct step_sequence){.tokens = texts[text] + start, .n_tokens = n, .start = start, .blocks = run_blocks(&r, place),
+    return (struct step_sequence){.tokens = texts[text] + start, .n_tokens = n, .start = start, .blocks = cli_run_blocks(&r, place),
                                   .state = place, .n_out = n, .want_logits = true};
 }
 
@@ -67,9 +67,9 @@ static int open_all(void **state)
 {
     static char model[4096];
     snprintf(model, sizeof model, "%s", golden_path("tests/data/golden/qwen35moe/mlx-mixed3"));
-    struct run_params p = {.model = model, .backend = backend, .n_tokens = BLOCKS_EACH * BACKEND_BLOCK_TOKENS, .chunk = MAX_ROWS,
+    struct cli_run_params p = {.model = model, .backend = backend, .n_tokens = BLOCKS_EACH * BACKEND_BLOCK_TOKENS, .chunk = MAX_ROWS,
                            .n_sequences = TEXTS, .n_states_more = STATES - TEXTS, .exact = true};
-    if (!run_open(&r, &p, &e)) {
+    if (!cli_run_open(&r, &p, &e)) {
         fprintf(stderr, "%s\n", e.text);
         return -1;
     }
@@ -88,7 +88,7 @@ static int open_all(void **state)
 static int close_all(void **state)
 {
     print_message("largest difference of a logit %g\n", (double)worst);
-    run_close(&r);
+    cli_run_close(&r);
     return 0;
 }
 
@@ -141,8 +141,8 @@ static void test_a_checkpoint_goes_on_where_it_was(void **state)
     copy(checkpoint, last);
     copy(last, last);
     for (int i = 0; i < BLOCKS_EACH; i++) {
-        pairs[i][0] = run_blocks(&r, 0)[i];
-        pairs[i][1] = run_blocks(&r, last)[i];
+        pairs[i][0] = cli_run_blocks(&r, 0)[i];
+        pairs[i][1] = cli_run_blocks(&r, last)[i];
     }
     assert_true(r.ops->copy_blocks(r.backend, (const int32_t(*)[2])pairs, BLOCKS_EACH, &e));
     for (int32_t t = FORK; t < LENGTH; t++) {

@@ -168,7 +168,7 @@ class Conversations(unittest.TestCase):
         self.assertEqual(listed[3].content[0].text, "And more.")
 
     def test_compact(self):
-        c = client()
+        c = client(strict=False)  # the SDK's type of the output knows no user's messages, which OpenAI's own answers hold
         short = c.responses.compact(model=MODEL, input=[{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}, *says("A summary.")])
         self.assertEqual([i.type for i in short.output], ["message", "message", "compaction"])
         self.assertEqual(short.usage.total_tokens, short.usage.input_tokens + short.usage.output_tokens)

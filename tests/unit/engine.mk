@@ -1,7 +1,7 @@
 # tests of engine/wire, engine/cache and engine/sched
 ENGINE_TESTS = %D%/test_frame %D%/test_status %D%/test_sampler %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_prefix_reuse %D%/test_engine %D%/test_inbox \
-	%D%/test_tally %D%/test_pace %D%/test_stream_jobs %D%/test_backend_select %D%/test_monitor
+	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_backend_select %D%/test_monitor
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
 
@@ -28,10 +28,10 @@ scheduler_rig = %D%/scheduler_rig.c %D%/scheduler_rig.h %D%/fake_backend.c %D%/f
 %C%_test_engine_LDADD = $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_inbox_SOURCES = %D%/test_inbox.c
 %C%_test_inbox_LDADD = $(SCHED_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_tally_SOURCES = %D%/test_tally.c
-%C%_test_tally_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
-%C%_test_pace_SOURCES = %D%/test_pace.c
-%C%_test_pace_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_stats_SOURCES = %D%/test_stats.c
+%C%_test_stats_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_prefill_budget_SOURCES = %D%/test_prefill_budget.c
+%C%_test_prefill_budget_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_stream_jobs_SOURCES = %D%/test_stream_jobs.c $(scheduler_rig) %D%/expert_models.c %D%/expert_models.h
 %C%_test_stream_jobs_LDADD = $(SCHED_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_monitor_SOURCES = %D%/test_monitor.c %D%/expert_models.c %D%/expert_models.h

@@ -1,5 +1,5 @@
 # tests of engine/experts
-EXPERTS_TESTS = %D%/test_expert_eviction %D%/test_expert_layout %D%/test_expert_pack %D%/test_cpu_stream %D%/test_expert_store %D%/test_disk_probe
+EXPERTS_TESTS = %D%/test_expert_eviction %D%/test_expert_layout %D%/test_expert_pack %D%/test_cpu_stream %D%/test_expert_cache %D%/test_disk_probe
 check_PROGRAMS += $(EXPERTS_TESTS)
 TESTS += $(EXPERTS_TESTS)
 EXPERTS_TEST_LIBS = $(EXPERTS_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -16,5 +16,5 @@ expert_models = %D%/expert_models.c %D%/expert_models.h %D%/tiny_model.c %D%/tin
 %C%_test_expert_pack_LDADD = $(EXPERTS_TEST_LIBS)
 %C%_test_cpu_stream_SOURCES = %D%/test_cpu_stream.c $(expert_models)
 %C%_test_cpu_stream_LDADD = $(CPU_TEST_LIBS)
-%C%_test_expert_store_SOURCES = %D%/test_expert_store.c $(expert_models)
-%C%_test_expert_store_LDADD = $(EXPERTS_TEST_LIBS)
+%C%_test_expert_cache_SOURCES = %D%/test_expert_cache.c $(expert_models)
+%C%_test_expert_cache_LDADD = $(EXPERTS_TEST_LIBS)

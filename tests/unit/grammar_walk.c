@@ -11,7 +11,7 @@
 
 #include "engine/base/json.h"
 #include "engine/chat/chat_parser.h"
-#include "engine/grammar/call_grammar.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_schema.h"
@@ -38,7 +38,7 @@ static expr read_shape(struct builder *b, struct json_schema *s, const cJSON *li
                              .opens_reasoning = cJSON_IsTrue(member(line, "opens_reasoning")),
                              .may_reason = cJSON_IsTrue(member(line, "may_reason")),
                              .one_call = cJSON_IsTrue(member(line, "one_call")),
-                             .calls = !calls ? CALLS_NONE : strcmp(calls, "must") ? CALLS_MAY : CALLS_MUST};
+                             .calls = !calls ? TOOL_CHOICE_NONE : strcmp(calls, "must") ? TOOL_CHOICE_AUTO : TOOL_CHOICE_REQUIRED};
     const cJSON *t;
     cJSON_ArrayForEach(t, member(line, "tools"))
     {

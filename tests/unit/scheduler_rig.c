@@ -46,7 +46,7 @@ void rig_init_recurrent(struct rig *r, int32_t slots, int32_t n_blocks, int32_t 
     r->scheduler = scheduler_create(
         &(struct scheduler_params){.ops = &fake_backend, .backend = r->backend, .vocab = vocab, .eos = eos, .n_eos = 1,
                                    .n_vocab = FAKE_VOCAB, .n_ctx = N_CTX, .n_slots = slots, .n_blocks = n_blocks,
-                                   .max_rows = max_rows, .prefill_chunk = chunk, .experts_per_token = RIG_EXPERTS, .own_experts = RIG_EXPERTS,
+                                   .max_rows = max_rows, .prefill_chunk = chunk, .experts_per_token = RIG_EXPERTS, .trained_top_k = RIG_EXPERTS,
                                    .n_recurrent = recurrent,
                                    .n_checkpoints = recurrent ? n_checkpoints : 0},
         &e);
@@ -93,7 +93,7 @@ struct job *add(struct rig *r, const struct engine_job_params *p)
     own.prompt = prompt;
     struct job *j = job_create(++r->last_id, arena, &own, &e);
     assert_non_null(j);
-    job_share(j);
+    job_ref(j);
     scheduler_add(r->scheduler, j);
     return j;
 }

@@ -33,8 +33,12 @@ int fixture_up(void **state)
     *state = f;
     f->arena = arena_create(0);
     f->store = fixture_open(f, false);
-    ASSERT_OK(store_user_add(f->store, "ada", fixture_hash, true, &f->user, &e));
-    ASSERT_OK(store_user_add(f->store, "bob", fixture_hash, false, &f->other, &e));
+    ASSERT_OK(store_user_add(
+        f->store, &(struct store_user){.name = "ada", .password_hash = fixture_hash, .admin = true},
+        &f->user, &e));
+    ASSERT_OK(store_user_add(f->store,
+                             &(struct store_user){.name = "bob", .password_hash = fixture_hash},
+                             &f->other, &e));
     return 0;
 }
 
@@ -57,7 +61,8 @@ int64_t fixture_conversation(struct fixture *f, int64_t user, const char *title)
 {
     struct err e = {0};
     int64_t id = 0;
-    ASSERT_OK(store_conversation_add(f->store, user, title, NULL, &id, &e));
+    ASSERT_OK(store_conversation_add(
+        f->store, &(struct store_conversation_new){.user_id = user, .title = title}, &id, &e));
     return id;
 }
 

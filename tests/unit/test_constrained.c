@@ -61,7 +61,7 @@ static void test_answers_keep_the_form_beside_free_ones(void **state)
         struct outcome o;
         if (i % 3 == 2) {
             assert_greedy(jobs[i]); /* what runs beside it changes nothing */
-            job_give(&jobs[i]);
+            job_unref(&jobs[i]);
             continue;
         }
         read_log(jobs[i], &o);
@@ -70,7 +70,7 @@ static void test_answers_keep_the_form_beside_free_ones(void **state)
         assert_true(digits >= 3 && digits <= 6 && o.text.data[digits] == '-');
         assert_true(span(o.text.data + digits + 1, "abcdef") == 2 && o.text.len == digits + 3);
         buf_fini(&o.text);
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     }
     assert_all_returned(&r, 6);
     rig_fini(&r);
@@ -99,8 +99,8 @@ static void test_a_cut_answer_says_length_and_a_stop_string_ends_it(void **state
     assert_true(o.done && o.finish == ENGINE_STOP_STRING);
     assert_int_equal(span(o.text.data, "0123456789"), o.text.len);
     buf_fini(&o.text);
-    job_give(&cut);
-    job_give(&stopped);
+    job_unref(&cut);
+    job_unref(&stopped);
     assert_all_returned(&r, 2);
     rig_fini(&r);
     buf_fini(&program);
@@ -126,7 +126,7 @@ static void stop_in(const char *const *stops, int32_t n, const char *format, con
     if (met)
         assert_string_equal(o.stop, met);
     buf_fini(&o.text);
-    job_give(&j);
+    job_unref(&j);
     rig_fini(&r);
     buf_fini(&program);
 }
@@ -161,7 +161,7 @@ static void test_an_end_token_ends_only_where_the_form_may_end(void **state)
         assert_true(o.done && o.finish == ENGINE_STOP_EOS);
         assert_true(o.text.len >= 4 && span(o.text.data, "abcdefghijklmnopqrstuvwxyz") == o.text.len);
         buf_fini(&o.text);
-        job_give(&j);
+        job_unref(&j);
     }
     assert_all_returned(&r, 4);
     rig_fini(&r);
@@ -186,14 +186,14 @@ static void test_what_the_vocabulary_cannot_spell_fails_the_job(void **state)
     read_log(j, &o);
     assert_true(o.done || (o.failed && o.error.code == ERR_INPUT)); /* the byte may have a token */
     buf_fini(&o.text);
-    job_give(&j);
+    job_unref(&j);
     p.n_grammar = 7; /* rubbish that came past the inbox */
     j = add(&r, &p);
     run(&r);
     read_log(j, &o);
     assert_true(o.failed && o.error.code == ERR_INPUT);
     buf_fini(&o.text);
-    job_give(&j);
+    job_unref(&j);
     assert_all_returned(&r, 2);
     rig_fini(&r);
     buf_fini(&program);
@@ -207,7 +207,7 @@ static void test_masked_draws_are_draws_from_the_rest(void **state)
     int32_t list[N], top[1] = {0};
     uint32_t bits[(N + 31) / 32];
     struct err e = {0};
-    struct sampler_work *w = sampler_work_create(N, &e);
+    struct sampler_workspace *w = sampler_workspace_create(N, &e);
     for (unsigned trial = 0; trial < 400; trial++) {
         struct engine_bias bias = {(int32_t)(trial * 7 % N), 3};
         struct engine_sampling set = {.temperature = trial % 4 ? 1.3f : 0, .top_p = trial % 3 ? 1 : 0.8f, .min_p = trial % 5 ? 0 : 0.05f,
@@ -230,7 +230,7 @@ static void test_masked_draws_are_draws_from_the_rest(void **state)
             struct grammar_mask allowed = way == 1 ? m : (struct grammar_mask){.n = m.n, .bits = bits};
             struct step_row row = {.top_ids = top, .top_logits = logits, .log_sum_exp = 5, .logits = way ? logits : masked};
             struct engine_token token;
-            sampler_see_prompt(s, prompt, 4);
+            sampler_add_prompt(s, prompt, 4);
             for (int i = 0; i < 4; i++) {
                 /* the reference needs the whole row: a mask that allows all makes it take that way */
                 uint32_t all[(N + 31) / 32];
@@ -245,7 +245,7 @@ static void test_masked_draws_are_draws_from_the_rest(void **state)
         assert_memory_equal(got[1], got[0], sizeof got[0]);
         assert_memory_equal(got[2], got[0], sizeof got[0]);
     }
-    sampler_work_destroy(&w);
+    sampler_workspace_destroy(&w);
 }
 
 int main(void)

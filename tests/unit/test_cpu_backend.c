@@ -439,7 +439,7 @@ static void check_estimate(int32_t n_threads)
     run(b, &q, 1);
     cpu_backend.memory(b, &got);
     assert_int_equal(got.weights, want.weights);
-    assert_int_equal(got.weights, model_facts(model)->weight_bytes);
+    assert_int_equal(got.weights, model_stats(model)->weight_bytes);
     assert_int_equal(got.kv, want.kv);
     assert_int_equal(got.work, want.work);
     assert_int_equal(got.host, want.host);

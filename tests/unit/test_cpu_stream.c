@@ -51,7 +51,7 @@ static void open_run(struct run *r, const char *path, const struct streaming_par
     }
     struct backend_params params = {.n_blocks = 32, .n_states = SEQUENCES, .max_rows = ROWS, .n_threads = threads,
                                     .max_sequences = SEQUENCES,
-                                    .experts = p ? streaming_store(r->streaming) : NULL};
+                                    .experts = p ? streaming_cache(r->streaming) : NULL};
     r->backend = cpu_open_with(r->plan, &params, kernels_best(), &e);
     if (!r->backend)
         fail_msg("%s", e.text);
@@ -117,7 +117,7 @@ static float *results(struct run *r, int *n)
 static uint64_t expert_bytes(const char *path)
 {
     struct model *m = model_open(path, &e);
-    uint64_t bytes = model_facts(m)->expert_bytes;
+    uint64_t bytes = model_stats(m)->expert_bytes;
     model_close(&m);
     return bytes;
 }
@@ -148,7 +148,7 @@ static void test_streamed_and_resident_give_the_same_bits(void **state)
             if (memcmp(got, want, (size_t)n * (size_t)r.plan->n_vocab * sizeof *got))
                 fail_msg("%s, way %zu: other logits than with all weights in memory", path, k);
             struct expert_counters c;
-            expert_store_counters(streaming_store(r.streaming), &c);
+            expert_cache_counters(streaming_cache(r.streaming), &c);
             assert_true(c.resident_bytes <= c.budget_bytes);
             assert_int_equal(c.asked, c.hits + c.late + c.misses);
             assert_int_equal(c.failures, 0);
@@ -167,12 +167,12 @@ static void test_a_resident_expert_is_not_read_again(void **state)
     int n;
     open_run(&r, expert_model_path("engine/demo-model"), &(struct streaming_params){.cache_bytes = 1u << 30}, 2);
     free(results(&r, &n));
-    expert_store_counters(streaming_store(r.streaming), &before);
+    expert_cache_counters(streaming_cache(r.streaming), &before);
     assert_true(before.misses <= before.resident_experts);
     assert_int_equal(before.evictions, 0);
     assert_true(before.disk.bytes <= streaming_layout(r.streaming)->read_bytes);
     free(results(&r, &n));
-    expert_store_counters(streaming_store(r.streaming), &after);
+    expert_cache_counters(streaming_cache(r.streaming), &after);
     assert_int_equal(after.misses, before.misses);
     assert_true(after.hits > before.hits);
     close_run(&r);
@@ -224,7 +224,7 @@ static void test_a_changed_file_fails_the_step_and_not_the_engine(void **state)
     assert_non_null(strstr(e.text, "expert"));
     assert_non_null(strstr(e.text, file_base_name(path)));
     assert_null(strstr(e.text, t.dir)); /* clients see it: the machine's folders are not theirs */
-    expert_store_counters(streaming_store(r.streaming), &c);
+    expert_cache_counters(streaming_cache(r.streaming), &c);
     assert_true(c.failures > 0);
     times[1] = st.st_mtim; /* as it was: and it goes on */
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);

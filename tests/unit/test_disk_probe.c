@@ -32,7 +32,7 @@ void expert_reader_close(struct expert_reader **r)
     *r = NULL;
 }
 
-const char *expert_reader_way(const struct expert_reader *r)
+const char *expert_reader_method(const struct expert_reader *r)
 {
     return "a test";
 }
@@ -43,11 +43,11 @@ void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urg
     r->job = job;
 }
 
-void expert_reader_hurry(struct expert_reader *r, struct expert_job *job)
+void expert_reader_make_urgent(struct expert_reader *r, struct expert_job *job)
 {
 }
 
-bool expert_reader_drop(struct expert_reader *r, struct expert_job *job)
+bool expert_reader_cancel(struct expert_reader *r, struct expert_job *job)
 {
     return false;
 }

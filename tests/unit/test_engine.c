@@ -298,7 +298,7 @@ static void test_who_left_is_heard_and_not_served(void **state)
     struct engine_job *j = submit(&p);
     kill(engine.pid, SIGSTOP);
     assert_int_equal(waitpid(engine.pid, NULL, WUNTRACED), engine.pid);
-    assert_true(engine_cancel_soon(engine.socket, p.key, &e));
+    assert_true(engine_cancel_async(engine.socket, p.key, &e));
     strcpy(p.key, "left-job");
     message_put_hello(&out, "test");
     assert_true(message_put_submit(&out, &p, &e));

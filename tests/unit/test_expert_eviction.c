@@ -84,23 +84,23 @@ static void test_the_rule_that_was_wrong_gives_way(void **state)
     expert_eviction_allow(&r.eviction, 0, OLD_FRIEND, true);
     expert_eviction_allow(&r.eviction, 0, PASSING, true);
     struct eviction_choice c = choose(&r);
-    assert_int_equal(c.named[EVICT_RECENT], OLD_FRIEND);
-    assert_int_equal(c.named[EVICT_USUAL], PASSING);
-    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_USUAL);
+    assert_int_equal(c.named[EVICT_BY_RECENCY], OLD_FRIEND);
+    assert_int_equal(c.named[EVICT_BY_FREQUENCY], PASSING);
+    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_FREQUENCY);
     assert_int_equal(c.expert, PASSING);
     expert_eviction_done(&r.eviction, &c);
     want(&r, 0, PASSING); /* it should have stayed */
-    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_RECENT);
+    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_RECENCY);
     pass(&r, 0, 16); /* then they differ again */
     c = choose(&r);
-    assert_int_equal(c.named[EVICT_USUAL], PASSING);
+    assert_int_equal(c.named[EVICT_BY_FREQUENCY], PASSING);
     assert_int_equal(c.expert, OLD_FRIEND);
     expert_eviction_done(&r.eviction, &c);
     want(&r, 0, UNKNOWN); /* no part of it */
-    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_RECENT);
+    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_RECENCY);
     want(&r, 0, OLD_FRIEND);
     want(&r, 0, OLD_FRIEND); /* a choice is judged once */
-    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_USUAL);
+    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_FREQUENCY);
     close_rig(&r);
 }
 
@@ -114,13 +114,13 @@ static void test_judgements_fade(void **state)
         expert_eviction_done(&r.eviction, &c);
         want(&r, 0, PASSING);
     }
-    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_RECENT);
+    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_RECENCY);
     for (int32_t layer = 0; layer < LAYERS; layer++)
         pass(&r, layer, 64);
     const struct eviction_choice c = {.layer = 0, .expert = OLD_FRIEND, .named = {OLD_FRIEND, UNKNOWN}};
     expert_eviction_done(&r.eviction, &c);
     want(&r, 0, OLD_FRIEND); /* the other one once */
-    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_USUAL);
+    assert_int_equal(expert_eviction_rule(&r.eviction), EVICT_BY_FREQUENCY);
     close_rig(&r);
 }
 

@@ -61,7 +61,7 @@ static void compare_matrix(const struct expert_layer *layer, const struct expert
 static void check_head(const struct expert_layout *l, const struct expert_layer *layer, const struct moe_plan *m, int32_t x)
 {
     struct expert_record head = layer->records[x];
-    uint32_t left = head.head_bytes;
+    uint32_t left = head.gate_up_bytes;
     int32_t n = 0;
     for (; left; n++) {
         assert_true(n < head.n_parts);
@@ -106,7 +106,7 @@ static void check_model(const char *path)
     if (!m || !expert_layout_open(&l, m, &e))
         fail_msg("%s: %s", path, e.text);
     const struct model_plan *plan = model_plan(m);
-    assert_int_equal(l.expert_bytes, model_facts(m)->expert_bytes);
+    assert_int_equal(l.expert_bytes, model_stats(m)->expert_bytes);
     assert_true(l.read_bytes >= l.expert_bytes);
     for (int32_t i = 0; i < l.n_layers; i++) {
         const struct moe_plan *moe = &plan->layers[l.layers[i].layer].moe;

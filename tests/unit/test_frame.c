@@ -212,7 +212,7 @@ static void test_events_read_back_as_written(void **state)
     in = (struct engine_event){.type = ENGINE_DONE, .job = 5, .finish = ENGINE_STOP_STRING, .stop_string = "END",
                                .usage = {.prompt_tokens = 10, .cached_tokens = 3, .completion_tokens = 7, .decode_tokens_per_s = 12.5,
                                          .experts = {[ENGINE_EXPERT_ASKED] = 8, [ENGINE_EXPERT_HITS] = 5.5, [ENGINE_EXPERT_BUS_BYTES] = 4096},
-                                         .memory = {1, 2, 3, 4, 5}, .lossy_experts = 6}};
+                                         .memory = {1, 2, 3, 4, 5}, .reduced_top_k = 6}};
     buf_clear(&b);
     message_put_event(&b, &in);
     parse_one(&b, &f);
@@ -222,7 +222,7 @@ static void test_events_read_back_as_written(void **state)
     assert_true(out.usage.decode_tokens_per_s == 12.5);
     assert_memory_equal(out.usage.experts, in.usage.experts, sizeof out.usage.experts);
     assert_memory_equal(&out.usage.memory, &in.usage.memory, sizeof out.usage.memory);
-    assert_int_equal(out.usage.lossy_experts, 6);
+    assert_int_equal(out.usage.reduced_top_k, 6);
 
     in = (struct engine_event){.type = ENGINE_FAILED, .error = {.code = ERR_BUSY, .field = "f", .text = "full"}};
     buf_clear(&b);

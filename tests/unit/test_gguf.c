@@ -286,7 +286,7 @@ static void test_golden_file_opens(void **state)
         fail_msg("%s", e.text);
     assert_string_equal(model_plan(m)->family, "qwen3_moe");
     assert_int_equal(model_plan(m)->layers[1].moe.down.type, WEIGHT_Q6_K);
-    assert_int_equal(model_facts(m)->n_unused_tensors, 0);
+    assert_int_equal(model_stats(m)->n_unused_tensors, 0);
     model_close(&m);
 }
 

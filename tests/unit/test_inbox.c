@@ -84,7 +84,7 @@ static void test_more_experts_than_the_model_has_are_refused(void **state)
     struct inbox in, dense;
     struct err e = {0};
     inbox_init(&in);
-    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 2, .own_experts = 8});
+    inbox_open(&in, &(struct inbox_limits){.n_vocab = 10, .n_ctx = 100, .max_queue = 2, .trained_top_k = 8});
     assert_true(check_experts(&in, 0, &e));
     assert_true(check_experts(&in, 8, &e));
     assert_false(check_experts(&in, 9, &e));
@@ -123,7 +123,7 @@ static void test_queue_is_bounded_by_all_that_wait(void **state)
     assert_non_null(strstr(e.text, "about 12 s"));
     for (struct job *next; list; list = next) {
         next = list->next;
-        job_give(&list);
+        job_unref(&list);
     }
     inbox_fini(&in);
 }
@@ -131,7 +131,7 @@ static void test_queue_is_bounded_by_all_that_wait(void **state)
 static void *poke_later(void *context)
 {
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    inbox_poke(context);
+    inbox_wake(context);
     return NULL;
 }
 
@@ -209,8 +209,8 @@ static void test_table_keeps_detached_jobs_for_a_while(void **state)
     job_table_sweep(&t, 1000 + JOB_TABLE_KEEP_MS);
     assert_int_equal(job_table_kept(&t), 0);
     job_table_fini(&t);
-    job_give(&plain);
-    job_give(&kept);
+    job_unref(&plain);
+    job_unref(&kept);
 }
 
 static void test_table_keeps_no_more_bytes_than_allowed(void **state)
@@ -231,7 +231,7 @@ static void test_table_keeps_no_more_bytes_than_allowed(void **state)
     assert_int_equal(job_table_kept(&t), 4); /* 64 MiB; the first to end went first */
     assert_null(job_table_find(&t, "a"));
     for (int i = 0; i < N; i++)
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     job_table_fini(&t);
 }
 

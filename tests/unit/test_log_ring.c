@@ -26,7 +26,7 @@ static pid_t writer(char letter, int n)
     struct err e = {0};
     char text[300];
     char program[] = {letter, '\0'};
-    if (!freopen("/dev/null", "w", stderr) || !log_ring_join(path, program, &e))
+    if (!freopen("/dev/null", "w", stderr) || !log_ring_attach(path, program, &e))
         _exit(1);
     memset(text, letter, sizeof text - 1);
     text[sizeof text - 1] = '\0';

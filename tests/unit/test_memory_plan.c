@@ -57,17 +57,17 @@ static struct memory_input input_of(uint64_t dense, uint64_t experts, uint64_t r
                                         .cache_most = experts, .slots_least = experts / 100},
                               .machine = {.total = ram_total, .available = ram_free, .system_available = ram_free,
                                           .group_limit = MACHINE_NO_LIMIT, .group_available = MACHINE_NO_LIMIT},
-                              .wish = {.size = {.slots = 4, .ctx = 4096}}};
-    in.places[in.n_places++] = (struct memory_place){.backend = "cpu", .streams = true, .estimate = fake_estimate, .context = &cpu};
+                              .request = {.size = {.slots = 4, .ctx = 4096}}};
+    in.targets[in.n_targets++] = (struct memory_target){.backend = "cpu", .streams = true, .estimate = fake_estimate, .context = &cpu};
     return in;
 }
 
 static void add_gpu(struct memory_input *in, uint64_t total, uint64_t available)
 {
-    in->places[1] = in->places[0];
-    in->places[0] = (struct memory_place){.backend = "vulkan", .gpu = true, .total = total, .available = available,
+    in->targets[1] = in->targets[0];
+    in->targets[0] = (struct memory_target){.backend = "vulkan", .gpu = true, .total = total, .available = available,
                                           .estimate = fake_estimate, .context = &gpu};
-    in->n_places = 2;
+    in->n_targets = 2;
 }
 
 static struct memory_plan planned(const struct memory_input *in)
@@ -95,15 +95,15 @@ static void check(const struct memory_input *in, const struct memory_plan *p)
     assert_true(p->host <= p->ram_limit);
     assert_true(p->host + p->reserve <= in->machine.available || !p->host);
     assert_true(p->device <= p->gpu_limit);
-    assert_true(p->gpu_limit <= in->places[p->place].available);
+    assert_true(p->gpu_limit <= in->targets[p->target].available);
     assert_true(p->size.n_blocks >= sizing_one_context(&p->size));
     assert_int_equal(p->gpu_layers + p->cpu_layers, p->n_layer);
     assert_int_equal(p->total, in->model.weights + p->kv + p->state + p->work);
     assert_true(!p->expert_cache == (p->strategy != STRATEGY_SSD_STREAMING && p->strategy != STRATEGY_HYBRID));
     if (p->strategy == STRATEGY_SSD_STREAMING)
         assert_true(p->expert_cache >= in->model.cache_least && p->expert_cache <= in->model.cache_most);
-    if (in->wish.ram_budget)
-        assert_true(p->host + MEMORY_PROCESS_BYTES <= (uint64_t)in->wish.ram_budget);
+    if (in->request.ram_budget)
+        assert_true(p->host + MEMORY_PROCESS_BYTES <= (uint64_t)in->request.ram_budget);
 }
 
 static void test_machines_of_all_sizes(void **state)
@@ -158,22 +158,22 @@ static void test_a_group_limit_is_what_counts(void **state)
 static void test_budgets_bound_the_plan(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
-    in.wish.ram_budget = (int64_t)(6 * GB);
+    in.request.ram_budget = (int64_t)(6 * GB);
     struct memory_plan p = planned(&in);
     assert_int_equal(p.strategy, STRATEGY_SSD_STREAMING);
     check(&in, &p);
     assert_true(p.host + MEMORY_PROCESS_BYTES > 6 * GB - 100 * MB); /* it uses what it may */
     assert_non_null(strstr(p.reason, "cpu_only"));
-    in.wish.ram_budget = (int64_t)(1 * GB);
+    in.request.ram_budget = (int64_t)(1 * GB);
     struct err e = refused(&in);
     assert_int_equal(e.code, ERR_LIMIT);
     /* the least budget that it names does run, a little less does not */
     const char *at = strstr(e.text, "--ram-budget ");
     assert_non_null(at);
-    in.wish.ram_budget = strtoll(at + strlen("--ram-budget "), NULL, 10);
+    in.request.ram_budget = strtoll(at + strlen("--ram-budget "), NULL, 10);
     p = planned(&in);
     check(&in, &p);
-    in.wish.ram_budget -= (int64_t)(50 * MB);
+    in.request.ram_budget -= (int64_t)(50 * MB);
     refused(&in);
 }
 
@@ -181,7 +181,7 @@ static void test_a_gpu_budget_moves_the_model(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
     add_gpu(&in, 24 * GB, 24 * GB);
-    in.wish.gpu_budget = (int64_t)(10 * GB);
+    in.request.gpu_budget = (int64_t)(10 * GB);
     struct memory_plan p = planned(&in);
     assert_int_equal(p.strategy, STRATEGY_CPU_ONLY);
     assert_string_equal(p.backend, "cpu");
@@ -192,12 +192,12 @@ static void test_a_streaming_gpus_cache_is_rounded_within_the_budget(void **stat
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
     add_gpu(&in, 24 * GB, 24 * GB);
-    in.places[0].streams = true;
+    in.targets[0].streams = true;
     in.model.layer_most = in.model.experts / 60;
-    in.wish.gpu_budget = (int64_t)(5 * GB);
-    in.wish.strategy = STRATEGY_SSD_STREAMING;
+    in.request.gpu_budget = (int64_t)(5 * GB);
+    in.request.strategy = STRATEGY_SSD_STREAMING;
     for (uint64_t budget = 4 * GB; budget < 4 * GB + 2 * HOST_SLOT; budget += HOST_SLOT / 5) {
-        in.wish.ram_budget = (int64_t)budget;
+        in.request.ram_budget = (int64_t)budget;
         struct memory_plan p = planned(&in);
         assert_string_equal(p.backend, "vulkan");
         check(&in, &p);
@@ -210,24 +210,24 @@ static void test_a_gpu_that_lives_in_ram_counts_there(void **state)
     struct memory_input in = input_of(1500 * MB, 17 * GB, 32 * GB, 15 * GB);
     add_gpu(&in, 32 * GB, 32 * GB);
     assert_int_equal(planned(&in).strategy, STRATEGY_FULL_GPU);
-    in.places[0].in_ram = true;
+    in.targets[0].in_ram = true;
     assert_int_equal(planned(&in).strategy, STRATEGY_SSD_STREAMING);
 }
 
 static void test_forced_strategies(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
-    in.wish.strategy = STRATEGY_SSD_STREAMING;
+    in.request.strategy = STRATEGY_SSD_STREAMING;
     struct memory_plan p = planned(&in);
     assert_int_equal(p.strategy, STRATEGY_SSD_STREAMING);
     assert_int_equal(p.expert_cache, in.model.cache_most); /* more would be of no use */
-    in.wish.strategy = STRATEGY_FULL_GPU;
+    in.request.strategy = STRATEGY_FULL_GPU;
     struct err e = refused(&in);
     assert_int_equal(e.code, ERR_UNSUPPORTED);
     assert_non_null(strstr(e.text, "--strategy cpu_only would run"));
     add_gpu(&in, 24 * GB, 24 * GB);
     assert_int_equal(planned(&in).strategy, STRATEGY_FULL_GPU);
-    in.wish.strategy = STRATEGY_CPU_ONLY;
+    in.request.strategy = STRATEGY_CPU_ONLY;
     assert_int_equal(planned(&in).strategy, STRATEGY_CPU_ONLY);
     in.machine.available = 10 * GB;
     e = refused(&in);
@@ -240,7 +240,7 @@ static void test_hybrid_waits_for_a_backend_that_can(void **state)
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
     add_gpu(&in, 12 * GB, 12 * GB);
     assert_int_not_equal(planned(&in).strategy, STRATEGY_HYBRID);
-    in.wish.strategy = STRATEGY_HYBRID;
+    in.request.strategy = STRATEGY_HYBRID;
     struct err e = refused(&in);
     assert_int_equal(e.code, ERR_UNSUPPORTED);
     assert_non_null(strstr(e.text, "hybrid"));
@@ -250,7 +250,7 @@ static void test_hybrid_keeps_experts_in_ram_and_slots(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
     add_gpu(&in, 12 * GB, 12 * GB);
-    in.places[0].splits = true;
+    in.targets[0].splits = true;
     struct memory_plan p = planned(&in);
     assert_int_equal(p.strategy, STRATEGY_HYBRID);
     check(&in, &p);
@@ -258,35 +258,35 @@ static void test_hybrid_keeps_experts_in_ram_and_slots(void **state)
     assert_int_equal(p.host, 17 * GB + 10 * MB);
     assert_true(p.expert_cache > 9 * GB && p.expert_cache <= p.device_experts); /* what KV and work leave of 12 */
     assert_non_null(strstr(p.reason, "vulkan: needs"));
-    in.wish.gpu_budget = (int64_t)(4 * GB);
+    in.request.gpu_budget = (int64_t)(4 * GB);
     struct memory_plan less = planned(&in);
     check(&in, &less);
     assert_true(less.expert_cache < p.expert_cache && less.device <= 4 * GB);
     in.machine.available = 12 * GB; /* not all experts fit RAM */
     assert_int_equal(planned(&in).strategy, STRATEGY_SSD_STREAMING);
     in.machine.available = 60 * GB;
-    in.wish = (struct memory_wish){.strategy = STRATEGY_HYBRID, .expert_cache = (int64_t)(2 * GB), .size = in.wish.size};
+    in.request = (struct memory_request){.strategy = STRATEGY_HYBRID, .expert_cache = (int64_t)(2 * GB), .size = in.request.size};
     p = planned(&in);
     assert_int_equal(p.device_experts, 2 * GB);
     check(&in, &p);
-    in.places[0].in_ram = true; /* only when forced */
+    in.targets[0].in_ram = true; /* only when forced */
     assert_int_equal(planned(&in).strategy, STRATEGY_HYBRID);
-    in.wish = (struct memory_wish){.size = in.wish.size};
+    in.request = (struct memory_request){.size = in.request.size};
     assert_int_equal(planned(&in).strategy, STRATEGY_CPU_ONLY);
 }
 
 static void test_expert_cache_is_taken_as_said(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
-    in.wish.expert_cache = (int64_t)(2 * GB);
+    in.request.expert_cache = (int64_t)(2 * GB);
     struct memory_plan p = planned(&in);
     assert_int_equal(p.strategy, STRATEGY_SSD_STREAMING);
     assert_int_equal(p.expert_cache, 2 * GB);
     check(&in, &p);
-    in.wish.expert_cache = 1000;
+    in.request.expert_cache = 1000;
     assert_int_equal(refused(&in).code, ERR_LIMIT);
     struct memory_input dense = input_of(1500 * MB, 0, 64 * GB, 60 * GB);
-    dense.wish.expert_cache = (int64_t)GB;
+    dense.request.expert_cache = (int64_t)GB;
     struct err e = refused(&dense);
     assert_int_equal(e.code, ERR_UNSUPPORTED);
     assert_non_null(strstr(e.text, "no routed experts"));
@@ -295,13 +295,13 @@ static void test_expert_cache_is_taken_as_said(void **state)
 static void test_a_wished_pool_is_not_cut(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 22 * GB);
-    in.wish.size.kv_bytes = (int64_t)(1 * GB);
-    in.wish.strategy = STRATEGY_CPU_ONLY;
+    in.request.size.kv_bytes = (int64_t)(1 * GB);
+    in.request.strategy = STRATEGY_CPU_ONLY;
     struct memory_plan p = planned(&in);
     assert_int_equal(p.kv, 1 * GB);
-    in.wish.size.kv_bytes = (int64_t)(10 * GB);
+    in.request.size.kv_bytes = (int64_t)(10 * GB);
     assert_int_equal(refused(&in).code, ERR_LIMIT);
-    in.wish.size.kv_bytes = 0; /* chosen: it gives way */
+    in.request.size.kv_bytes = 0; /* chosen: it gives way */
     p = planned(&in);
     check(&in, &p);
 }
@@ -309,11 +309,11 @@ static void test_a_wished_pool_is_not_cut(void **state)
 static void test_a_smaller_context_is_named(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 0, 4 * GB, 3 * GB);
-    in.wish.size.ctx = 32768; /* 1024 blocks of 2 MB */
+    in.request.size.ctx = 32768; /* 1024 blocks of 2 MB */
     struct err e = refused(&in);
     const char *at = strstr(e.text, "--ctx ");
     assert_non_null(at);
-    in.wish.size.ctx = strtoll(at + 6, NULL, 10);
+    in.request.size.ctx = strtoll(at + 6, NULL, 10);
     struct memory_plan p = planned(&in);
     check(&in, &p);
 }
@@ -321,7 +321,7 @@ static void test_a_smaller_context_is_named(void **state)
 static void test_too_long_a_context_is_the_callers_mistake(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 0, 64 * GB, 60 * GB);
-    in.wish.size.ctx = 100000;
+    in.request.size.ctx = 100000;
     struct err e = refused(&in);
     assert_string_equal(e.field, "ctx");
     assert_int_equal(e.code, ERR_LIMIT);
@@ -342,12 +342,12 @@ static void test_what_a_backend_refuses(void **state)
 static void test_who_computes_experts_without_a_slot_is_asked_of_hybrid_alone(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
-    in.wish.expert_way = EXPERTS_CPU;
+    in.request.expert_way = EXPERTS_CPU;
     struct err e = refused(&in);
     assert_int_equal(e.code, ERR_UNSUPPORTED);
     assert_string_equal(e.field, "hybrid-experts");
     add_gpu(&in, 12 * GB, 12 * GB);
-    in.places[0].splits = true;
+    in.targets[0].splits = true;
     assert_int_equal(planned(&in).expert_way, EXPERTS_CPU);
 }
 
@@ -356,7 +356,7 @@ static void test_recurrent_states_are_counted(void **state)
     struct memory_input in = input_of(1500 * MB, 17 * GB, 32 * GB, 22 * GB);
     cpu.state = 150 * MB;
     in.model.recurrent = true;
-    in.wish.size.slots = 8;
+    in.request.size.slots = 8;
     struct memory_plan p = planned(&in);
     check(&in, &p);
     assert_true(p.state >= 8 * cpu.state);
@@ -374,7 +374,7 @@ static void test_streaming_reads_large_chunks_where_they_fit(void **state)
     in.machine.available = 6 * GB;
     p = planned(&in);
     assert_int_equal(p.size.prefill_chunk, 2048);
-    in.wish.size.prefill_chunk = 64;
+    in.request.size.prefill_chunk = 64;
     assert_int_equal(planned(&in).size.prefill_chunk, 64);
 }
 
@@ -395,7 +395,7 @@ static void test_applied_is_held_against_planned(void **state)
 {
     struct memory_input in = input_of(1500 * MB, 17 * GB, 64 * GB, 60 * GB);
     struct memory_plan p = planned(&in);
-    struct backend_params params = memory_plan_params(&p, &in.wish);
+    struct backend_params params = memory_plan_params(&p, &in.request);
     struct backend_memory m;
     struct err e = {0};
     assert_true(fake_estimate(&cpu, &params, &m, &e));
@@ -414,7 +414,7 @@ static void test_estimates_follow_the_rates(void **state)
     struct memory_estimate e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(e.tokens_per_s, 1 / 0.3, 0.01);
     assert_float_equal(e.hit_rate, 1, 0);
-    in.wish.expert_cache = (int64_t)(8 * GB);
+    in.request.expert_cache = (int64_t)(8 * GB);
     p = planned(&in);
     assert_float_equal(memory_estimate_make(&in.model, &p, &r, 0, -1).tokens_per_s, 0, 0); /* the disk is not known */
     r.disk.bytes_per_s = (double)GB / MEMORY_DISK_IN_STEPS; /* so that steps get 1 GB/s of it */
@@ -426,13 +426,13 @@ static void test_estimates_follow_the_rates(void **state)
     e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.21 * 0.2 + 60 * (0.6241 * 0.2 / 60 + 0.3318 * 0.5 / 60 + 0.0441 / 60), 0.001);
     const double without = 1 / e.tokens_per_s;
-    r.disk.lead_s = 0.01; /* in 0.38 of 60 layers; one that misses one now reads longer than it computes, too */
+    r.disk.latency_s = 0.01; /* in 0.38 of 60 layers; one that misses one now reads longer than it computes, too */
     e = memory_estimate_make(&in.model, &p, &r, 0, -1);
     assert_float_equal(e.disk_s, 0.21 + 60 * 0.3759 * 0.01, 0.001);
     assert_float_equal(1 / e.tokens_per_s, without + 60 * 0.3759 * 0.01, 0.001);
     e = memory_estimate_make(&in.model, &p, &r, 0, 0);
     assert_float_equal(1 / e.tokens_per_s, 1.3 + 60 * 0.01, 0.001);
-    r.disk.lead_s = 0;
+    r.disk.latency_s = 0;
     e = memory_estimate_make(&in.model, &p, &r, 0, 0); /* all read: 1 GB at 1 GB/s, then computed */
     assert_float_equal(e.tokens_per_s, 1 / 1.3, 0.01);
 }
@@ -458,7 +458,7 @@ static void test_experts_in_the_hosts_memory_cost_the_bus(void **state)
     assert_float_equal(e.disk_s, 1.25, 0.001);
     assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.001 * in.model.n_layer + 2 + 1.25, 0.002);
     in.model.n_used = 2;
-    r.disk.lead_s = 0.002; /* in every layer that waits: here all */
+    r.disk.latency_s = 0.002; /* in every layer that waits: here all */
     e = memory_estimate_make(&in.model, &p, &r, 0, 0);
     assert_float_equal(1 / e.tokens_per_s, 0.1 + 0.001 * in.model.n_layer + 2 + 1.25 + 0.002 * in.model.n_moe, 0.002);
 }

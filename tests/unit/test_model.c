@@ -48,7 +48,7 @@ static void test_facts_are_counted(void **state)
     tiny_write(&t, "model.safetensors", 0, 1);
     struct model *m = opened(&t);
     const struct model_plan *p = model_plan(m);
-    const struct model_facts *f = model_facts(m);
+    const struct model_stats *f = model_stats(m);
     uint64_t attention = 32 * 16 * (4 + 2 + 2 + 4), router = 3 * 32, expert = 3 * 24 * 32, norms = 2 * 32 + 2 * 16;
     uint64_t layer = attention + router + 3 * expert + norms, active = attention + router + 2 * expert + norms;
     assert_int_equal(f->parameters, 2 * layer + 40 * 32 + 32); /* the head is the embedding */
@@ -91,8 +91,8 @@ static void check_layout(enum tiny_experts layout)
         expect_same(&x->up, &y->up);
         expect_same(&x->down, &y->down);
     }
-    assert_int_equal(model_facts(b)->n_unused_tensors, 0);
-    assert_int_equal(model_facts(a)->weight_bytes, model_facts(b)->weight_bytes);
+    assert_int_equal(model_stats(b)->n_unused_tensors, 0);
+    assert_int_equal(model_stats(a)->weight_bytes, model_stats(b)->weight_bytes);
     model_close(&a);
     model_close(&b);
     tiny_remove(&stacked);
@@ -115,7 +115,7 @@ static void test_shards_with_index_are_read(void **state)
     tiny_index(&t, names, 3);
     tiny_write(&t, "adapter.safetensors", 0, 2); /* a stray file with tensors of the same names */
     struct model *m = opened(&t);
-    assert_int_equal(model_facts(m)->n_files, 3);
+    assert_int_equal(model_stats(m)->n_files, 3);
     assert_string_equal(model_unused(m, 0), "adapter.safetensors (not a part of this model)");
     model_close(&m);
     char path[128];
@@ -131,7 +131,7 @@ static void test_shards_without_index_are_read(void **state)
     tiny_write(&t, "weights.a.safetensors", 0, 2);
     tiny_write(&t, "weights.b.safetensors", 1, 2);
     struct model *m = opened(&t);
-    assert_int_equal(model_facts(m)->n_files, 2);
+    assert_int_equal(model_stats(m)->n_files, 2);
     model_close(&m);
     tiny_write(&t, "copy.safetensors", 0, 2); /* which one counts can't be known */
     expect_refusal(&t, ERR_FORMAT, "is there twice");
@@ -258,7 +258,7 @@ static void test_experts_per_token_can_be_limited(void **state)
     struct model *m = opened(&t);
     const struct moe_plan *moe = &model_plan(m)->layers[0].moe;
     int32_t own = moe->n_used, layers = model_plan(m)->n_layer;
-    struct model_facts before = *model_facts(m);
+    struct model_stats before = *model_stats(m);
     uint64_t fingerprint = model_plan(m)->fingerprint;
     uint64_t one = weight_matrix_bytes(&moe->gate) + weight_matrix_bytes(&moe->up) + weight_matrix_bytes(&moe->down);
     assert_true(model_limit_experts(m, own + 1, &e));
@@ -268,8 +268,8 @@ static void test_experts_per_token_can_be_limited(void **state)
     assert_int_equal(e.code, ERR_INPUT);
     assert_true(model_limit_experts(m, own - 1, &e));
     assert_int_equal(moe->n_used, own - 1);
-    assert_int_equal(model_facts(m)->active_bytes, before.active_bytes - one * (uint64_t)layers);
-    assert_int_equal(model_facts(m)->weight_bytes, before.weight_bytes);
+    assert_int_equal(model_stats(m)->active_bytes, before.active_bytes - one * (uint64_t)layers);
+    assert_int_equal(model_stats(m)->weight_bytes, before.weight_bytes);
     assert_true(model_plan(m)->fingerprint != fingerprint);
     model_close(&m);
     tiny_remove(&t);

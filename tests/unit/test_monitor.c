@@ -26,7 +26,7 @@
 static char root[64], page_path[96];
 static struct model *model;
 static struct expert_layout layout;
-static struct expert_store *store;
+static struct expert_cache *store;
 static struct status_writer *writer;
 static struct monitor *monitor;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -60,7 +60,7 @@ static void available_mib(unsigned long long n)
 static struct expert_counters counters(void)
 {
     struct expert_counters c;
-    expert_store_counters(store, &c);
+    expert_cache_counters(store, &c);
     return c;
 }
 
@@ -81,10 +81,10 @@ static void fill_cache(void)
         struct expert_want wants[256];
         for (int32_t x = 0; x < layout.layers[i].n_expert; x++)
             wants[x] = (struct expert_want){.expert = x, .rows = 1};
-        expert_store_begin(store, layout.layers[i].layer, wants, layout.layers[i].n_expert, 64, true);
-        while ((n = expert_store_take(store, ids, 256, true, &e)) > 0)
-            expert_store_give(store, ids, n);
-        expert_store_end(store);
+        expert_cache_begin(store, layout.layers[i].layer, wants, layout.layers[i].n_expert, 64, true);
+        while ((n = expert_cache_take(store, ids, 256, true, &e)) > 0)
+            expert_cache_give(store, ids, n);
+        expert_cache_end(store);
         assert_int_equal(n, 0);
     }
 }
@@ -103,7 +103,7 @@ static int begin(void **state)
     model = model_open(expert_model_path("engine/demo-model"), &e);
     if (!model || !expert_layout_open(&layout, model, &e))
         fail_msg("%s", e.text);
-    store = expert_store_open(&(struct expert_store_params){.layout = &layout, .plan = model_plan(model), .budget = BUDGET}, &e);
+    store = expert_cache_open(&(struct expert_cache_params){.layout = &layout, .plan = model_plan(model), .budget = BUDGET}, &e);
     writer = status_create(page_path, &e);
     if (!store || !writer)
         fail_msg("%s", e.text);
@@ -116,7 +116,7 @@ static void watch(void)
     struct err e = {0};
     monitor = monitor_create(writer, root, &e);
     assert_non_null(monitor);
-    monitor_guard(monitor, store, expert_store_smallest(&layout));
+    monitor_set_expert_cache(monitor, store, expert_cache_min_bytes(&layout));
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -128,7 +128,7 @@ static int end(void **state)
 {
     monitor_destroy(&monitor);
     status_close(&writer);
-    expert_store_close(&store);
+    expert_cache_close(&store);
     expert_layout_close(&layout);
     model_close(&model);
     return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -195,8 +195,8 @@ static void test_a_groups_limit_comes_near(void **state)
     watch();
     put("/sys/fs/cgroup/box/memory.current", "%llu\n", 4096 * MIB); /* nothing is left: all but the least is given back */
     until_shrinks(1);
-    assert_int_equal(counters().budget_bytes, expert_store_smallest(&layout));
-    check_gave_way(&full, full.resident_bytes - expert_store_smallest(&layout));
+    assert_int_equal(counters().budget_bytes, expert_cache_min_bytes(&layout));
+    check_gave_way(&full, full.resident_bytes - expert_cache_min_bytes(&layout));
     assert_int_equal(page().memory_available, 0);
 }
 

@@ -19,7 +19,7 @@ static int32_t cached_of(struct rig *r, const int32_t *prompt, int32_t n, const 
     assert_greedy(j);
     read_log(j, &o);
     buf_fini(&o.text);
-    job_give(&j);
+    job_unref(&j);
     return o.usage.cached_tokens;
 }
 
@@ -50,7 +50,7 @@ static struct engine_usage usage_with(struct rig *r, const int32_t *prompt, int3
     assert_greedy(j);
     read_log(j, &o);
     buf_fini(&o.text);
-    job_give(&j);
+    job_unref(&j);
     return o.usage;
 }
 
@@ -62,16 +62,16 @@ static void test_fewer_experts_have_kv_of_their_own_and_say_so(void **state)
     fill_prompt(prompt, 96, 4);
     rig_init(&r, 2, 64, 64);
     struct engine_usage u = usage_with(&r, prompt, 96, 0);
-    assert_int_equal(u.lossy_experts, 0);
+    assert_int_equal(u.reduced_top_k, 0);
     u = usage_with(&r, prompt, 96, 2);
     assert_int_equal(u.cached_tokens, 0);
-    assert_int_equal(u.lossy_experts, 2);
-    assert_int_equal(u.own_experts, RIG_EXPERTS);
+    assert_int_equal(u.reduced_top_k, 2);
+    assert_int_equal(u.trained_top_k, RIG_EXPERTS);
     assert_int_equal(usage_with(&r, prompt, 96, 2).cached_tokens, 64);
     assert_int_equal(usage_with(&r, prompt, 96, 1).cached_tokens, 0);
     u = usage_with(&r, prompt, 96, RIG_EXPERTS); /* as many as there are: nothing is lost, and all is shared */
     assert_int_equal(u.cached_tokens, 64);
-    assert_int_equal(u.lossy_experts, 0);
+    assert_int_equal(u.reduced_top_k, 0);
     assert_all_returned(&r, 2);
     rig_fini(&r);
 }
@@ -94,7 +94,7 @@ static void test_replies_are_cached_too(void **state)
     /* 119 tokens were computed (the last one only sampled): 3 whole blocks */
     assert_int_equal(cached_of(&r, prompt, 130, ""), 96);
     buf_fini(&o.text);
-    job_give(&j);
+    job_unref(&j);
     rig_fini(&r);
 }
 
@@ -112,7 +112,7 @@ static void test_no_tokens_wanted_reads_the_prompt_only(void **state)
     assert_true(o.done && o.finish == ENGINE_LENGTH && o.n == 0);
     assert_int_equal(o.usage.completion_tokens, 0);
     assert_true(o.n_progress >= N_CTX / 64);
-    job_give(&j);
+    job_unref(&j);
     assert_int_equal(cached_of(&r, prompt, 200, ""), 192); /* which is what it was for */
     rig_fini(&r);
 }
@@ -138,7 +138,7 @@ static void test_recurrent_prefix_goes_on_from_a_checkpoint(void **state)
     fill_prompt(prompt + 300, 40, 5);
     assert_int_equal(cached_of(&r, prompt, 340, ""), 288); /* the answer's last whole block */
     buf_fini(&o.text);
-    job_give(&j);
+    job_unref(&j);
     assert_all_returned(&r, 2);
     rig_fini(&r);
 }
@@ -178,7 +178,7 @@ static void test_recurrent_jobs_answer_as_if_alone(void **state)
         for (int i = 0; i < N; i++) {
             assert_greedy(jobs[i]);
             cached += jobs[i]->n_cached;
-            job_give(&jobs[i]);
+            job_unref(&jobs[i]);
         }
         assert_int_equal(cached > 0, n_checkpoints > 0);
         assert_all_returned(&r, 6);

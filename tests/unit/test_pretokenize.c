@@ -37,8 +37,8 @@ static void check_class(const char *pattern, const unsigned char *set)
         if (cp >= 0xD800 && cp < 0xE000)
             continue;
         size_t n = utf8_encode(cp, text);
-        const char *subject = pcre_subject(s, (const char *)text, n);
-        int found = pcre_find(p, s, subject, n, 0, match, &e);
+        const char *subject = pcre_scratch_subject(s, (const char *)text, n);
+        int found = pcre_pattern_find(p, s, subject, n, 0, match, &e);
         if (found != (set[cp / 8] >> cp % 8 & 1))
             fail_msg("%s and U+%04X: found %d", pattern, cp, found);
     }
@@ -75,7 +75,7 @@ static void check_pieces(const char *pattern, const char *text, const char *want
     if (!p)
         fail_msg("%s", e.text);
     size_t at = 0, match[2];
-    while (pcre_find(p, s, pcre_subject(s, text, strlen(text)), strlen(text), at, match, &e) == 1) {
+    while (pcre_pattern_find(p, s, pcre_scratch_subject(s, text, strlen(text)), strlen(text), at, match, &e) == 1) {
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%.*s", at ? "|" : "",
                  (int)(match[1] - match[0]), text + match[0]);
         at = match[1];

@@ -101,7 +101,8 @@ static struct store_message row_of(struct fixture *f, int64_t id)
     struct err e = {0};
     struct store_message m;
     arena_reset(f->arena);
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, id, &m, &e));
+    ASSERT_OK(store_message_get(f->store, f->arena,
+                                &(struct store_ref){.user_id = f->user, .id = id}, &m, &e));
     return m;
 }
 

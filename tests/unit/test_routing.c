@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fcgi/cli/cli_routing.h"
+#include "fcgi/cli/routing.h"
 
 #define LAYERS 6
 #define TOKENS 1200

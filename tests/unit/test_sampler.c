@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "engine/sched/random.h"
-#include "engine/sched/ranking.h"
+#include "engine/sched/topk.h"
 #include "engine/sched/sampler.h"
 
 #define N 300
 
 struct fixture {
-    struct sampler_work *work;
+    struct sampler_workspace *work;
     float logits[N];
     int32_t top_ids[BACKEND_MAX_TOP];
     float top_logits[BACKEND_MAX_TOP];
@@ -26,7 +26,7 @@ static int setup(void **state)
 {
     struct err e = {0};
     struct fixture *f = calloc(1, sizeof *f);
-    f->work = sampler_work_create(N, &e);
+    f->work = sampler_workspace_create(N, &e);
     *state = f;
     return f->work ? 0 : -1;
 }
@@ -34,7 +34,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    sampler_work_destroy(&f->work);
+    sampler_workspace_destroy(&f->work);
     free(f);
     return 0;
 }
@@ -314,11 +314,11 @@ static void test_weights_are_exponentials(void **state)
         logits[i] = 20 - (float)i * 0.085f;
     logits[M - 1] = -INFINITY;
     logits[M - 2] = -1e30f;
-    double total = ranking_weights(logits, M, 20, 1, weights);
+    double total = topk_weights(logits, M, 20, 1, weights);
     for (int32_t i = 0; i < M; i++) {
         double expected = exp((double)logits[i] - 20);
         assert_true(fabs((double)weights[i] - expected) <= 1e-5 * expected + 1e-37);
-        assert_true(weights[i] == ranking_weight(logits[i], 20, 1));
+        assert_true(weights[i] == topk_weight(logits[i], 20, 1));
         sum += expected;
     }
     assert_true(weights[0] == 1 && weights[M - 1] == 0 && weights[M - 2] == 0);
@@ -332,7 +332,7 @@ static void test_best_are_in_order_with_lower_ids_first(void **state)
     for (uint64_t i = 0; i < 50; i++) {
         make_row(f, i);
         int32_t k = 1 + (int32_t)(i * 7) % N;
-        ranking_best(f->logits, N, k, best);
+        topk_select(f->logits, N, k, best);
         for (int32_t a = 0; a < k; a++) {
             int32_t better = 0;
             for (int32_t b = 0; b < N; b++)
@@ -354,7 +354,7 @@ static void test_penalties_follow_their_definitions(void **state)
     s.temperature = 0;
     s.repetition_penalty = 2; /* prompt token 0: 2 becomes 1 */
     struct sampler *sampler = sampler_create(&s, N, &e);
-    sampler_see_prompt(sampler, prompt, 1);
+    sampler_add_prompt(sampler, prompt, 1);
     sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
     assert_int_equal(token.id, 1); /* now 1.9 becomes 0.95 */
     sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
@@ -367,7 +367,7 @@ static void test_penalties_follow_their_definitions(void **state)
     s.temperature = 0;
     s.frequency_penalty = 0.3f; /* counts the answer only, each time */
     sampler = sampler_create(&s, N, &e);
-    sampler_see_prompt(sampler, prompt, 1);
+    sampler_add_prompt(sampler, prompt, 1);
     static const int32_t expected[] = {0, 1, 0, 1, 3};
     for (int i = 0; i < 5; i++) {
         sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
@@ -390,7 +390,7 @@ static void test_a_window_forgets(void **state)
     s.presence_penalty = 0.1f; /* of the answer's tokens only */
     s.penalty_window = 1;
     struct sampler *sampler = sampler_create(&s, N, &e);
-    sampler_see_prompt(sampler, prompt, 2);
+    sampler_add_prompt(sampler, prompt, 2);
     for (int i = 0; i < 6; i++) { /* the likeliest but the last one */
         sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
         assert_int_equal(token.id, (i + 1) % 2);
@@ -411,11 +411,11 @@ static void pick_under(struct fixture *f, const struct engine_job_params *p,
     s.top_k = 20;
     assert_true(token_rules_init(&rules, p, eos, 1, N, &e));
     struct sampler *sampler = sampler_create(&s, N, &e);
-    sampler_obey(sampler, &rules);
+    sampler_set_rules(sampler, &rules);
     for (int i = 0; i < n; i++) {
         struct engine_token token;
         struct step_row row = f->row;
-        token_rules_tell(&rules, answer, i);
+        token_rules_set_answer(&rules, answer, i);
         if (!sampler_wants_logits(sampler))
             row.logits = NULL;
         sampler_pick(sampler, f->work, &row, BACKEND_MAX_TOP, -1, &token);

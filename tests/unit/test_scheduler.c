@@ -22,7 +22,7 @@ static void test_one_job_gives_its_answer(void **state)
         struct job *j = add(&r, &p);
         run(&r);
         assert_greedy(j);
-        job_give(&j);
+        job_unref(&j);
     }
     assert_all_returned(&r, 4);
     rig_fini(&r);
@@ -45,7 +45,7 @@ static void test_many_jobs_answer_as_if_alone(void **state)
     run(&r);
     for (int i = 0; i < N; i++) {
         assert_greedy(jobs[i]);
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     }
     assert_all_returned(&r, 16);
     rig_fini(&r);
@@ -66,7 +66,7 @@ static void test_too_few_blocks_pause_but_never_change_answers(void **state)
         jobs[i] = add(&r, &p);
     }
     run(&r);
-    assert_true(scheduler_counts(r.scheduler).paused > 0);
+    assert_true(scheduler_counts(r.scheduler).preempted > 0);
     for (int i = 0; i < N; i++) {
         struct outcome o;
         int32_t history[N_CTX], n = jobs[i]->params.n_prompt;
@@ -79,7 +79,7 @@ static void test_too_few_blocks_pause_but_never_change_answers(void **state)
             history[n + k] = o.ids[k];
         }
         buf_fini(&o.text);
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     }
     assert_all_returned(&r, 8);
     rig_fini(&r);
@@ -111,7 +111,7 @@ static void test_seeded_answers_do_not_depend_on_company(void **state)
         struct job *j = add(&r, &p);
         run(&r);
         read_log(j, &alone[i]);
-        job_give(&j);
+        job_unref(&j);
         rig_fini(&r);
     }
     rig_init(&r, 8, 17, 32); /* with pauses */
@@ -120,14 +120,14 @@ static void test_seeded_answers_do_not_depend_on_company(void **state)
         jobs[i] = add(&r, &p);
     }
     run(&r);
-    assert_true(scheduler_counts(r.scheduler).paused > 0);
+    assert_true(scheduler_counts(r.scheduler).preempted > 0);
     for (int i = 0; i < N; i++) {
         read_log(jobs[i], &together);
         assert_int_equal(together.n, 60);
         assert_memory_equal(together.ids, alone[i].ids, 60 * sizeof *together.ids);
         buf_fini(&together.text);
         buf_fini(&alone[i].text);
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     }
     assert_memory_not_equal(alone[1].ids, alone[5].ids, 60 * sizeof *alone->ids); /* seeds matter */
     rig_fini(&r);
@@ -159,8 +159,8 @@ static void test_answers_go_on_beside_a_long_prompt(void **state)
     buf_fini(&o.text);
     scheduler_cancel_all(r.scheduler);
     run(&r);
-    job_give(&answer);
-    job_give(&reader);
+    job_unref(&answer);
+    job_unref(&reader);
     assert_all_returned(&r, 4);
     rig_fini(&r);
 }
@@ -183,7 +183,7 @@ static void test_prompts_of_several_jobs_share_a_step(void **state)
     run(&r);
     for (int i = 0; i < 3; i++) {
         assert_greedy(jobs[i]);
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     }
     rig_fini(&r);
 }
@@ -213,8 +213,8 @@ static void test_users_take_turns(void **state)
         assert_int_equal(greedy[i]->state, JOB_WAITING);
     run(&r);
     for (int i = 0; i < N; i++)
-        job_give(&greedy[i]);
-    job_give(&modest);
+        job_unref(&greedy[i]);
+    job_unref(&modest);
     assert_all_returned(&r, 1);
     rig_fini(&r);
 }
@@ -246,7 +246,7 @@ static void test_equal_users_get_equal_shares(void **state)
     }
     for (int u = 0; u < 3; u++)
         for (int i = 0; i < N; i++)
-            job_give(&jobs[u][i]);
+            job_unref(&jobs[u][i]);
     assert_all_returned(&r, 1);
     rig_fini(&r);
 }
@@ -279,8 +279,8 @@ static void test_background_gives_way(void **state)
     assert_memory_equal(a.ids, b.ids, 50 * sizeof *a.ids);
     buf_fini(&a.text);
     buf_fini(&b.text);
-    job_give(&background);
-    job_give(&normal);
+    job_unref(&background);
+    job_unref(&normal);
     assert_all_returned(&r, 1);
     rig_fini(&r);
 }
@@ -319,7 +319,7 @@ static void test_random_cancellations_leave_nothing_behind(void **state)
         if (o.finish != ENGINE_CANCELLED && jobs[i]->params.max_tokens > 0)
             assert_greedy(jobs[i]);
         buf_fini(&o.text);
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     }
     assert_true(cancelled > 20 && cancelled < n);
     assert_all_returned(&r, 6);
@@ -348,7 +348,7 @@ static void test_lost_device_fails_every_job(void **state)
         read_log(jobs[i], &o);
         assert_true(o.failed && o.error.code == ERR_DEVICE);
         buf_fini(&o.text);
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     }
     assert_all_returned(&r, 2);
     rig_fini(&r);
@@ -369,8 +369,8 @@ static void test_failed_step_ends_only_its_jobs(void **state)
     assert_true(o.failed && o.error.code == ERR_NOMEM);
     buf_fini(&o.text);
     assert_greedy(second);
-    job_give(&first);
-    job_give(&second);
+    job_unref(&first);
+    job_unref(&second);
     assert_all_returned(&r, 1);
     rig_fini(&r);
 }
@@ -408,7 +408,7 @@ static void test_an_unreadable_expert_ends_only_who_wants_it(void **state)
             } else {
                 assert_greedy(jobs[i]);
             }
-            job_give(&jobs[i]);
+            job_unref(&jobs[i]);
         }
         assert_all_returned(&r, N);
         rig_fini(&r);
@@ -433,8 +433,8 @@ static void test_context_can_be_filled_to_the_last_token(void **state)
     read_log(other, &o);
     assert_int_equal(o.n, N_CTX - 400);
     buf_fini(&o.text);
-    job_give(&j);
-    job_give(&other);
+    job_unref(&j);
+    job_unref(&other);
     assert_all_returned(&r, 2);
     rig_fini(&r);
 }
@@ -457,8 +457,8 @@ static void test_reader_that_does_not_read_ends_its_job_only(void **state)
     read_log(other, &o);
     assert_int_equal(o.n, 200);
     buf_fini(&o.text);
-    job_give(&slow);
-    job_give(&other);
+    job_unref(&slow);
+    job_unref(&other);
     assert_all_returned(&r, 2);
     rig_fini(&r);
 }
@@ -470,7 +470,7 @@ static void answer_of(struct rig *r, const struct engine_job_params *p, struct o
     run(r);
     read_log(j, o);
     assert_true(o->done);
-    job_give(&j);
+    job_unref(&j);
 }
 
 static void test_stop_tokens_end_the_answer(void **state)
@@ -583,7 +583,7 @@ static void test_stop_string_ends_the_answer_before_it(void **state)
     struct job *j = add(&r, &p);
     run(&r);
     read_log(j, &whole);
-    job_give(&j);
+    job_unref(&j);
     assert_true(whole.text.len > 30);
     size_t at = 17; /* some bytes in the middle, wherever tokens begin */
     while (((unsigned char)whole.text.data[at] & 0xc0) == 0x80)
@@ -603,7 +603,7 @@ static void test_stop_string_ends_the_answer_before_it(void **state)
         assert_memory_equal(cut.text.data, whole.text.data, cut.text.len);
     buf_fini(&whole.text);
     buf_fini(&cut.text);
-    job_give(&j);
+    job_unref(&j);
     rig_fini(&r);
 }
 

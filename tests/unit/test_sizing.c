@@ -1,4 +1,4 @@
-/* Sizes follow from the wishes and the memory, and what cannot be is refused with numbers. */
+/* Sizes follow from the requests and the memory, and what cannot be is refused with numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ static const struct sizing_model longer = {.n_ctx = 262144, .block_bytes = BLOCK
 
 static void test_chosen_pool_is_half_of_all_slots(void **state)
 {
-    struct sizing_wish w = {.slots = 16};
+    struct sizing_request w = {.slots = 16};
     struct sizing s;
     struct err e = {0};
     assert_true(sizing_choose(&plain, &w, 0, &s, &e));
@@ -27,7 +27,7 @@ static void test_chosen_pool_is_half_of_all_slots(void **state)
 
 static void test_chosen_pool_takes_a_quarter_of_memory_at_most(void **state)
 {
-    struct sizing_wish w = {.slots = 16};
+    struct sizing_request w = {.slots = 16};
     struct sizing s;
     struct err e = {0};
     assert_true(sizing_choose(&plain, &w, 800 * BLOCK, &s, &e));
@@ -41,7 +41,7 @@ static void test_chosen_pool_takes_a_quarter_of_memory_at_most(void **state)
 
 static void test_long_models_get_a_bounded_context(void **state)
 {
-    struct sizing_wish w = {.slots = 1};
+    struct sizing_request w = {.slots = 1};
     struct sizing s;
     struct err e = {0};
     assert_true(sizing_choose(&longer, &w, 0, &s, &e));
@@ -57,7 +57,7 @@ static void test_long_models_get_a_bounded_context(void **state)
 
 static void test_wished_memory_is_taken_as_said(void **state)
 {
-    struct sizing_wish w = {.slots = 4, .kv_bytes = 300 * BLOCK + 1};
+    struct sizing_request w = {.slots = 4, .kv_bytes = 300 * BLOCK + 1};
     struct sizing s;
     struct err e = {0};
     assert_true(sizing_choose(&plain, &w, 10 * BLOCK, &s, &e));
@@ -70,7 +70,7 @@ static void test_wished_memory_is_taken_as_said(void **state)
 static void test_recurrent_models_get_room_for_copies(void **state)
 {
     const struct sizing_model m = {.n_ctx = 4096, .block_bytes = BLOCK, .state_bytes = 100000};
-    struct sizing_wish w = {.slots = 4};
+    struct sizing_request w = {.slots = 4};
     struct sizing s;
     struct err e = {0};
     assert_true(sizing_choose(&m, &w, 0, &s, &e));

@@ -22,8 +22,13 @@ static int64_t add(struct fixture *f, int64_t user, const char *name, const char
     int64_t id = 0;
     ASSERT_OK(store_upload_begin(f->store, &u, &e));
     ASSERT_OK(store_upload_write(&u, bytes, strlen(bytes), &e));
-    const struct store_attachment a = {.name = name, .type = "text/plain", .tokens = 3, .model = "m", .text = bytes};
-    ASSERT_OK(store_attachment_add(f->store, user, &u, &a, &id, &e));
+    const struct store_attachment a = {.user_id = user,
+                                       .name = name,
+                                       .type = "text/plain",
+                                       .tokens = 3,
+                                       .model = "m",
+                                       .text = bytes};
+    ASSERT_OK(store_attachment_add(f->store, &u, &a, &id, &e));
     assert_false(u.open);
     return id;
 }
@@ -32,7 +37,8 @@ static struct store_attachment get(struct fixture *f, int64_t user, int64_t id)
 {
     struct err e = {0};
     struct store_attachment a;
-    ASSERT_OK(store_attachment_get(f->store, f->arena, user, id, &a, &e));
+    ASSERT_OK(store_attachment_get(f->store, f->arena,
+                                   &(struct store_ref){.user_id = user, .id = id}, &a, &e));
     return a;
 }
 
@@ -98,9 +104,13 @@ static void test_another_users_hands_reach_nothing(void **state)
     struct err e = {0};
     struct store_attachment a;
     int64_t id = add(f, f->user, "a.txt", "mine");
-    ASSERT_ERR(store_attachment_get(f->store, f->arena, f->other, id, &a, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_attachment_get(f->store, f->arena,
+                                    &(struct store_ref){.user_id = f->other, .id = id}, &a, &e),
+               ERR_NOTFOUND);
     ASSERT_ERR(store_attachment_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_attachment_text(f->store, f->other, id, NULL, NULL, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_attachment_text(f->store, &(struct store_ref){.user_id = f->other, .id = id},
+                                     NULL, NULL, &e),
+               ERR_NOTFOUND);
     int64_t c = fixture_conversation(f, f->other, NULL);
     struct store_posted p;
     ASSERT_ERR(store_message_post(f->store, &(struct store_post){.user_id = f->other, .conversation_id = c, .content = "x",
@@ -132,12 +142,17 @@ static void test_a_message_has_its_files_in_order(void **state)
     int64_t one = add(f, f->user, "one", "1"), two = add(f, f->user, "two", "2");
     const int64_t ids[] = {two, one}, twice[] = {one, one};
     int64_t message = post_with(f, c, ids, 2);
-    ASSERT_OK(store_attachment_texts(f->store, f->user, message, see_text, &texts, &e));
+    ASSERT_OK(store_attachment_texts(
+        f->store, &(struct store_ref){.user_id = f->user, .id = message}, see_text, &texts, &e));
     assert_string_equal(texts.data, "two=2;one=1;");
     buf_clear(&texts);
-    ASSERT_OK(store_attachment_texts(f->store, f->other, message, see_text, &texts, &e));
+    ASSERT_OK(store_attachment_texts(
+        f->store, &(struct store_ref){.user_id = f->other, .id = message}, see_text, &texts, &e));
     assert_int_equal(texts.len, 0);
-    ASSERT_OK(store_message_list(f->store, f->user, c, 0, 1, see_message, &rows, &e));
+    ASSERT_OK(store_message_list(
+        f->store,
+        &(struct store_message_range){.user_id = f->user, .conversation_id = c, .limit = 1},
+        see_message, &rows, &e));
     assert_non_null(strstr(rows.data, "[{\"id\":\"2\",\"name\":\"two\",\"type\":\"text/plain\",\"bytes\":1,"));
     assert_true(strstr(rows.data, "\"two\"") < strstr(rows.data, "\"one\""));
     assert_true(get(f, f->user, one).sent);
@@ -183,7 +198,9 @@ static void test_a_deleted_conversation_takes_along_what_no_other_has(void **sta
     assert_true(is_there(f, both));
     assert_false(is_there(f, one));
     struct store_attachment a;
-    ASSERT_ERR(store_attachment_get(f->store, f->arena, f->user, second, &a, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_attachment_get(f->store, f->arena,
+                                    &(struct store_ref){.user_id = f->user, .id = second}, &a, &e),
+               ERR_NOTFOUND);
     assert_true(get(f, f->user, first).sent);
     ASSERT_OK(store_conversation_remove(f->store, f->user, fork, &e));
     clear(f);
@@ -265,12 +282,14 @@ static void test_a_row_that_cannot_be_leaves_no_file(void **state)
     int64_t id;
     ASSERT_OK(store_upload_begin(f->store, &u, &e));
     ASSERT_OK(store_upload_write(&u, "abc", 3, &e));
-    const struct store_attachment a = {.name = "n", .type = "text/plain", .tokens = -1};
-    ASSERT_ERR(store_attachment_add(f->store, 999, &u, &a, &id, &e), ERR_NOTFOUND);
+    const struct store_attachment a = {
+        .user_id = 999, .name = "n", .type = "text/plain", .tokens = -1};
+    ASSERT_ERR(store_attachment_add(f->store, &u, &a, &id, &e), ERR_NOTFOUND);
     assert_false(is_there(f, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
     ASSERT_OK(store_upload_begin(f->store, &u, &e));
-    const struct store_attachment nameless = {.name = "", .type = "text/plain", .tokens = -1};
-    ASSERT_ERR(store_attachment_add(f->store, f->user, &u, &nameless, &id, &e), ERR_INPUT);
+    const struct store_attachment nameless = {
+        .user_id = f->user, .name = "", .type = "text/plain", .tokens = -1};
+    ASSERT_ERR(store_attachment_add(f->store, &u, &nameless, &id, &e), ERR_INPUT);
 }
 
 struct hit {
@@ -295,7 +314,9 @@ static struct hit find(struct fixture *f, int64_t user, const char *text)
 {
     struct err e = {0};
     struct hit h = {0};
-    ASSERT_OK(store_conversation_list(f->store, user, &(struct store_page){.limit = 50, .text = text}, see_hit, &h, &e));
+    ASSERT_OK(store_conversation_list(
+        f->store, &(struct store_page){.user_id = user, .limit = 50, .text = text}, see_hit, &h,
+        &e));
     return h;
 }
 
@@ -374,9 +395,14 @@ static void test_of_many_at_once_those_who_fit_stay(void **state)
             int64_t id;
             char bytes[100];
             memset(bytes, 'a' + i, sizeof bytes);
-            const struct store_attachment a = {.name = "n", .type = "image/png", .tokens = -1, .storage_bytes = 250};
-            bool ok = mine && store_upload_begin(mine, &u, &e) && store_upload_write(&u, bytes, sizeof bytes, &e) &&
-                      store_attachment_add(mine, f->user, &u, &a, &id, &e);
+            const struct store_attachment a = {.user_id = f->user,
+                                               .name = "n",
+                                               .type = "image/png",
+                                               .tokens = -1,
+                                               .storage_bytes = 250};
+            bool ok = mine && store_upload_begin(mine, &u, &e) &&
+                      store_upload_write(&u, bytes, sizeof bytes, &e) &&
+                      store_attachment_add(mine, &u, &a, &id, &e);
             _exit(ok ? 1 : e.code == ERR_LIMIT && !strcmp(e.field, STORE_QUOTA_FIELD) ? 0 : 100);
         }
     while (wait(&status) > 0)

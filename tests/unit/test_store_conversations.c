@@ -33,19 +33,27 @@ static void test_conversation_is_read_renamed_removed(void **state)
     struct err e = {0};
     struct store_conversation c;
     int64_t id = 0;
-    ASSERT_OK(store_conversation_add(f->store, f->user, "one", "{\"temperature\":0.5}", &id, &e));
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, id, &c, &e));
+    ASSERT_OK(store_conversation_add(
+        f->store,
+        &(struct store_conversation_new){
+            .user_id = f->user, .title = "one", .settings = "{\"temperature\":0.5}"},
+        &id, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = id}, &c, &e));
     assert_string_equal(c.title, "one");
     assert_string_equal(c.settings, "{\"temperature\":0.5}");
     assert_int_equal(c.leaf_id, 0);
     assert_false(c.running);
     const struct store_conversation_change rename = {.title = "two"};
     ASSERT_OK(store_conversation_change(f->store, f->user, id, &rename, &e));
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, id, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = id}, &c, &e));
     assert_string_equal(c.title, "two");
     assert_string_equal(c.settings, "{\"temperature\":0.5}");
     ASSERT_OK(store_conversation_remove(f->store, f->user, id, &e));
-    ASSERT_ERR(store_conversation_get(f->store, f->arena, f->user, id, &c, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_conversation_get(f->store, f->arena,
+                                      &(struct store_ref){.user_id = f->user, .id = id}, &c, &e),
+               ERR_NOTFOUND);
     ASSERT_ERR(store_conversation_remove(f->store, f->user, id, &e), ERR_NOTFOUND);
     ASSERT_ERR(store_conversation_change(f->store, f->user, id, &rename, &e), ERR_NOTFOUND);
 }
@@ -58,16 +66,26 @@ static void test_conversation_refuses_bad_texts(void **state)
     char longest[STORE_TITLE_BYTES + 2];
     memset(longest, 'x', sizeof longest);
     longest[STORE_TITLE_BYTES] = 0;
-    ASSERT_OK(store_conversation_add(f->store, f->user, longest, NULL, &id, &e));
+    ASSERT_OK(store_conversation_add(
+        f->store, &(struct store_conversation_new){.user_id = f->user, .title = longest}, &id, &e));
     longest[STORE_TITLE_BYTES] = 'x';
     longest[STORE_TITLE_BYTES + 1] = 0;
-    ASSERT_ERR(store_conversation_add(f->store, f->user, longest, NULL, &id, &e), ERR_INPUT);
+    ASSERT_ERR(store_conversation_add(
+                   f->store, &(struct store_conversation_new){.user_id = f->user, .title = longest},
+                   &id, &e),
+               ERR_INPUT);
     static const char *const bad[] = {"[]", "3", "{", "", "{\"a\":1,\"a\":2}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        ASSERT_ERR(store_conversation_add(f->store, f->user, NULL, bad[i], &id, &e), ERR_INPUT);
+        ASSERT_ERR(store_conversation_add(
+                       f->store,
+                       &(struct store_conversation_new){.user_id = f->user, .settings = bad[i]},
+                       &id, &e),
+                   ERR_INPUT);
         assert_string_equal(e.field, "settings");
     }
-    ASSERT_ERR(store_conversation_add(f->store, 999, NULL, NULL, &id, &e), ERR_NOTFOUND);
+    ASSERT_ERR(
+        store_conversation_add(f->store, &(struct store_conversation_new){.user_id = 999}, &id, &e),
+        ERR_NOTFOUND);
 }
 
 static void test_post_is_message_answer_leaf_and_title(void **state)
@@ -78,22 +96,27 @@ static void test_post_is_message_answer_leaf_and_title(void **state)
     struct store_message m;
     int64_t id = fixture_conversation(f, f->user, NULL);
     struct store_posted p = fixture_post(f, f->user, id, 0, "hello");
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, id, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = id}, &c, &e));
     assert_int_equal(c.leaf_id, p.message_id);
     assert_string_equal(c.title, "titled");
     assert_true(c.running);
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.user_message_id, &m, &e));
+    ASSERT_OK(store_message_get(f->store, f->arena,
+                                &(struct store_ref){.user_id = f->user, .id = p.user_message_id},
+                                &m, &e));
     assert_int_equal(m.role, ROLE_USER);
     assert_int_equal(m.status, MESSAGE_DONE);
     assert_string_equal(m.content, "hello");
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
+    ASSERT_OK(store_message_get(
+        f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_int_equal(m.role, ROLE_ASSISTANT);
     assert_int_equal(m.status, MESSAGE_RUNNING);
     assert_int_equal(m.parent_id, p.user_message_id);
     assert_int_equal(m.finished_at, 0);
     assert_false(m.has_usage);
     fixture_finish(f, p.message_id, "hi");
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
+    ASSERT_OK(store_message_get(
+        f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_int_equal(m.status, MESSAGE_DONE);
     assert_string_equal(m.content, "hi");
     assert_true(m.has_usage);
@@ -103,7 +126,8 @@ static void test_post_is_message_answer_leaf_and_title(void **state)
     const struct store_conversation_change rename = {.title = "mine"};
     ASSERT_OK(store_conversation_change(f->store, f->user, id, &rename, &e));
     fixture_post(f, f->user, id, p.message_id, "more");
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, id, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = id}, &c, &e));
     assert_string_equal(c.title, "mine");
     fixture_check_whole(f->path);
 }
@@ -170,21 +194,32 @@ static void test_branch_follows_one_path_of_the_tree(void **state)
     fixture_finish(f, again.message_id, "a1 again");
     struct store_posted two = fixture_post(f, f->user, id, again.message_id, "q2");
     struct seen branch = {0}, all = {0}, page = {0};
-    ASSERT_OK(store_message_branch(f->store, f->user, id, two.user_message_id, see_message, &branch, &e));
+    ASSERT_OK(store_message_branch(f->store,
+                                   &(struct store_branch){.user_id = f->user,
+                                                          .conversation_id = id,
+                                                          .leaf_id = two.user_message_id},
+                                   see_message, &branch, &e));
     assert_int_equal(branch.n, 3);
     assert_int_equal(branch.ids[0], one.user_message_id);
     assert_int_equal(branch.ids[1], again.message_id);
     assert_int_equal(branch.ids[2], two.user_message_id);
-    ASSERT_OK(store_message_list(f->store, f->user, id, 0, 0, see_message, &all, &e));
+    ASSERT_OK(store_message_list(
+        f->store, &(struct store_message_range){.user_id = f->user, .conversation_id = id},
+        see_message, &all, &e));
     assert_int_equal(all.n, 5);
-    ASSERT_OK(store_message_list(f->store, f->user, id, all.ids[1], 2, see_message, &page, &e));
+    ASSERT_OK(store_message_list(
+        f->store,
+        &(struct store_message_range){
+            .user_id = f->user, .conversation_id = id, .after = all.ids[1], .limit = 2},
+        see_message, &page, &e));
     assert_int_equal(page.n, 2);
     assert_int_equal(page.ids[0], all.ids[2]);
     /* the leaf can be moved to the other branch, not out of the conversation */
     struct store_conversation c;
     const struct store_conversation_change move = {.leaf_id = one.message_id}, out = {.leaf_id = 9999};
     ASSERT_OK(store_conversation_change(f->store, f->user, id, &move, &e));
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, id, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = id}, &c, &e));
     assert_int_equal(c.leaf_id, one.message_id);
     ASSERT_ERR(store_conversation_change(f->store, f->user, id, &out, &e), ERR_INPUT);
 }
@@ -200,7 +235,10 @@ static void test_long_branch_is_read_whole(void **state)
         parent = p.message_id;
     }
     struct seen s = {0};
-    ASSERT_OK(store_message_branch(f->store, f->user, id, parent, see_message, &s, &e));
+    ASSERT_OK(store_message_branch(
+        f->store,
+        &(struct store_branch){.user_id = f->user, .conversation_id = id, .leaf_id = parent},
+        see_message, &s, &e));
     assert_int_equal(s.n, 1200);
 }
 
@@ -212,11 +250,11 @@ static void test_paging_gives_each_once_while_rows_move(void **state)
     memset(seen_before, 0, sizeof seen_before);
     for (int i = 0; i < 95; i++)
         fixture_conversation(f, f->user, "x");
-    struct store_page page = {.limit = 10};
+    struct store_page page = {.user_id = f->user, .limit = 10};
     int pages = 0, total = 0;
     for (;; pages++) {
         struct seen s = {0};
-        ASSERT_OK(store_conversation_list(f->store, f->user, &page, see_conversation, &s, &e));
+        ASSERT_OK(store_conversation_list(f->store, &page, see_conversation, &s, &e));
         for (int i = 0; i < s.n; i++)
             assert_int_equal(seen_before[s.ids[i]]++, 0);
         total += s.n;
@@ -228,19 +266,23 @@ static void test_paging_gives_each_once_while_rows_move(void **state)
     }
     assert_int_equal(pages, 9);
     assert_int_equal(total, 95);
-    ASSERT_ERR(store_conversation_list(f->store, f->user, &(struct store_page){.limit = 0},
-                                       see_conversation, NULL, &e), ERR_INPUT);
-    ASSERT_ERR(store_conversation_list(f->store, f->user, &(struct store_page){.limit = 201},
-                                       see_conversation, NULL, &e), ERR_INPUT);
+    ASSERT_ERR(store_conversation_list(f->store,
+                                       &(struct store_page){.user_id = f->user, .limit = 0},
+                                       see_conversation, NULL, &e),
+               ERR_INPUT);
+    ASSERT_ERR(store_conversation_list(f->store,
+                                       &(struct store_page){.user_id = f->user, .limit = 201},
+                                       see_conversation, NULL, &e),
+               ERR_INPUT);
 }
 
 static int found(struct fixture *f, const char *text)
 {
     struct err e = {0};
     struct seen s = {0};
-    ASSERT_OK(store_conversation_list(f->store, f->user,
-                                      &(struct store_page){.limit = 50, .text = text},
-                                      see_conversation, &s, &e));
+    ASSERT_OK(store_conversation_list(
+        f->store, &(struct store_page){.user_id = f->user, .limit = 50, .text = text},
+        see_conversation, &s, &e));
     return s.n;
 }
 
@@ -265,8 +307,10 @@ static void test_search_takes_text_literally(void **state)
     char over[1100];
     memset(over, 'x', sizeof over);
     over[1001] = 0;
-    ASSERT_ERR(store_conversation_list(f->store, f->user, &(struct store_page){.limit = 5, .text = over},
-                                       see_conversation, NULL, &e), ERR_INPUT);
+    ASSERT_ERR(store_conversation_list(
+                   f->store, &(struct store_page){.user_id = f->user, .limit = 5, .text = over},
+                   see_conversation, NULL, &e),
+               ERR_INPUT);
 }
 
 static bool list_again(void *context, const struct store_conversation *c)
@@ -274,8 +318,8 @@ static bool list_again(void *context, const struct store_conversation *c)
     struct fixture *f = context;
     struct err e = {0};
     struct seen s = {0};
-    assert_false(store_conversation_list(f->store, f->user, &(struct store_page){.limit = 5},
-                                         see_conversation, &s, &e));
+    assert_false(store_conversation_list(
+        f->store, &(struct store_page){.user_id = f->user, .limit = 5}, see_conversation, &s, &e));
     assert_int_equal(e.code, ERR_INTERNAL);
     return false;
 }
@@ -285,7 +329,8 @@ static void test_callback_can_not_restart_its_own_list(void **state)
     struct fixture *f = *state;
     struct err e = {0};
     fixture_conversation(f, f->user, "x");
-    ASSERT_OK(store_conversation_list(f->store, f->user, &(struct store_page){.limit = 5}, list_again, f, &e));
+    ASSERT_OK(store_conversation_list(
+        f->store, &(struct store_page){.user_id = f->user, .limit = 5}, list_again, f, &e));
 }
 
 static void test_fail_ends_only_what_runs(void **state)
@@ -296,13 +341,15 @@ static void test_fail_ends_only_what_runs(void **state)
     int64_t id = fixture_conversation(f, f->user, "x");
     struct store_posted p = fixture_post(f, f->user, id, 0, "q");
     ASSERT_OK(store_message_fail(f->store, f->user, p.message_id, "the engine is down", &e));
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
+    ASSERT_OK(store_message_get(
+        f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_int_equal(m.status, MESSAGE_ERROR);
     assert_string_equal(m.error, "the engine is down");
     struct store_posted q = fixture_post(f, f->user, id, p.user_message_id, NULL);
     fixture_finish(f, q.message_id, "fine");
     ASSERT_OK(store_message_fail(f->store, f->user, q.message_id, "late", &e));
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, q.message_id, &m, &e));
+    ASSERT_OK(store_message_get(
+        f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = q.message_id}, &m, &e));
     assert_int_equal(m.status, MESSAGE_DONE);
 }
 

@@ -32,7 +32,9 @@ static void hammer(const struct fixture *f, int64_t user, unsigned seed, int out
         struct store_posted p;
         if (i % 20 == 0) {
             parent = 0;
-            if (!store_conversation_add(s, user, "x", NULL, &conversation, &e))
+            if (!store_conversation_add(
+                    s, &(struct store_conversation_new){.user_id = user, .title = "x"},
+                    &conversation, &e))
                 _exit(10);
         }
         snprintf(key, sizeof key, "%d-%u-%u", (int)getpid(), seed, i);
@@ -80,7 +82,9 @@ static void test_no_writer_starves(void **state)
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             struct err e = {0};
             struct store *s = fixture_open(f, false);
-            for (int64_t id; store_conversation_add(s, f->other, "x", NULL, &id, &e);)
+            for (int64_t id; store_conversation_add(
+                     s, &(struct store_conversation_new){.user_id = f->other, .title = "x"}, &id,
+                     &e);)
                 ;
             _exit(1);
         }
@@ -198,7 +202,8 @@ static void test_every_acknowledged_message_is_there(void **state)
             struct err e = {0};
             struct store *s = fixture_open(f, false);
             int64_t c, parent = 0;
-            store_conversation_add(s, f->user, "x", NULL, &c, &e);
+            store_conversation_add(
+                s, &(struct store_conversation_new){.user_id = f->user, .title = "x"}, &c, &e);
             for (int i = 0;; i++) {
                 char key[48];
                 struct store_posted p;
@@ -248,8 +253,11 @@ static void test_full_disk_refuses_and_recovers(void **state)
         bool refused = !store_message_post(s, &big, &p, &e) && e.code == ERR_IO;
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
         /* the same connection goes on */
-        bool goes_on = store_conversation_add(s, f->user, "after", NULL, &id, &e) &&
-                       store_message_post(s, &big, &p, &e);
+        bool goes_on =
+            store_conversation_add(
+                s, &(struct store_conversation_new){.user_id = f->user, .title = "after"}, &id,
+                &e) &&
+            store_message_post(s, &big, &p, &e);
         _exit(refused ? goes_on ? 0 : 2 : 1);
     }
     waitpid(pid, &status, 0);

@@ -42,14 +42,18 @@ static bool see(void *context, const struct store_export_conversation *c)
         ASSERT_OK(store_message_post(other, &(struct store_post){.user_id = s->user, .conversation_id = c->id, .content = "late",
                                                                  .job_key = "late"}, &(struct store_posted){0}, &e));
         int64_t id;
-        ASSERT_OK(store_conversation_add(other, s->user, "later", NULL, &id, &e));
+        ASSERT_OK(store_conversation_add(
+            other, &(struct store_conversation_new){.user_id = s->user, .title = "later"}, &id,
+            &e));
         store_close(&other);
     }
     assert_int_equal(strlen(c->key), 32);
     snprintf(s->titles + strlen(s->titles), sizeof s->titles - strlen(s->titles), "%s|", c->title);
     snprintf(s->fork, sizeof s->fork, "%s", c->fork_of ? c->fork_of : "");
-    return store_export_tree(s->f->store, s->user, c->id, see_node, s, &s->e) &&
-           store_export_messages(s->f->store, s->user, c->id, see_message, s, &s->e);
+    return store_export_tree(s->f->store, &(struct store_ref){.user_id = s->user, .id = c->id},
+                             see_node, s, &s->e) &&
+           store_export_messages(s->f->store, &(struct store_ref){.user_id = s->user, .id = c->id},
+                                 see_message, s, &s->e);
 }
 
 static void collect(struct fixture *f, struct seen *s, const char *ids, bool write)
@@ -82,7 +86,8 @@ static void test_an_export_is_of_one_moment(void **state)
     assert_non_null(strstr(s.texts, "late|"));
     /* the connection writes again */
     int64_t id;
-    ASSERT_OK(store_conversation_add(f->store, f->user, "c", NULL, &id, &e));
+    ASSERT_OK(store_conversation_add(
+        f->store, &(struct store_conversation_new){.user_id = f->user, .title = "c"}, &id, &e));
 }
 
 static void test_another_users_rows_are_not_there(void **state)
@@ -105,8 +110,10 @@ static void test_another_users_rows_are_not_there(void **state)
     assert_int_equal(n.conversations, 1);
     assert_int_equal(n.messages, 0);
     /* also not by the number of the conversation alone */
-    ASSERT_OK(store_export_messages(f->store, f->other, a, see_message, &s, &e));
-    ASSERT_OK(store_export_tree(f->store, f->other, a, see_node, &s, &e));
+    ASSERT_OK(store_export_messages(f->store, &(struct store_ref){.user_id = f->other, .id = a},
+                                    see_message, &s, &e));
+    ASSERT_OK(store_export_tree(f->store, &(struct store_ref){.user_id = f->other, .id = a},
+                                see_node, &s, &e));
     assert_string_equal(s.texts, "");
     assert_int_equal(s.nodes, 0);
 }

@@ -41,17 +41,30 @@ static void test_reads_of_another_user_find_nothing(void **state)
     int64_t id = fixture_conversation(f, f->user, "secret plans");
     struct store_posted p = fixture_post(f, f->user, id, 0, "secret text");
     ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->user, .requests = 1}, &e));
-    ASSERT_ERR(store_conversation_get(f->store, f->arena, f->other, id, &c, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_message_get(f->store, f->arena, f->other, p.message_id, &m, &e), ERR_NOTFOUND);
-    ASSERT_OK(store_message_list(f->store, f->other, id, 0, 0, never, NULL, &e));
-    ASSERT_OK(store_message_branch(f->store, f->other, id, p.message_id, never, NULL, &e));
-    ASSERT_OK(store_message_running(f->store, f->other, id, never, NULL, &e));
-    ASSERT_OK(store_conversation_list(f->store, f->other, &(struct store_page){.limit = 50},
+    ASSERT_ERR(store_conversation_get(f->store, f->arena,
+                                      &(struct store_ref){.user_id = f->other, .id = id}, &c, &e),
+               ERR_NOTFOUND);
+    ASSERT_ERR(store_message_get(f->store, f->arena,
+                                 &(struct store_ref){.user_id = f->other, .id = p.message_id}, &m,
+                                 &e),
+               ERR_NOTFOUND);
+    ASSERT_OK(store_message_list(
+        f->store, &(struct store_message_range){.user_id = f->other, .conversation_id = id}, never,
+        NULL, &e));
+    ASSERT_OK(store_message_branch(
+        f->store,
+        &(struct store_branch){.user_id = f->other, .conversation_id = id, .leaf_id = p.message_id},
+        never, NULL, &e));
+    ASSERT_OK(store_message_running(f->store, &(struct store_ref){.user_id = f->other, .id = id},
+                                    never, NULL, &e));
+    ASSERT_OK(store_conversation_list(f->store,
+                                      &(struct store_page){.user_id = f->other, .limit = 50},
                                       never_conversation, NULL, &e));
-    ASSERT_OK(store_conversation_list(f->store, f->other,
-                                      &(struct store_page){.limit = 50, .text = "secret"},
-                                      never_conversation, NULL, &e));
-    ASSERT_OK(store_usage_list(f->store, f->other, 0, never_usage, NULL, &e));
+    ASSERT_OK(store_conversation_list(
+        f->store, &(struct store_page){.user_id = f->other, .limit = 50, .text = "secret"},
+        never_conversation, NULL, &e));
+    ASSERT_OK(store_usage_list(f->store, &(struct store_usage_filter){.user_id = f->other},
+                               never_usage, NULL, &e));
 }
 
 static void test_writes_of_another_user_change_nothing(void **state)
@@ -83,7 +96,8 @@ static void test_writes_of_another_user_change_nothing(void **state)
     p = fixture_post(f, f->user, id, p.user_message_id, NULL);
     ASSERT_ERR(store_conversation_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
     ASSERT_OK(store_message_fail(f->store, f->other, p.message_id, "stopped by a stranger", &e));
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
+    ASSERT_OK(store_message_get(
+        f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_int_equal(m.status, MESSAGE_RUNNING);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 5);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM conversations"), 2);
@@ -95,13 +109,13 @@ static void test_keys_of_another_user_stay(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    struct store_user u;
+    struct store_key_found by_key;
     unsigned char hash[SECRET_HASH_BYTES] = {1};
     int64_t id;
     ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->user, .name = "k", .prefix = ""}, hash, &id, &e));
     ASSERT_OK(store_key_list(f->store, f->other, never_key, NULL, &e));
     ASSERT_ERR(store_key_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
-    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, NULL, &e));
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
 }
 
 /* Statements that may see conversations and messages of all users, and why. */

@@ -22,7 +22,8 @@ static struct seen all(struct fixture *f, int64_t user, enum store_kind kind)
 {
     struct err e = {0};
     struct seen s = {0};
-    ASSERT_OK(store_library_list(f->store, user, kind, see, &s, &e));
+    ASSERT_OK(store_library_list(f->store, &(struct store_entry_ref){.user_id = user, .kind = kind},
+                                 see, &s, &e));
     return s;
 }
 
@@ -32,15 +33,32 @@ static void test_entries_are_kept_by_name_and_kind(void **state)
     struct err e = {0};
     struct store_entry x;
     int64_t id, prompt;
-    ASSERT_OK(store_library_add(f->store, f->user, KIND_PRESET, "b", "{}", &id, &e));
-    ASSERT_OK(store_library_add(f->store, f->user, KIND_PRESET, "A", "{\"seed\":1}", &id, &e));
-    ASSERT_OK(store_library_add(f->store, f->user, KIND_PROMPT, "a", "text", &prompt, &e));
-    ASSERT_ERR(store_library_add(f->store, f->user, KIND_PRESET, "a", "{}", &id, &e), ERR_CONFLICT);
+    ASSERT_OK(store_library_add(f->store,
+                                &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PRESET},
+                                &(struct store_entry){.name = "b", .body = "{}"}, &id, &e));
+    ASSERT_OK(store_library_add(
+        f->store, &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PRESET},
+        &(struct store_entry){.name = "A", .body = "{\"seed\":1}"}, &id, &e));
+    ASSERT_OK(store_library_add(f->store,
+                                &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PROMPT},
+                                &(struct store_entry){.name = "a", .body = "text"}, &prompt, &e));
+    ASSERT_ERR(store_library_add(f->store,
+                                 &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PRESET},
+                                 &(struct store_entry){.name = "a", .body = "{}"}, &id, &e),
+               ERR_CONFLICT);
     assert_string_equal(all(f, f->user, KIND_PRESET).names, "A b ");
     assert_int_equal(all(f, f->user, KIND_PROMPT).n, 1);
-    ASSERT_ERR(store_library_change(f->store, f->user, KIND_PRESET, prompt, "c", NULL, &e), ERR_NOTFOUND);
-    ASSERT_OK(store_library_change(f->store, f->user, KIND_PROMPT, prompt, "A", NULL, &e));
-    ASSERT_OK(store_library_get(f->store, f->arena, f->user, KIND_PROMPT, prompt, &x, &e));
+    ASSERT_ERR(store_library_change(
+                   f->store,
+                   &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PRESET, .id = prompt},
+                   &(struct store_entry){.name = "c"}, &e),
+               ERR_NOTFOUND);
+    ASSERT_OK(store_library_change(
+        f->store, &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PROMPT, .id = prompt},
+        &(struct store_entry){.name = "A"}, &e));
+    ASSERT_OK(store_library_get(
+        f->store, f->arena,
+        &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PROMPT, .id = prompt}, &x, &e));
     assert_string_equal(x.name, "A");
     assert_string_equal(x.body, "text");
     fixture_check_whole(f->path);
@@ -52,13 +70,31 @@ static void test_entries_of_another_user_are_not_there(void **state)
     struct err e = {0};
     struct store_entry x;
     int64_t id, other;
-    ASSERT_OK(store_library_add(f->store, f->user, KIND_PROMPT, "a", "text", &id, &e));
-    ASSERT_OK(store_library_add(f->store, f->other, KIND_PROMPT, "a", "mine", &other, &e));
+    ASSERT_OK(store_library_add(f->store,
+                                &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PROMPT},
+                                &(struct store_entry){.name = "a", .body = "text"}, &id, &e));
+    ASSERT_OK(store_library_add(f->store,
+                                &(struct store_entry_ref){.user_id = f->other, .kind = KIND_PROMPT},
+                                &(struct store_entry){.name = "a", .body = "mine"}, &other, &e));
     assert_int_equal(all(f, f->other, KIND_PROMPT).n, 1);
-    ASSERT_ERR(store_library_get(f->store, f->arena, f->other, KIND_PROMPT, id, &x, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_library_change(f->store, f->other, KIND_PROMPT, id, NULL, "stolen", &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_library_remove(f->store, f->other, KIND_PROMPT, id, &e), ERR_NOTFOUND);
-    ASSERT_OK(store_library_remove(f->store, f->user, KIND_PROMPT, id, &e));
+    ASSERT_ERR(store_library_get(
+                   f->store, f->arena,
+                   &(struct store_entry_ref){.user_id = f->other, .kind = KIND_PROMPT, .id = id},
+                   &x, &e),
+               ERR_NOTFOUND);
+    ASSERT_ERR(store_library_change(
+                   f->store,
+                   &(struct store_entry_ref){.user_id = f->other, .kind = KIND_PROMPT, .id = id},
+                   &(struct store_entry){.body = "stolen"}, &e),
+               ERR_NOTFOUND);
+    ASSERT_ERR(store_library_remove(
+                   f->store,
+                   &(struct store_entry_ref){.user_id = f->other, .kind = KIND_PROMPT, .id = id},
+                   &e),
+               ERR_NOTFOUND);
+    ASSERT_OK(store_library_remove(
+        f->store, &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PROMPT, .id = id},
+        &e));
     assert_int_equal(all(f, f->other, KIND_PROMPT).n, 1);
 }
 
@@ -70,10 +106,17 @@ static void test_only_so_many_are_kept(void **state)
     int64_t id;
     for (int i = 0; i < STORE_LIBRARY_MAX; i++) {
         snprintf(name, sizeof name, "n%d", i);
-        ASSERT_OK(store_library_add(f->store, f->user, KIND_PROMPT, name, "x", &id, &e));
+        ASSERT_OK(store_library_add(
+            f->store, &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PROMPT},
+            &(struct store_entry){.name = name, .body = "x"}, &id, &e));
     }
-    ASSERT_ERR(store_library_add(f->store, f->user, KIND_PROMPT, "more", "x", &id, &e), ERR_LIMIT);
-    ASSERT_OK(store_library_add(f->store, f->user, KIND_PRESET, "more", "{}", &id, &e));
+    ASSERT_ERR(store_library_add(f->store,
+                                 &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PROMPT},
+                                 &(struct store_entry){.name = "more", .body = "x"}, &id, &e),
+               ERR_LIMIT);
+    ASSERT_OK(store_library_add(f->store,
+                                &(struct store_entry_ref){.user_id = f->user, .kind = KIND_PRESET},
+                                &(struct store_entry){.name = "more", .body = "{}"}, &id, &e));
 }
 
 /* An answer's state as the recorder writes it. */
@@ -90,9 +133,11 @@ static void record(struct fixture *f, int64_t id, enum store_status status, cons
 static size_t tokens_of(struct fixture *f, int64_t user, int64_t id, const int32_t **tokens)
 {
     struct err e = {0};
-    size_t n;
-    ASSERT_OK(store_message_tokens(f->store, f->arena, user, id, tokens, &n, &e));
-    return n;
+    struct store_tokens made;
+    ASSERT_OK(store_message_tokens(f->store, f->arena,
+                                   &(struct store_ref){.user_id = user, .id = id}, &made, &e));
+    *tokens = made.tokens;
+    return made.n;
 }
 
 static bool go_on(struct fixture *f, int64_t user, int64_t conversation, int64_t id, const int32_t *tokens, size_t n,
@@ -154,16 +199,29 @@ static void test_a_made_title_never_takes_the_place_of_a_users_own(void **state)
     const int64_t c = fixture_conversation(f, f->user, ""), named = fixture_conversation(f, f->user, "Mine");
     ASSERT_OK(store_conversation_own_title(f->store, f->user, named, &own, &e));
     assert_true(own);
-    ASSERT_OK(store_conversation_retitle(f->store, f->user, named, "Mine", "made", &changed, &e));
+    ASSERT_OK(store_conversation_retitle(
+        f->store,
+        &(struct store_retitle){.user_id = f->user, .id = named, .old = "Mine", .title = "made"},
+        &changed, &e));
     assert_false(changed);
-    ASSERT_OK(store_conversation_retitle(f->store, f->other, c, "", "made", &changed, &e));
+    ASSERT_OK(store_conversation_retitle(
+        f->store, &(struct store_retitle){.user_id = f->other, .id = c, .old = "", .title = "made"},
+        &changed, &e));
     assert_false(changed);
-    ASSERT_OK(store_conversation_retitle(f->store, f->user, c, "older", "made", &changed, &e));
+    ASSERT_OK(store_conversation_retitle(
+        f->store,
+        &(struct store_retitle){.user_id = f->user, .id = c, .old = "older", .title = "made"},
+        &changed, &e));
     assert_false(changed);
-    ASSERT_OK(store_conversation_retitle(f->store, f->user, c, "", "made", &changed, &e));
+    ASSERT_OK(store_conversation_retitle(
+        f->store, &(struct store_retitle){.user_id = f->user, .id = c, .old = "", .title = "made"},
+        &changed, &e));
     assert_true(changed);
     ASSERT_OK(store_conversation_change(f->store, f->user, c, &(struct store_conversation_change){.title = "made"}, &e));
-    ASSERT_OK(store_conversation_retitle(f->store, f->user, c, "made", "again", &changed, &e));
+    ASSERT_OK(store_conversation_retitle(
+        f->store,
+        &(struct store_retitle){.user_id = f->user, .id = c, .old = "made", .title = "again"},
+        &changed, &e));
     assert_false(changed);
 }
 

@@ -11,7 +11,7 @@
 #include "engine/base/file.h"
 #include "sql/core/factor_key.h"
 #include "sql/core/migrate.h"
-#include "sql/core/search_row.h"
+#include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 #include "tests/unit/store_fixture.h"
 
@@ -80,12 +80,14 @@ static void test_frozen_first_version_becomes_the_schema(void **state)
     struct store_user u;
     struct store_message m;
     ASSERT_OK(store_user_by_name(s, f->arena, "ada", &u, &e));
-    ASSERT_OK(store_message_get(s, f->arena, u.id, 4, &m, &e));
+    ASSERT_OK(
+        store_message_get(s, f->arena, &(struct store_ref){.user_id = u.id, .id = 4}, &m, &e));
     assert_string_equal(m.content, "It's four.");
     assert_int_equal(m.completion_tokens, 5);
     /* messages from before the index are in it */
-    ASSERT_OK(store_conversation_list(s, u.id, &(struct store_page){.limit = 5, .text = "'s four"}, count_conversation,
-                                      &found, &e));
+    ASSERT_OK(store_conversation_list(
+        s, &(struct store_page){.user_id = u.id, .limit = 5, .text = "'s four"}, count_conversation,
+        &found, &e));
     assert_int_equal(found, 1);
     store_close(&s);
     assert_int_equal(fixture_number(path, "SELECT count(*) FROM conversations WHERE key GLOB '[0-9a-f]*' AND length(key) = 32"),
@@ -108,16 +110,13 @@ static void check_sealed(struct store *s)
 {
     struct err e = {0};
     unsigned char secret[OTP_SECRET_BYTES];
-    bool opened;
     sqlite3_stmt *q = NULL;
     assert_int_equal(sqlite3_prepare_v2(s->db, "SELECT sealed, confirmed_at FROM second_factors WHERE user_id = 7", -1, &q, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(q), SQLITE_ROW);
     assert_int_equal(sqlite3_column_bytes(q, 0), FACTOR_SEALED_BYTES);
     assert_int_equal(sqlite3_column_int(q, 1), 3);
-    ASSERT_OK(factor_open(s, 8, sqlite3_column_blob(q, 0), secret, &opened, &e));
-    assert_false(opened);
-    ASSERT_OK(factor_open(s, 7, sqlite3_column_blob(q, 0), secret, &opened, &e));
-    assert_true(opened);
+    assert_int_equal(factor_open(s, 8, sqlite3_column_blob(q, 0), secret, &e), 0);
+    assert_int_equal(factor_open(s, 7, sqlite3_column_blob(q, 0), secret, &e), 1);
     assert_memory_equal(secret, "12345678901234567890", OTP_SECRET_BYTES);
     sqlite3_finalize(q);
 }
@@ -218,7 +217,10 @@ static void test_failed_migration_leaves_the_file_as_it_was(void **state)
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM extra"), 0);
     /* foreign keys hold again */
     int64_t id;
-    ASSERT_ERR(store_conversation_add(f->store, 999, "x", NULL, &id, &e), ERR_NOTFOUND);
+    ASSERT_ERR(
+        store_conversation_add(
+            f->store, &(struct store_conversation_new){.user_id = 999, .title = "x"}, &id, &e),
+        ERR_NOTFOUND);
     fixture_number(f->path, "PRAGMA foreign_keys");
     buf_fini(&before);
     buf_fini(&after);
@@ -267,8 +269,11 @@ static void test_connection_does_not_cross_fork(void **state)
     if (pid == 0) {
         struct err e = {0};
         int64_t id;
-        bool refused = !store_conversation_add(f->store, f->user, "x", NULL, &id, &e) &&
-                       e.code == ERR_INTERNAL;
+        bool refused =
+            !store_conversation_add(
+                f->store, &(struct store_conversation_new){.user_id = f->user, .title = "x"}, &id,
+                &e) &&
+            e.code == ERR_INTERNAL;
         store_close(&f->store); /* harmless */
         _exit(refused ? 0 : 1);
     }
@@ -283,16 +288,16 @@ static void test_a_row_that_is_missing_is_an_error_and_ends_its_statement(void *
 {
     struct fixture *f = *state;
     struct err e = {0};
-    sqlite3_stmt *q = query(f->store, QUERY_USER_BY_ID, &e);
-    bind_int(q, ":id", f->user + 1000);
-    assert_false(query_row(f->store, q, &e));
+    sqlite3_stmt *q = statement_begin(f->store, QUERY_USER_BY_ID, &e);
+    statement_bind_int(q, ":id", f->user + 1000);
+    assert_false(statement_row(f->store, q, &e));
     assert_int_equal(e.code, ERR_NOTFOUND);
     assert_false(sqlite3_stmt_busy(q));
-    q = query(f->store, QUERY_USER_BY_ID, &e);
-    bind_int(q, ":id", f->user);
-    ASSERT_OK(query_row(f->store, q, &e));
+    q = statement_begin(f->store, QUERY_USER_BY_ID, &e);
+    statement_bind_int(q, ":id", f->user);
+    ASSERT_OK(statement_row(f->store, q, &e));
     assert_true(sqlite3_stmt_busy(q));
-    query_end(q);
+    statement_end(q);
     assert_false(sqlite3_stmt_busy(q));
 }
 

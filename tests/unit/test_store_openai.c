@@ -9,7 +9,7 @@
 #include "sql/chats/store_openai.h"
 #include "sql/chats/store_responses.h"
 #include "sql/users/store_limits.h"
-#include "sql/users/store_people.h"
+#include "sql/users/store_users.h"
 #include "tests/unit/store_fixture.h"
 
 static const struct store_openai_item two[] = {{.id = "msg_1", .item = "{\"n\":1}"},
@@ -38,7 +38,9 @@ static void list(struct fixture *f, const char *id, struct store_openai_range ra
 {
     struct err e = {0};
     out[0] = '\0';
-    ASSERT_OK(store_openai_items_each(f->store, f->user, id, &range, note, out, &e));
+    range.user_id = f->user;
+    range.conversation_id = id;
+    ASSERT_OK(store_openai_items_each(f->store, &range, note, out, &e));
 }
 
 static const struct store_openai_range all = {.until = INT64_MAX, .limit = -1};
@@ -63,9 +65,14 @@ static void test_items_keep_their_order_and_pages(void **state)
     assert_string_equal(got, "msg_2@2 msg_1@1 ");
     list(f, "conv_a", (struct store_openai_range){.from = 1, .until = 3, .limit = 1}, got);
     assert_string_equal(got, "msg_2@2 ");
-    ASSERT_OK(store_openai_item_get(f->store, f->arena, f->user, "conv_a", "msg_2", &item, &e));
+    ASSERT_OK(store_openai_item_get(f->store, f->arena,
+                                    &(struct store_openai_item_ref){.user_id = f->user,
+                                                                    .conversation_id = "conv_a",
+                                                                    .id = "msg_2"},
+                                    &item, &e));
     assert_string_equal(item.item, "{\"n\":2}");
-    ASSERT_OK(store_openai_conversation_get(f->store, f->arena, f->user, "conv_a", &c, &e));
+    ASSERT_OK(store_openai_conversation_get(
+        f->store, f->arena, &(struct store_text_ref){.user_id = f->user, .id = "conv_a"}, &c, &e));
     assert_int_equal(c.created_at, 5);
     assert_int_equal(c.last_position, 3);
 }
@@ -132,7 +139,9 @@ static void test_another_user_reaches_nothing(void **state)
         .items = &(struct store_openai_item){.id = "x", .item = "{}"},
         .n = 1};
     begin(f, f->user, "conv_a", 2);
-    ASSERT_ERR(store_openai_conversation_get(f->store, f->arena, f->other, "conv_a", &c, &e),
+    ASSERT_ERR(store_openai_conversation_get(
+                   f->store, f->arena,
+                   &(struct store_text_ref){.user_id = f->other, .id = "conv_a"}, &c, &e),
                ERR_NOTFOUND);
     ASSERT_ERR(store_openai_conversation_change(
                    f->store,
@@ -142,10 +151,17 @@ static void test_another_user_reaches_nothing(void **state)
                ERR_NOTFOUND);
     ASSERT_ERR(store_openai_conversation_remove(f->store, f->other, "conv_a", &e), ERR_NOTFOUND);
     ASSERT_ERR(store_openai_items_add(f->store, &more, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_openai_item_get(f->store, f->arena, f->other, "conv_a", "msg_1", &item, &e),
+    ASSERT_ERR(store_openai_item_get(f->store, f->arena,
+                                     &(struct store_openai_item_ref){.user_id = f->other,
+                                                                     .conversation_id = "conv_a",
+                                                                     .id = "msg_1"},
+                                     &item, &e),
                ERR_NOTFOUND);
     ASSERT_ERR(store_openai_item_remove(f->store, f->other, "conv_a", "msg_1", &e), ERR_NOTFOUND);
-    ASSERT_OK(store_openai_items_each(f->store, f->other, "conv_a", &all, never, NULL, &e));
+    struct store_openai_range others = all;
+    others.user_id = f->other;
+    others.conversation_id = "conv_a";
+    ASSERT_OK(store_openai_items_each(f->store, &others, never, NULL, &e));
     ASSERT_OK(store_openai_conversation_each(f->store, f->other, never_conversation, NULL, &e));
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM openai_conversation_items"), 2);
     assert_int_equal(
@@ -283,7 +299,9 @@ static void test_a_response_knows_its_place_in_a_conversation(void **state)
                                        .input = "[]",
                                        .response = "{}"};
     ASSERT_OK(store_response_add(f->store, &row, &e));
-    ASSERT_OK(store_response_get(f->store, f->arena, f->user, "resp_1", &out, &e));
+    ASSERT_OK(store_response_get(f->store, f->arena,
+                                 &(struct store_text_ref){.user_id = f->user, .id = "resp_1"}, &out,
+                                 &e));
     assert_string_equal(out.conversation_id, "conv_a");
     assert_int_equal(out.conversation_position, 7);
     assert_null(out.previous_id);

@@ -13,7 +13,7 @@
 #include "sql/users/store_factor.h"
 #include "sql/users/store_invites.h"
 #include "sql/users/store_limits.h"
-#include "sql/users/store_people.h"
+#include "sql/users/store_users.h"
 #include "tests/unit/store_fixture.h"
 
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
@@ -78,7 +78,11 @@ static void test_a_factor_is_proven_asked_for_and_taken_away(void **state)
     const unsigned char(*recovery)[SECRET_HASH_BYTES] = (const unsigned char(*)[SECRET_HASH_BYTES])hashes;
     bool by_recovery;
     make_recovery(codes, hashes);
-    ASSERT_ERR(store_factor_confirm(f->store, f->user, "000000", recovery, NULL, &e), ERR_CONFLICT);
+    ASSERT_ERR(store_factor_confirm(f->store,
+                                    &(struct store_factor_confirmation){
+                                        .user_id = f->user, .code = "000000", .recovery = recovery},
+                                    &e),
+               ERR_CONFLICT);
     otp_secret(secret);
     ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
     otp_secret(secret); /* once more: the first was never used */
@@ -86,8 +90,17 @@ static void test_a_factor_is_proven_asked_for_and_taken_away(void **state)
     ASSERT_OK(store_factor_get(f->store, f->user, &g, &e));
     assert_false(g.on);
     code_at(secret, clock_wall_s() / OTP_STEP_S, code);
-    ASSERT_ERR(store_factor_confirm(f->store, f->user, strcmp(code, "123456") ? "123456" : "654321", recovery, NULL, &e), ERR_INPUT);
-    ASSERT_OK(store_factor_confirm(f->store, f->user, code, recovery, NULL, &e));
+    ASSERT_ERR(store_factor_confirm(f->store,
+                                    &(struct store_factor_confirmation){
+                                        .user_id = f->user,
+                                        .code = strcmp(code, "123456") ? "123456" : "654321",
+                                        .recovery = recovery},
+                                    &e),
+               ERR_INPUT);
+    ASSERT_OK(store_factor_confirm(
+        f->store,
+        &(struct store_factor_confirmation){.user_id = f->user, .code = code, .recovery = recovery},
+        &e));
     ASSERT_OK(store_factor_get(f->store, f->user, &g, &e));
     assert_true(g.on && g.recovery_codes == STORE_RECOVERY_CODES);
     ASSERT_ERR(store_factor_begin(f->store, f->user, secret, &e), ERR_CONFLICT);
@@ -144,7 +157,10 @@ static void test_a_secret_lies_sealed(void **state)
     otp_secret(secret);
     ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
     code_at(secret, clock_wall_s() / OTP_STEP_S, code);
-    ASSERT_OK(store_factor_confirm(f->store, f->user, code, recovery, NULL, &e));
+    ASSERT_OK(store_factor_confirm(
+        f->store,
+        &(struct store_factor_confirmation){.user_id = f->user, .code = code, .recovery = recovery},
+        &e));
     assert_false(holds_bytes(f->path, secret, sizeof secret) || holds_bytes(wal, secret, sizeof secret));
     assert_true(holds_bytes(wal, hashes[0], sizeof hashes[0])); /* so it was looked for in the right place */
     ASSERT_OK(store_factor_lost(f->store, &lost, &e));
@@ -182,7 +198,13 @@ static void test_one_code_lets_one_in(void **state)
     otp_secret(secret);
     ASSERT_OK(store_factor_begin(f->store, f->user, secret, &e));
     code_at(secret, clock_wall_s() / OTP_STEP_S, code);
-    ASSERT_OK(store_factor_confirm(f->store, f->user, code, (const unsigned char(*)[SECRET_HASH_BYTES])hashes, NULL, &e));
+    ASSERT_OK(
+        store_factor_confirm(f->store,
+                             &(struct store_factor_confirmation){
+                                 .user_id = f->user,
+                                 .code = code,
+                                 .recovery = (const unsigned char(*)[SECRET_HASH_BYTES])hashes},
+                             &e));
     code_at(secret, clock_wall_s() / OTP_STEP_S + 1, code);
     for (int i = 0; i < 8; i++)
         if (fork() == 0) {
@@ -206,6 +228,13 @@ static bool first_invite(void *context, const struct store_invite *n)
     return false;
 }
 
+static bool accept(struct fixture *f, const unsigned char *hash, const char *name,
+                   struct store_user *out, struct err *e)
+{
+    *out = (struct store_user){.name = name, .password_hash = fixture_hash};
+    return store_invite_accept(f->store, hash, out, e);
+}
+
 static void test_an_invitation_makes_one_account(void **state)
 {
     struct fixture *f = *state;
@@ -215,7 +244,7 @@ static void test_an_invitation_makes_one_account(void **state)
     unsigned char hash[SECRET_HASH_BYTES] = {1}, other[SECRET_HASH_BYTES] = {2}, late[SECRET_HASH_BYTES] = {3};
     const int64_t soon = clock_wall_ms() + DAY_MS;
     int64_t id, second, user;
-    bool admin;
+    struct store_user accepted;
     ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.admin = true, .note = "for Carol", .made_by = f->user,
                                                                 .expires_at = soon}, hash, &id, &e));
     ASSERT_OK(store_invite_add(f->store, &(struct store_invite){.made_by = f->user, .expires_at = soon}, other, &second, &e));
@@ -225,22 +254,23 @@ static void test_an_invitation_makes_one_account(void **state)
                                 &user, &e), ERR_INPUT);
     ASSERT_OK(store_invite_open(f->store, hash, &n, &e));
     assert_true(n.admin && n.expires_at == soon);
-    ASSERT_ERR(store_invite_accept(f->store, late, "late", fixture_hash, &user, &admin, &e), ERR_NOTFOUND);
+    ASSERT_ERR(accept(f, late, "late", &accepted, &e), ERR_NOTFOUND);
     /* a name that is taken leaves the invitation good */
-    ASSERT_ERR(store_invite_accept(f->store, hash, "ADA", fixture_hash, &user, &admin, &e), ERR_CONFLICT);
-    ASSERT_ERR(store_invite_accept(f->store, hash, "", fixture_hash, &user, &admin, &e), ERR_INPUT);
-    ASSERT_OK(store_invite_accept(f->store, hash, "carol", fixture_hash, &user, &admin, &e));
-    assert_true(admin);
+    ASSERT_ERR(accept(f, hash, "ADA", &accepted, &e), ERR_CONFLICT);
+    ASSERT_ERR(accept(f, hash, "", &accepted, &e), ERR_INPUT);
+    ASSERT_OK(accept(f, hash, "carol", &accepted, &e));
+    assert_true(accepted.admin);
     ASSERT_OK(store_user_by_name(f->store, f->arena, "carol", &u, &e));
-    assert_true(u.admin && u.id == user);
-    ASSERT_ERR(store_invite_accept(f->store, hash, "dora", fixture_hash, &user, &admin, &e), ERR_NOTFOUND);
-    ASSERT_OK(store_invite_list(f->store, second, 1, first_invite, &shown, &e));
+    assert_true(u.admin && u.id == accepted.id);
+    ASSERT_ERR(accept(f, hash, "dora", &accepted, &e), ERR_NOTFOUND);
+    ASSERT_OK(store_invite_list(f->store, &(struct store_invite_page){.before = second, .limit = 1},
+                                first_invite, &shown, &e));
     assert_true(shown.id == id && shown.used_at);
     ASSERT_OK(store_invite_revoke(f->store, second, &e));
     ASSERT_ERR(store_invite_revoke(f->store, second, &e), ERR_NOTFOUND);
     ASSERT_ERR(store_invite_revoke(f->store, id, &e), ERR_NOTFOUND);
     ASSERT_ERR(store_invite_open(f->store, other, &n, &e), ERR_NOTFOUND);
-    ASSERT_ERR(store_invite_accept(f->store, other, "dora", fixture_hash, &user, &admin, &e), ERR_NOTFOUND);
+    ASSERT_ERR(accept(f, other, "dora", &accepted, &e), ERR_NOTFOUND);
 }
 
 /* Demoted, disabled, removed: the admins that they invited do not come; the users that they invited do. */
@@ -253,7 +283,10 @@ static void test_who_was_an_admin_makes_no_more(void **state)
         unsigned char admins[SECRET_HASH_BYTES] = {1, (unsigned char)way}, users[SECRET_HASH_BYTES] = {2, (unsigned char)way};
         const char *const names[] = {"carol", "dora", "eve"};
         int64_t id, boss;
-        ASSERT_OK(store_user_add(f->store, names[way], fixture_hash, true, &boss, &e));
+        ASSERT_OK(store_user_add(
+            f->store,
+            &(struct store_user){.name = names[way], .password_hash = fixture_hash, .admin = true},
+            &boss, &e));
         struct store_invite i = {.admin = true, .made_by = boss, .expires_at = clock_wall_ms() + DAY_MS};
         ASSERT_OK(store_invite_add(f->store, &i, admins, &id, &e));
         i.admin = false;
@@ -384,7 +417,9 @@ static void test_sessions_are_ended_by_their_owner_alone(void **state)
     memset(there.token_hash, 2, sizeof there.token_hash);
     ASSERT_OK(store_session_add(f->store, &mine, &e));
     ASSERT_OK(store_session_add(f->store, &there, &e));
-    ASSERT_OK(store_session_list(f->store, f->other, mine.token_hash, count_session, id, &e));
+    ASSERT_OK(store_session_list(
+        f->store, &(struct store_session_viewer){.user_id = f->other, .current = mine.token_hash},
+        count_session, id, &e));
     if (!strcmp(id, "0101010101010101"))
         strcpy(id, "0202020202020202");
     assert_string_equal(id, "0202020202020202");
@@ -399,9 +434,9 @@ static void test_sessions_are_ended_by_their_owner_alone(void **state)
     ASSERT_ERR(store_session_find(f->store, f->arena, mine.token_hash, &u, &e), ERR_AUTH);
 }
 
-static bool keep_person(void *context, const struct store_person *p)
+static bool keep_overview(void *context, const struct store_user_overview *p)
 {
-    *(struct store_person *)context = *p;
+    *(struct store_user_overview *)context = *p;
     return false;
 }
 
@@ -409,7 +444,7 @@ static void test_roles_and_limits(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    struct store_person p = {0};
+    struct store_user_overview p = {0};
     struct store_user_limits l = {.tokens_per_day = 5000, .storage_bytes = 7, .max_jobs = 2}, got;
     bool own;
     int64_t tokens;
@@ -430,7 +465,8 @@ static void test_roles_and_limits(void **state)
     ASSERT_OK(store_usage_add(f->store, &(struct store_usage){.user_id = f->other, .prompt_tokens = 77}, &e));
     ASSERT_OK(store_used_tokens(f->store, f->user, today, &tokens, &e));
     assert_int_equal(tokens, 35);
-    ASSERT_OK(store_person_list(f->store, 0, 5, f->user, keep_person, &p, &e));
+    ASSERT_OK(store_user_overview_list(
+        f->store, &(struct store_user_page){.limit = 5, .only = f->user}, keep_overview, &p, &e));
     assert_true(p.own_limits && p.limits.max_jobs == 2 && p.tokens_today == 35 && !p.user.admin);
     ASSERT_OK(set_limits_of(f, f->user, NULL, &e));
     ASSERT_OK(store_limits_get(f->store, f->user, &got, &own, &e));
@@ -473,7 +509,8 @@ static int search(struct fixture *f, struct store_audit_filter filter)
 {
     struct err e = {0};
     int n = 0;
-    ASSERT_OK(store_audit_search(f->store, &filter, 100, count_row, &n, &e));
+    filter.limit = 100;
+    ASSERT_OK(store_audit_search(f->store, &filter, count_row, &n, &e));
     return n;
 }
 

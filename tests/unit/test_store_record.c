@@ -86,7 +86,8 @@ static void test_tick_is_all_or_nothing(void **state)
     ASSERT_OK(store_record_write(f->store, &a, &gone, &e));
     store_record_undo(f->store);
     store_record_undo(f->store);
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
+    ASSERT_OK(store_message_get(
+        f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_string_equal(m.content, "");
     ASSERT_OK(store_record_begin(f->store, false, &e));
     ASSERT_OK(store_record_write(f->store, &a, &gone, &e));
@@ -97,7 +98,8 @@ static void test_tick_is_all_or_nothing(void **state)
     ASSERT_OK(store_record_begin(f->store, true, &e));
     ASSERT_OK(store_record_write(f->store, &a, &gone, &e));
     ASSERT_OK(store_record_end(f->store, &e));
-    ASSERT_OK(store_message_get(f->store, f->arena, f->user, p.message_id, &m, &e));
+    ASSERT_OK(store_message_get(
+        f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = p.message_id}, &m, &e));
     assert_string_equal(m.content, "some");
     assert_string_equal(m.error, "lost");
     /* what has ended stays as it ended */

@@ -21,13 +21,18 @@ static void test_what_goes_in_comes_out(void **state)
     struct store_response row = row_of(f, "resp_1", 60000), out;
     row.previous_id = "resp_0";
     ASSERT_OK(store_response_add(f->store, &row, &e));
-    ASSERT_OK(store_response_get(f->store, f->arena, f->user, "resp_1", &out, &e));
+    ASSERT_OK(store_response_get(f->store, f->arena,
+                                 &(struct store_text_ref){.user_id = f->user, .id = "resp_1"}, &out,
+                                 &e));
     assert_string_equal(out.previous_id, "resp_0");
     assert_string_equal(out.input, "[]");
     assert_string_equal(out.response, "{\"a\":1}");
     assert_int_equal(out.expires_at, row.expires_at);
     ASSERT_OK(store_response_remove(f->store, f->user, "resp_1", &e));
-    ASSERT_ERR(store_response_get(f->store, f->arena, f->user, "resp_1", &out, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_response_get(f->store, f->arena,
+                                  &(struct store_text_ref){.user_id = f->user, .id = "resp_1"},
+                                  &out, &e),
+               ERR_NOTFOUND);
     ASSERT_ERR(store_response_remove(f->store, f->user, "resp_1", &e), ERR_NOTFOUND);
 }
 
@@ -37,9 +42,14 @@ static void test_another_user_reaches_nothing(void **state)
     struct err e = {0};
     struct store_response row = row_of(f, "resp_1", 60000), out;
     ASSERT_OK(store_response_add(f->store, &row, &e));
-    ASSERT_ERR(store_response_get(f->store, f->arena, f->other, "resp_1", &out, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_response_get(f->store, f->arena,
+                                  &(struct store_text_ref){.user_id = f->other, .id = "resp_1"},
+                                  &out, &e),
+               ERR_NOTFOUND);
     ASSERT_ERR(store_response_remove(f->store, f->other, "resp_1", &e), ERR_NOTFOUND);
-    ASSERT_OK(store_response_get(f->store, f->arena, f->user, "resp_1", &out, &e));
+    ASSERT_OK(store_response_get(f->store, f->arena,
+                                 &(struct store_text_ref){.user_id = f->user, .id = "resp_1"}, &out,
+                                 &e));
 }
 
 static void test_what_expired_is_gone_and_then_cleared(void **state)
@@ -51,14 +61,19 @@ static void test_what_expired_is_gone_and_then_cleared(void **state)
     ASSERT_OK(store_response_add(f->store, &row, &e));
     row = row_of(f, "resp_new", 60000);
     ASSERT_OK(store_response_add(f->store, &row, &e));
-    ASSERT_ERR(store_response_get(f->store, f->arena, f->user, "resp_old", &out, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_response_get(f->store, f->arena,
+                                  &(struct store_text_ref){.user_id = f->user, .id = "resp_old"},
+                                  &out, &e),
+               ERR_NOTFOUND);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM responses"), 2);
     for (int i = 0; more; i++) {
         assert_true(i < 10);
         ASSERT_OK(store_clear(f->store, &more, &e));
     }
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM responses"), 1);
-    ASSERT_OK(store_response_get(f->store, f->arena, f->user, "resp_new", &out, &e));
+    ASSERT_OK(store_response_get(f->store, f->arena,
+                                 &(struct store_text_ref){.user_id = f->user, .id = "resp_new"},
+                                 &out, &e));
 }
 
 static int64_t used(struct fixture *f, int64_t user)

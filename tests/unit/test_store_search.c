@@ -31,7 +31,8 @@ static struct found list(struct fixture *f, struct store_page page)
     struct found out = {0};
     if (!page.limit)
         page.limit = 50;
-    ASSERT_OK(store_conversation_list(f->store, f->user, &page, see, &out, &e));
+    page.user_id = f->user;
+    ASSERT_OK(store_conversation_list(f->store, &page, see, &out, &e));
     return out;
 }
 
@@ -140,8 +141,8 @@ static void test_what_was_found_is_told_as_it_is_written(void **state)
         char found[64] = "";
         int64_t id = fixture_conversation(f, f->user, "");
         fixture_finish(f, fixture_post(f, f->user, id, 0, "?").message_id, cases[i].text);
-        const struct store_page page = {.limit = 1, .text = cases[i].asked};
-        ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+        const struct store_page page = {.user_id = f->user, .limit = 1, .text = cases[i].asked};
+        ASSERT_OK(store_conversation_list(f->store, &page, place, found, &e));
         assert_string_equal(found, cases[i].found);
     }
 }
@@ -157,8 +158,8 @@ static void test_a_short_text_is_looked_for_so_far_and_no_further(void **state)
     memset(large, 'x', sizeof large - 1);
     int64_t old = fixture_conversation(f, f->user, "");
     fixture_finish(f, fixture_post(f, f->user, old, 0, "?").message_id, "a q long ago, zebra");
-    struct store_page page = {.limit = 5, .text = "q", .cut = &cut};
-    ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+    struct store_page page = {.user_id = f->user, .limit = 5, .text = "q", .cut = &cut};
+    ASSERT_OK(store_conversation_list(f->store, &page, place, found, &e));
     assert_false(cut);
     assert_string_equal(found, "q");
     for (int i = 0; i < 12; i++) {
@@ -166,11 +167,11 @@ static void test_a_short_text_is_looked_for_so_far_and_no_further(void **state)
         fixture_finish(f, fixture_post(f, f->user, id, 0, "?").message_id, large);
     }
     found[0] = 0;
-    ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+    ASSERT_OK(store_conversation_list(f->store, &page, place, found, &e));
     assert_true(cut);
     assert_string_equal(found, "");
     page.text = "zebra"; /* by the index, behind a first try that ends early */
-    ASSERT_OK(store_conversation_list(f->store, f->user, &page, place, found, &e));
+    ASSERT_OK(store_conversation_list(f->store, &page, place, found, &e));
     assert_false(cut);
     assert_string_equal(found, "zebra");
 }
@@ -372,11 +373,14 @@ static void test_trash_is_restored_or_cleared_after_its_days(void **state)
     snprintf(sql, sizeof sql, "UPDATE conversations SET trashed_at = trashed_at - 120000 WHERE id = %lld", (long long)old);
     fixture_number(f->path, sql);
     clear_all(f);
-    ASSERT_ERR(store_conversation_get(f->store, f->arena, f->user, old, &c, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_conversation_get(f->store, f->arena,
+                                      &(struct store_ref){.user_id = f->user, .id = old}, &c, &e),
+               ERR_NOTFOUND);
     assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM messages"), 0);
     assert_int_equal(fixture_number(f->path, INDEX_ROWS), EMPTY_INDEX);
     /* whoever writes in it takes it out */
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, young, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = young}, &c, &e));
     assert_true(c.trashed_at > 0);
     fixture_post(f, f->user, young, 0, "I need it");
     assert_int_equal(list(f, (struct store_page){0}).n, 1);

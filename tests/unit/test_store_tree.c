@@ -24,7 +24,9 @@ static struct seen messages(struct fixture *f, int64_t id)
 {
     struct err e = {0};
     struct seen s = {0};
-    ASSERT_OK(store_message_list(f->store, f->user, id, 0, 0, see, &s, &e));
+    ASSERT_OK(store_message_list(
+        f->store, &(struct store_message_range){.user_id = f->user, .conversation_id = id}, see, &s,
+        &e));
     return s;
 }
 
@@ -32,7 +34,8 @@ static int64_t leaf(struct fixture *f, int64_t id)
 {
     struct err e = {0};
     struct store_conversation c;
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, id, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = id}, &c, &e));
     return c.leaf_id;
 }
 
@@ -62,7 +65,9 @@ static int found(struct fixture *f, const char *text)
 {
     int n = 0;
     struct err e = {0};
-    ASSERT_OK(store_conversation_list(f->store, f->user, &(struct store_page){.limit = 50, .text = text}, count_one, &n, &e));
+    ASSERT_OK(store_conversation_list(
+        f->store, &(struct store_page){.user_id = f->user, .limit = 50, .text = text}, count_one,
+        &n, &e));
     return n;
 }
 
@@ -82,7 +87,8 @@ static void test_fork_copies_one_branch(void **state)
     assert_int_equal(s.parents[0], 0);
     for (int i = 1; i < s.n; i++)
         assert_int_equal(s.parents[i], s.ids[i - 1]);
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, fork, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = fork}, &c, &e));
     assert_int_equal(c.leaf_id, s.ids[3]);
     assert_int_equal(c.fork_of, id);
     assert_string_equal(c.title, "trunk");
@@ -96,7 +102,8 @@ static void test_fork_copies_one_branch(void **state)
     ASSERT_OK(store_conversation_remove(f->store, f->user, id, &e));
     for (bool more = true; more;)
         ASSERT_OK(store_clear(f->store, &more, &e));
-    ASSERT_OK(store_conversation_get(f->store, f->arena, f->user, fork, &c, &e));
+    ASSERT_OK(store_conversation_get(f->store, f->arena,
+                                     &(struct store_ref){.user_id = f->user, .id = fork}, &c, &e));
     assert_int_equal(c.fork_of, 0);
     assert_int_equal(messages(f, fork).n, 6);
     assert_int_equal(found(f, "answer two"), 1);

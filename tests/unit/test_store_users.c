@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "sql/users/store_people.h"
+#include "sql/users/store_users.h"
 #include "tests/unit/store_fixture.h"
 
 static bool count_user(void *context, const struct store_user *u)
@@ -41,15 +41,29 @@ static void test_user_add_refuses_bad_names(void **state)
     longest[64] = 0;
     memset(over, 'x', 65);
     over[65] = 0;
-    ASSERT_ERR(store_user_add(f->store, "Ada", fixture_hash, false, &id, &e), ERR_CONFLICT);
+    ASSERT_ERR(store_user_add(f->store,
+                              &(struct store_user){.name = "Ada", .password_hash = fixture_hash},
+                              &id, &e),
+               ERR_CONFLICT);
     assert_string_equal(e.field, "name");
     static const char *const bad[] = {"", " x", "x ", "#3", "a\nb", "a\x7f"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ASSERT_ERR(store_user_add(f->store, bad[i], fixture_hash, false, &id, &e), ERR_INPUT);
-    ASSERT_ERR(store_user_add(f->store, over, fixture_hash, false, &id, &e), ERR_INPUT);
-    ASSERT_OK(store_user_add(f->store, longest, fixture_hash, false, &id, &e));
+        ASSERT_ERR(
+            store_user_add(f->store,
+                           &(struct store_user){.name = bad[i], .password_hash = fixture_hash}, &id,
+                           &e),
+            ERR_INPUT);
+    ASSERT_ERR(store_user_add(f->store,
+                              &(struct store_user){.name = over, .password_hash = fixture_hash},
+                              &id, &e),
+               ERR_INPUT);
+    ASSERT_OK(store_user_add(
+        f->store, &(struct store_user){.name = longest, .password_hash = fixture_hash}, &id, &e));
     /* a plain password must never get in where a hash belongs */
-    ASSERT_ERR(store_user_add(f->store, "eve", "hunter22", false, &id, &e), ERR_CONFLICT);
+    ASSERT_ERR(store_user_add(f->store,
+                              &(struct store_user){.name = "eve", .password_hash = "hunter22"}, &id,
+                              &e),
+               ERR_CONFLICT);
 }
 
 static void test_last_admin_stays(void **state)
@@ -59,7 +73,10 @@ static void test_last_admin_stays(void **state)
     int64_t second;
     ASSERT_ERR(store_user_remove(f->store, f->user, &e), ERR_CONFLICT);
     ASSERT_ERR(store_user_set_disabled(f->store, f->user, true, &e), ERR_CONFLICT);
-    ASSERT_OK(store_user_add(f->store, "carol", fixture_hash, true, &second, &e));
+    ASSERT_OK(store_user_add(
+        f->store,
+        &(struct store_user){.name = "carol", .password_hash = fixture_hash, .admin = true},
+        &second, &e));
     ASSERT_OK(store_user_remove(f->store, f->user, &e));
     ASSERT_ERR(store_user_remove(f->store, second, &e), ERR_CONFLICT);
     ASSERT_ERR(store_user_remove(f->store, 999, &e), ERR_NOTFOUND);
@@ -142,6 +159,7 @@ static void test_disabled_or_removed_user_gets_nowhere(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
+    struct store_key_found by_key;
     struct store_user u;
     unsigned char hash[SECRET_HASH_BYTES] = {9};
     int64_t key, again;
@@ -150,15 +168,16 @@ static void test_disabled_or_removed_user_gets_nowhere(void **state)
     ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = "sk-sluice-abc"}, hash, &key, &e));
     ASSERT_OK(store_user_set_disabled(f->store, f->other, true, &e));
     ASSERT_ERR(store_session_find(f->store, f->arena, n.token_hash, &u, &e), ERR_AUTH);
-    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &u, NULL, &e), ERR_AUTH);
+    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &by_key, &e), ERR_AUTH);
     ASSERT_OK(store_user_set_disabled(f->store, f->other, false, &e));
-    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, NULL, &e));
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
     ASSERT_OK(store_user_remove(f->store, f->other, &e));
-    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &u, NULL, &e), ERR_AUTH);
+    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &by_key, &e), ERR_AUTH);
     ASSERT_ERR(store_user_by_id(f->store, f->arena, f->other, &u, &e), ERR_NOTFOUND);
     ASSERT_ERR(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "k", .prefix = ""}, hash, &key, &e), ERR_NOTFOUND);
     /* the name is free, the id is not */
-    ASSERT_OK(store_user_add(f->store, "bob", fixture_hash, false, &again, &e));
+    ASSERT_OK(store_user_add(
+        f->store, &(struct store_user){.name = "bob", .password_hash = fixture_hash}, &again, &e));
     assert_int_not_equal(again, f->other);
 }
 
@@ -172,21 +191,20 @@ static void test_key_find_notes_the_use(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    struct store_user u;
+    struct store_key_found by_key;
     unsigned char hash[SECRET_HASH_BYTES] = {9};
-    struct store_key found = {0};
     int64_t id, used = -1;
     ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = "sk-sluice-abc"}, hash, &id, &e));
     ASSERT_OK(store_key_list(f->store, f->other, keep_key, &used, &e));
     assert_int_equal(used, 0);
-    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, &found, &e));
-    assert_int_equal(found.id, id);
-    assert_int_equal(found.terms.scopes, STORE_SCOPES);
-    assert_int_equal(u.id, f->other);
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
+    assert_int_equal(by_key.key.id, id);
+    assert_int_equal(by_key.key.terms.scopes, STORE_SCOPES);
+    assert_int_equal(by_key.user.id, f->other);
     ASSERT_OK(store_key_list(f->store, f->other, keep_key, &used, &e));
     assert_true(clock_wall_ms() - used < 10000);
     ASSERT_OK(store_key_remove(f->store, f->other, id, &e));
-    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &u, &found, &e), ERR_AUTH);
+    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &by_key, &e), ERR_AUTH);
     ASSERT_ERR(store_key_remove(f->store, f->other, id, &e), ERR_NOTFOUND);
 }
 
@@ -194,14 +212,14 @@ static void test_key_use_does_not_wait_for_a_writer(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    struct store_user u;
+    struct store_key_found by_key;
     unsigned char hash[SECRET_HASH_BYTES] = {9};
     int64_t id;
     struct store *writer = fixture_open(f, false);
     ASSERT_OK(store_key_add(f->store, &(struct store_key){.user_id = f->other, .name = "laptop", .prefix = ""}, hash, &id, &e));
     ASSERT_OK(store_record_begin(writer, false, &e));
     double begun = clock_ms();
-    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, NULL, &e));
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
     assert_true(clock_ms() - begun < 1000);
     store_record_undo(writer);
     store_close(&writer);
@@ -227,7 +245,7 @@ static void test_key_terms_are_kept_and_obeyed(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
-    struct store_user u;
+    struct store_key_found by_key;
     struct store_key found;
     struct store_key_terms seen = {0};
     unsigned char hash[SECRET_HASH_BYTES] = {7};
@@ -236,18 +254,21 @@ static void test_key_terms_are_kept_and_obeyed(void **state)
                           .terms = {.scopes = STORE_INFERENCE, .requests_per_minute = 60, .tokens_per_minute = 1000,
                                     .max_jobs = 2, .strict_parameters = true, .expires_at = clock_wall_ms() + 60000}};
     ASSERT_OK(store_key_add(f->store, &k, hash, &id, &e));
-    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, &found, &e));
-    assert_same_terms(&found.terms, &k.terms);
-    ASSERT_OK(store_key_get(f->store, f->arena, f->other, id, &found, &e));
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
+    assert_same_terms(&by_key.key.terms, &k.terms);
+    ASSERT_OK(store_key_get(f->store, f->arena, &(struct store_ref){.user_id = f->other, .id = id},
+                            &found, &e));
     assert_string_equal(found.name, "robot");
     assert_same_terms(&found.terms, &k.terms);
-    ASSERT_ERR(store_key_get(f->store, f->arena, f->user, id, &found, &e), ERR_NOTFOUND);
+    ASSERT_ERR(store_key_get(f->store, f->arena, &(struct store_ref){.user_id = f->user, .id = id},
+                             &found, &e),
+               ERR_NOTFOUND);
     k.terms.expires_at = clock_wall_ms() - 1;
     ASSERT_ERR(store_key_change(f->store, f->user, id, &k.terms, &e), ERR_NOTFOUND);
     ASSERT_OK(store_key_change(f->store, f->other, id, &k.terms, &e));
     ASSERT_OK(store_key_list(f->store, f->other, keep_whole, &seen, &e));
     assert_same_terms(&seen, &k.terms);
-    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &u, NULL, &e), ERR_AUTH);
+    ASSERT_ERR(store_key_find(f->store, f->arena, hash, &by_key, &e), ERR_AUTH);
     assert_non_null(strstr(e.text, "expired"));
     k.terms.max_jobs = -1;
     ASSERT_ERR(store_key_change(f->store, f->other, id, &k.terms, &e), ERR_INPUT);
@@ -334,6 +355,7 @@ static void test_first_admin_is_made_once(void **state)
 {
     struct fixture *f = *state;
     struct err e = {0};
+    struct store_key_found by_key;
     struct store_first_admin a = {0};
     struct store_user u;
     unsigned char hash[SECRET_HASH_BYTES];
@@ -349,8 +371,8 @@ static void test_first_admin_is_made_once(void **state)
     assert_true(u.admin);
     assert_true(secret_password_verify(a.password, u.password_hash));
     secret_hash(a.key, hash);
-    ASSERT_OK(store_key_find(f->store, f->arena, hash, &u, NULL, &e));
-    assert_string_equal(u.name, "admin");
+    ASSERT_OK(store_key_find(f->store, f->arena, hash, &by_key, &e));
+    assert_string_equal(by_key.user.name, "admin");
     ASSERT_OK(store_first_admin(f->store, "admin", &a, &made, &e));
     assert_false(made);
 }
@@ -368,7 +390,8 @@ static void test_audit_only_grows(void **state)
     char line[64] = "";
     ASSERT_OK(store_audit_add(f->store, &(struct store_audit){.user_id = f->user, .user = "ada",
                                                               .action = "user.add", .target = "user:2"}, &e));
-    ASSERT_OK(store_audit_search(f->store, &(struct store_audit_filter){0}, 10, keep_audit, line, &e));
+    ASSERT_OK(store_audit_search(f->store, &(struct store_audit_filter){.limit = 10}, keep_audit,
+                                 line, &e));
     assert_string_equal(line, "ada user.add user:2");
     fixture_refused(f->path, "DELETE FROM audit");
     fixture_refused(f->path, "UPDATE audit SET user_name = 'eve'");
@@ -389,12 +412,14 @@ static void test_usage_adds_up(void **state)
                                          .prompt_tokens = 10, .cached_tokens = 2, .completion_tokens = 5};
     ASSERT_OK(store_usage_add(f->store, &one, &e));
     ASSERT_OK(store_usage_add(f->store, &one, &e));
-    ASSERT_OK(store_usage_list(f->store, f->user, 0, keep_usage, &sum, &e));
+    ASSERT_OK(store_usage_list(f->store, &(struct store_usage_filter){.user_id = f->user},
+                               keep_usage, &sum, &e));
     assert_int_equal(sum.requests, 2);
     assert_int_equal(sum.prompt_tokens, 20);
     assert_int_equal(sum.day, clock_wall_s() / 86400);
     sum.requests = -1;
-    ASSERT_OK(store_usage_list(f->store, f->other, 0, keep_usage, &sum, &e));
+    ASSERT_OK(store_usage_list(f->store, &(struct store_usage_filter){.user_id = f->other},
+                               keep_usage, &sum, &e));
     assert_int_equal(sum.requests, -1);
     one.user_id = 999; /* a user that is gone counts nowhere, and harms nobody */
     ASSERT_OK(store_usage_add(f->store, &one, &e));

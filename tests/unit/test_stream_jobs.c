@@ -68,7 +68,7 @@ static void open_house(struct house *h, const char *pack_dir)
 {
     *h = (struct house){.model = model_open(expert_model_path("engine/demo-model"), &e)};
     assert_non_null(h->model);
-    uint64_t cache = model_facts(h->model)->expert_bytes * 2 / 5;
+    uint64_t cache = model_stats(h->model)->expert_bytes * 2 / 5;
     h->streaming = streaming_open(h->model, &(struct streaming_params){.cache_bytes = cache, .pack_dir = pack_dir, .no_prefetch = true}, &e);
     if (!h->streaming)
         fail_msg("%s", e.text);
@@ -77,12 +77,12 @@ static void open_house(struct house *h, const char *pack_dir)
     assert_int_equal(plan->layers[0].moe.n_expert, EXPERTS);
     assert_int_equal(plan->layers[0].moe.n_used, USED);
     h->rig.backend = cpu_backend.open(plan, &(struct backend_params){.n_blocks = 64, .max_rows = 288, .max_sequences = CLIENTS + 1, .n_threads = 1,
-                                                                     .experts = streaming_store(h->streaming), .dump = note}, &e);
+                                                                     .experts = streaming_cache(h->streaming), .dump = note}, &e);
     if (!h->rig.backend)
         fail_msg("%s", e.text);
     h->rig.scheduler = scheduler_create(&(struct scheduler_params){.ops = &cpu_backend, .backend = h->rig.backend, .vocab = vocab, .n_vocab = plan->n_vocab,
                                                                    .n_ctx = 512, .n_slots = CLIENTS + 1, .n_blocks = 64, .max_rows = 288,
-                                                                   .prefill_chunk = 256, .experts = streaming_store(h->streaming)}, &e);
+                                                                   .prefill_chunk = 256, .experts = streaming_cache(h->streaming)}, &e);
     assert_non_null(h->rig.scheduler);
 }
 
@@ -97,7 +97,7 @@ static void close_house(struct house *h)
 static struct expert_counters counters(const struct house *h)
 {
     struct expert_counters c;
-    expert_store_counters(streaming_store(h->streaming), &c);
+    expert_cache_counters(streaming_cache(h->streaming), &c);
     return c;
 }
 
@@ -160,11 +160,11 @@ static void test_a_step_reads_the_union_once_and_nobody_starves(void **state)
     read_log(reader, &o);
     assert_true(o.done && o.n == 1);
     buf_fini(&o.text);
-    job_give(&reader);
+    job_unref(&reader);
     scheduler_cancel_all(h.rig.scheduler);
     run(&h.rig);
     for (int i = 0; i < CLIENTS; i++)
-        job_give(&jobs[i]);
+        job_unref(&jobs[i]);
     assert_all_returned(&h.rig, CLIENTS + 1);
     close_house(&h);
 }
@@ -211,7 +211,7 @@ static struct outcome answer_of(struct job **j)
     struct outcome o;
     read_log(*j, &o);
     buf_fini(&o.text);
-    job_give(j);
+    job_unref(j);
     return o;
 }
 

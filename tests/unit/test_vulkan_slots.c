@@ -13,7 +13,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/base/file.h"
-#include "engine/experts/policy/miss_choice.h"
+#include "engine/experts/policy/miss_policy.h"
 #include "engine/experts/streaming.h"
 #include "engine/model/model.h"
 #include "engine/vulkan/experts/expert_views.h"
@@ -95,7 +95,7 @@ static void test_moves_keep_both_lists_true(void **state)
 }
 
 /* An expert of 4.8 MB that crosses the bus in 240 us and passes through the processor in 60. */
-static const struct miss_rates measured = {.bus = 20e9, .meeting_s = 100e-6, .expert_s = 60e-6, .row_s = 20e-6, .cached = true, .rows = 512};
+static const struct miss_rates measured = {.bus = 20e9, .sync_s = 100e-6, .expert_s = 60e-6, .row_s = 20e-6, .cached = true, .rows = 512};
 
 static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
 {
@@ -104,44 +104,44 @@ static void test_the_processor_is_taken_where_it_is_clearly_faster(void **state)
     int32_t first, last;
     char text[64];
     /* one row misses 4 experts: 960 us of the bus, 100 + 4 * 60 of the processor */
-    assert_true(fabs(miss_bus_seconds(&r, &s, 1) - 960e-6) < 1e-9);
-    assert_true(fabs(miss_cpu_seconds(&r, &s, 1) - 340e-6) < 1e-9);
-    assert_true(miss_on_cpu(&r, &s, 1));
-    r.meeting_s = 960e-6 / 1.25 - 239e-6; /* just not 1.25 times faster; then just that */
-    assert_false(miss_on_cpu(&r, &s, 1));
-    r.meeting_s -= 2e-6;
-    assert_true(miss_on_cpu(&r, &s, 1));
+    assert_true(fabs(miss_policy_bus_seconds(&r, &s, 1) - 960e-6) < 1e-9);
+    assert_true(fabs(miss_policy_cpu_seconds(&r, &s, 1) - 340e-6) < 1e-9);
+    assert_true(miss_policy_on_cpu(&r, &s, 1));
+    r.sync_s = 960e-6 / 1.25 - 239e-6; /* just not 1.25 times faster; then just that */
+    assert_false(miss_policy_on_cpu(&r, &s, 1));
+    r.sync_s -= 2e-6;
+    assert_true(miss_policy_on_cpu(&r, &s, 1));
     /* many rows: each expert crosses the bus once, but the processor works for every row of it */
     r = measured;
-    assert_false(miss_on_cpu(&r, &s, 512));
-    assert_true(miss_range(&r, &s, &first, &last));
+    assert_false(miss_policy_on_cpu(&r, &s, 512));
+    assert_true(miss_policy_range(&r, &s, &first, &last));
     assert_int_equal(first, 1);
     assert_in_range(last, 9, 511);
-    assert_true(miss_on_cpu(&r, &s, last) && !miss_on_cpu(&r, &s, last + 1));
+    assert_true(miss_policy_on_cpu(&r, &s, last) && !miss_policy_on_cpu(&r, &s, last + 1));
     r.rows = 8; /* more go by tiles */
-    assert_false(miss_on_cpu(&r, &s, 9));
-    assert_true(miss_range(&r, &s, &first, &last));
+    assert_false(miss_policy_on_cpu(&r, &s, 9));
+    assert_true(miss_policy_range(&r, &s, &first, &last));
     assert_int_equal(first, 1);
     assert_int_equal(last, 8);
     r.rows = 0;
-    assert_false(miss_range(&r, &s, &first, &last));
+    assert_false(miss_policy_range(&r, &s, &first, &last));
     r = measured;
-    assert_string_equal(miss_text(true, 1, 8, text), "computed on the cpu up to 8 rows");
-    assert_string_equal(miss_text(true, 1, 1, text), "computed on the cpu up to 1 row");
+    assert_string_equal(miss_policy_text(true, 1, 8, text), "computed on the cpu up to 8 rows");
+    assert_string_equal(miss_policy_text(true, 1, 1, text), "computed on the cpu up to 1 row");
     /* a stop that costs more than one row's misses pays for several */
-    r.meeting_s = 900e-6;
-    assert_true(miss_range(&r, &s, &first, &last));
+    r.sync_s = 900e-6;
+    assert_true(miss_policy_range(&r, &s, &first, &last));
     assert_in_range(first, 2, 4);
-    assert_string_equal(miss_text(true, 2, 30, text), "computed on the cpu for 2 to 30 rows");
+    assert_string_equal(miss_policy_text(true, 2, 30, text), "computed on the cpu for 2 to 30 rows");
     /* nothing missed, a slow processor, or a rate that is not known: the bus */
-    assert_false(miss_on_cpu(&measured, &(struct miss_shape){.n_expert = 128, .n_used = 8, .expert_bytes = 4800000}, 1));
+    assert_false(miss_policy_on_cpu(&measured, &(struct miss_shape){.n_expert = 128, .n_used = 8, .expert_bytes = 4800000}, 1));
     r = measured;
     r.expert_s = 300e-6;
-    assert_false(miss_range(&r, &s, &first, &last));
-    assert_string_equal(miss_text(false, 0, 0, text), "read over the bus");
+    assert_false(miss_policy_range(&r, &s, &first, &last));
+    assert_string_equal(miss_policy_text(false, 0, 0, text), "read over the bus");
     r = measured;
     r.bus = 0;
-    assert_false(miss_on_cpu(&r, &s, 1));
+    assert_false(miss_policy_on_cpu(&r, &s, 1));
 }
 
 static void test_rates_are_kept_for_a_day(void **state)
@@ -151,30 +151,30 @@ static void test_rates_are_kept_for_a_day(void **state)
     struct err e = {0};
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/expert-rates", dir);
-    assert_false(miss_rates_kept(dir, "a GPU", 7, &r));
-    assert_false(miss_rates_kept(NULL, "a GPU", 7, &r));
-    miss_rates_keep(dir, "a GPU", 7, &(struct miss_rates){.bus = 1, .meeting_s = 1, .expert_s = 1});
-    miss_rates_keep(dir, "a GPU", 7, &measured); /* the last one counts */
-    miss_rates_keep(dir, "a GPU", 8, &(struct miss_rates){.bus = 2, .meeting_s = 1, .expert_s = 1});
-    assert_true(miss_rates_kept(dir, "a GPU", 7, &r));
-    assert_true(r.bus == measured.bus && fabs(r.meeting_s - measured.meeting_s) < 1e-9 && fabs(r.expert_s - measured.expert_s) < 1e-9 &&
+    assert_false(miss_rates_load(dir, "a GPU", 7, &r));
+    assert_false(miss_rates_load(NULL, "a GPU", 7, &r));
+    miss_rates_save(dir, "a GPU", 7, &(struct miss_rates){.bus = 1, .sync_s = 1, .expert_s = 1});
+    miss_rates_save(dir, "a GPU", 7, &measured); /* the last one counts */
+    miss_rates_save(dir, "a GPU", 8, &(struct miss_rates){.bus = 2, .sync_s = 1, .expert_s = 1});
+    assert_true(miss_rates_load(dir, "a GPU", 7, &r));
+    assert_true(r.bus == measured.bus && fabs(r.sync_s - measured.sync_s) < 1e-9 && fabs(r.expert_s - measured.expert_s) < 1e-9 &&
                 fabs(r.row_s - measured.row_s) < 1e-9 && r.cached && r.rows == measured.rows);
-    assert_false(miss_rates_kept(dir, "another GPU", 7, &r));
+    assert_false(miss_rates_load(dir, "another GPU", 7, &r));
     struct buf b = {0};
     assert_true(file_read(path, 4096, &b, &e));
     char *when = strrchr(b.data, ' '); /* of the last line: yesterday, then nonsense */
     snprintf(when, 12, " 1000000000");
     assert_true(file_write_atomic(path, b.data, strlen(b.data), 0600, &e));
-    assert_false(miss_rates_kept(dir, "a GPU", 8, &r));
+    assert_false(miss_rates_load(dir, "a GPU", 8, &r));
     assert_true(file_write_atomic(path, "x y z\n\n-1", 9, 0600, &e));
-    assert_false(miss_rates_kept(dir, "a GPU", 7, &r));
+    assert_false(miss_rates_load(dir, "a GPU", 7, &r));
     /* years later: a file that has grown long begins anew, at whatever length the next line finds it */
     for (size_t len = 32000; len < 130000; len = len < 33000 ? len + 250 : len * 2) {
         for (buf_clear(&b); b.len < len;)
             buf_puts(&b, "0 0 1 1 1 1 0 1 1000000000\n");
         assert_true(file_write_atomic(path, b.data, b.len, 0600, &e));
-        miss_rates_keep(dir, "a GPU", len, &measured);
-        assert_true(miss_rates_kept(dir, "a GPU", len, &r));
+        miss_rates_save(dir, "a GPU", len, &measured);
+        assert_true(miss_rates_load(dir, "a GPU", len, &r));
     }
     buf_fini(&b);
     remove(path);
@@ -301,7 +301,7 @@ static float *answer_from(struct streaming *streaming, uint64_t device_experts, 
 {
     struct err e = {0};
     struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .exact = exact, .device_experts = device_experts,
-                               .host_experts = host_experts, .experts = streaming ? streaming_store(streaming) : NULL,
+                               .host_experts = host_experts, .experts = streaming ? streaming_cache(streaming) : NULL,
                                .expert_way = way, .expert_rows = &cpu_expert_rows};
     struct backend_memory planned;
     struct backend *b = vulkan_backend.open(streaming ? streaming_plan(streaming) : model_plan(model), &p, &e);
@@ -328,8 +328,8 @@ static float *answer_from(struct streaming *streaming, uint64_t device_experts, 
     assert_true(vulkan_backend.probe->estimate(model_plan(model), &p, &planned, &e));
     if (streaming) { /* of the pool what the store allows, and memory for what passes through */
         struct expert_counters now;
-        expert_store_counters(p.experts, &now);
-        const uint64_t outside = expert_store_outside(p.experts);
+        expert_cache_counters(p.experts, &now);
+        const uint64_t outside = expert_cache_device_share(p.experts);
         planned.weights -= host_experts - outside;
         assert_in_range(m->weights, planned.weights + now.budget_bytes - outside - host_experts / 16, planned.weights + now.budget_bytes - outside);
         planned.weights = m->weights;
@@ -359,7 +359,7 @@ static void compare_processor(bool exact, const float *want, const struct backen
     struct backend_counters cpu;
     struct backend_memory part;
     way = EXPERTS_CPU;
-    float *got = answer(model_facts(model)->expert_bytes / 4, exact, &cpu, &part);
+    float *got = answer(model_stats(model)->expert_bytes / 4, exact, &cpu, &part);
     way = EXPERTS_BUS;
     const float worst = worst_of(want, got, (STEPS + 1) * VOCAB);
     print_message("%s: largest difference of a logit %.6f\n", exact ? "exact" : "served", (double)worst);
@@ -377,7 +377,7 @@ static void compare(bool exact)
     struct backend_counters whole, few;
     struct backend_memory all, part;
     float *want = answer(0, exact, &whole, &all);
-    const uint64_t experts = model_facts(model)->expert_bytes;
+    const uint64_t experts = model_stats(model)->expert_bytes;
     float *got = answer(experts / 4, exact, &few, &part);
     assert_memory_equal(want, got, (STEPS + 1) * VOCAB * sizeof *want); /* the same sums, wherever the weights lie */
     assert_int_equal(whole.expert_hits + whole.expert_misses, 0);
@@ -426,7 +426,7 @@ static void test_mixed_batches_agree(void **state)
     float *all[2];
     for (int i = 0; i < 2; i++) {
         struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .exact = true, .n_threads = 2,
-                                   .device_experts = model_facts(model)->expert_bytes / 4,
+                                   .device_experts = model_stats(model)->expert_bytes / 4,
                                    .expert_way = i ? EXPERTS_CPU : EXPERTS_BUS, .expert_rows = &cpu_expert_rows};
         struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
         if (!b)
@@ -447,7 +447,7 @@ static void test_auto_measures_once(void **state)
 {
     struct err e = {0};
     char dir[] = "/tmp/sluice-rates-XXXXXX", path[64];
-    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .device_experts = model_facts(model)->expert_bytes / 4,
+    struct backend_params p = {.n_blocks = 8, .max_rows = 64, .max_sequences = 2, .device_experts = model_stats(model)->expert_bytes / 4,
                                .expert_rows = &cpu_expert_rows, .cache_dir = mkdtemp(dir)};
     struct backend_memory planned, taken;
     struct backend_device device;
@@ -463,13 +463,13 @@ static void test_auto_measures_once(void **state)
         assert_int_equal(c.expert_on_cpu + c.expert_hits + c.expert_misses + c.steps, 0); /* measuring is no work */
         vulkan_backend.close(&b);
         assert_memory_equal(&planned, &taken, sizeof planned);
-        assert_true(miss_rates_kept(dir, device.name, miss_key(model_plan(model), 0, false), i ? &again : &r));
+        assert_true(miss_rates_load(dir, device.name, miss_policy_key(model_plan(model), 0, false), i ? &again : &r));
         /* other kernels, other threads: other rates */
-        assert_false(miss_rates_kept(dir, device.name, miss_key(model_plan(model), 0, true), &unknown));
-        assert_false(miss_rates_kept(dir, device.name, miss_key(model_plan(model), 1, false), &unknown));
+        assert_false(miss_rates_load(dir, device.name, miss_policy_key(model_plan(model), 0, true), &unknown));
+        assert_false(miss_rates_load(dir, device.name, miss_policy_key(model_plan(model), 1, false), &unknown));
     }
-    assert_true(r.bus == again.bus && r.expert_s == again.expert_s && r.row_s == again.row_s && r.meeting_s == again.meeting_s);
-    assert_true(r.bus > 1e8 && r.bus < 1e13 && r.expert_s > 1e-8 && r.expert_s < 1 && r.meeting_s < 1);
+    assert_true(r.bus == again.bus && r.expert_s == again.expert_s && r.row_s == again.row_s && r.sync_s == again.sync_s);
+    assert_true(r.bus > 1e8 && r.bus < 1e13 && r.expert_s > 1e-8 && r.expert_s < 1 && r.sync_s < 1);
     snprintf(path, sizeof path, "rm -r %s", dir);
     assert_int_equal(system(path), 0);
 }
@@ -482,17 +482,17 @@ static void stream(bool exact, bool shrink)
     struct backend_memory all, part;
     struct expert_counters c;
     float *want = answer(0, exact, &whole, &all);
-    const uint64_t experts = model_facts(model)->expert_bytes, passing = experts / 16, pool = experts / 3;
-    struct streaming *s = streaming_open(model, &(struct streaming_params){.cache_bytes = passing + pool, .outside = pool}, &e);
+    const uint64_t experts = model_stats(model)->expert_bytes, passing = experts / 16, pool = experts / 3;
+    struct streaming *s = streaming_open(model, &(struct streaming_params){.cache_bytes = passing + pool, .device_share = pool}, &e);
     if (!s)
         fail_msg("%s", e.text);
-    struct expert_store *store = streaming_store(s);
-    assert_int_equal(expert_store_outside(store), pool);
+    struct expert_cache *store = streaming_cache(s);
+    assert_int_equal(expert_cache_device_share(store), pool);
     if (shrink)
-        expert_store_set_budget(store, passing + pool / 2);
+        expert_cache_set_budget(store, passing + pool / 2);
     float *got = answer_from(s, experts / 8, pool, exact, &few, &part);
     assert_memory_equal(want, got, (STEPS + 1) * VOCAB * sizeof *want);
-    expert_store_counters(store, &c);
+    expert_cache_counters(store, &c);
     assert_int_equal(few.weight_bytes_read, whole.weight_bytes_read);
     assert_int_equal(c.asked, c.hits + c.late + c.misses);
     assert_true(few.expert_hits + few.expert_misses == c.asked); /* what steps used, counted on both sides */

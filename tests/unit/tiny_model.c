@@ -13,7 +13,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/format/tensor_file.h"
-#include "engine/model/outline.h"
+#include "engine/model/tensor_manifest.h"
 
 #define N_EXPERT 3
 #define MAX_TENSORS 256
@@ -61,7 +61,7 @@ static void push(struct list *l, const char *name, const struct tensor_entry *sh
 }
 
 /* "a.switch_mlp.gate_proj" of three experts as a.experts.0.gate_proj.weight and so on. */
-static void push_separate(struct list *l, const struct outline_item *item, uint64_t seed)
+static void push_separate(struct list *l, const struct tensor_manifest_item *item, uint64_t seed)
 {
     const char *at = strstr(item->path, "switch_mlp.");
     for (int x = 0; x < N_EXPERT; x++) {
@@ -72,7 +72,7 @@ static void push_separate(struct list *l, const struct outline_item *item, uint6
     }
 }
 
-static void push_item(const struct tiny *t, struct list *l, const struct outline_item *item)
+static void push_item(const struct tiny *t, struct list *l, const struct tensor_manifest_item *item)
 {
     char name[128];
     uint64_t seed = hash64(item->path, strlen(item->path), 7);
@@ -111,13 +111,13 @@ static void list_tensors(const struct tiny *t, struct list *l)
 {
     char path[256];
     struct err e = {0};
-    struct outline o;
+    struct tensor_manifest o;
     assert_true(file_join(path, sizeof path, t->dir, "config.json", &e));
-    if (!outline_open(&o, path, false, &e))
+    if (!tensor_manifest_open(&o, path, false, &e))
         fail_msg("%s", e.text);
     for (int32_t i = 0; i < o.n; i++)
         push_item(t, l, &o.items[i]);
-    outline_close(&o);
+    tensor_manifest_close(&o);
     if (t->experts == TINY_FUSED)
         fuse(l);
     for (int i = 0; i < l->n && t->widen; i++)

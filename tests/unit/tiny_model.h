@@ -1,5 +1,5 @@
 /* A tiny random qwen3_moe folder, written in whatever way a test wants it: the tensors come from the family's own
- * outline, so that no list of names stands here. */
+ * tensor manifest, so that no list of names stands here. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,14 +1,14 @@
-/* A layer of a step, from begin to end: see expert_store.h. */
+/* A layer of a step, from begin to end: see expert_cache.h. */
 #include <stdlib.h>
 
 #define LOG_MODULE "experts"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/experts/cache/expert_store_internal.h"
+#include "engine/experts/cache/expert_cache_internal.h"
 
 /* A step that goes through its experts in order needs so many bytes before it, not more: what is read earlier than
  * that would only push out what other layers use. */
-#define AHEAD_BYTES (64u << 20)
+#define READ_AHEAD_BYTES (64u << 20)
 #define SAVE_EVERY_NS 120000000000u
 
 static bool reserve(struct session *q, int32_t n)
@@ -27,19 +27,19 @@ static bool reserve(struct session *q, int32_t n)
     return true;
 }
 
-static const struct expert_part *first_part(const struct expert_store *s, int32_t want)
+static const struct expert_part *first_part(const struct expert_cache *s, int32_t want)
 {
-    const struct expert_layer *layer = &s->set.layout->layers[s->session.layer];
+    const struct expert_layer *layer = &s->params.layout->layers[s->session.layer];
     return &layer->records[s->session.wants[want].expert].parts[0];
 }
 
-static bool lies_before(const struct expert_store *s, int32_t a, int32_t b)
+static bool lies_before(const struct expert_cache *s, int32_t a, int32_t b)
 {
     const struct expert_part *x = first_part(s, a), *y = first_part(s, b);
     return x->file != y->file ? x->file < y->file : x->offset < y->offset;
 }
 
-static void sort_by_place(struct expert_store *s, int32_t *list, int32_t n)
+static void sort_by_place(struct expert_cache *s, int32_t *list, int32_t n)
 {
     for (int32_t i = 1; i < n; i++) { /* nearly sorted: ids and places go together */
         int32_t one = list[i], j = i;
@@ -49,11 +49,11 @@ static void sort_by_place(struct expert_store *s, int32_t *list, int32_t n)
     }
 }
 
-static void enter_want(struct expert_store *s, int32_t i)
+static void enter_want(struct expert_cache *s, int32_t i)
 {
     struct session *q = &s->session;
     struct want *w = &q->wants[i];
-    *w = (struct want){.expert = w->expert, .slot = *store_slot_of(s, q->layer, w->expert), .state = WANT_MISSING};
+    *w = (struct want){.expert = w->expert, .slot = *expert_cache_slot_of(s, q->layer, w->expert), .state = WANT_MISSING};
     s->counters.asked++;
     if (w->slot < 0)
         return;
@@ -62,39 +62,39 @@ static void enter_want(struct expert_store *s, int32_t i)
     slot->pins = 1;
     w->state = slot->state == SLOT_READY ? WANT_READY : WANT_READING;
     *(w->state == WANT_READY ? &s->counters.hits : &s->counters.late) += 1;
-    if (slot->ahead)
-        ahead_count(s, slot, true);
-    slot->ahead = false;
-    store_note(s, slot);
+    if (slot->prefetched)
+        expert_prefetch_count(s, slot, true);
+    slot->prefetched = false;
+    expert_cache_update_evictable(s, slot);
     if (w->state == WANT_READING)
-        expert_reader_hurry(s->reader, &slot->job);
+        expert_reader_make_urgent(s->reader, &slot->job);
 }
 
 /* Bytes that are here or under way and not computed yet. */
-static uint64_t bytes_before(const struct expert_store *s)
+static uint64_t bytes_before(const struct expert_cache *s)
 {
     const struct session *q = &s->session;
     uint64_t n = 0;
     for (int32_t i = 0; i < q->n; i++)
         n += q->wants[i].state == WANT_READING;
-    return n * s->set.layout->layers[q->layer].record_bytes;
+    return n * s->params.layout->layers[q->layer].record_bytes;
 }
 
 /* Begins to read what is missing, as far as there is room; the batch goes to the disk by place. */
-static void pump(struct expert_store *s)
+static void pump(struct expert_cache *s)
 {
     enum { BATCH = 64 };
     struct session *q = &s->session;
-    uint32_t bytes = s->set.layout->layers[q->layer].record_bytes;
+    uint32_t bytes = s->params.layout->layers[q->layer].record_bytes;
     uint64_t before = q->in_order ? bytes_before(s) : 0;
     int32_t batch[BATCH], n = 0;
     for (; q->next < q->n && n < BATCH; q->next++) {
         struct want *w = &q->wants[q->order[q->next]];
         if (w->state != WANT_MISSING)
             continue;
-        if (q->in_order && before && before + bytes > AHEAD_BYTES)
+        if (q->in_order && before && before + bytes > READ_AHEAD_BYTES)
             break;
-        struct expert_slot *slot = store_acquire(s, q->layer, w->expert);
+        struct expert_slot *slot = expert_cache_acquire(s, q->layer, w->expert);
         if (!slot)
             break;
         w->slot = (int32_t)(slot - s->slots.slots);
@@ -108,31 +108,31 @@ static void pump(struct expert_store *s)
     for (int32_t i = 0; i < n; i++) {
         s->counters.misses++;
         s->counters.miss_bytes +=
-            expert_read_bytes(&s->set.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
-        store_read(s, &s->slots.slots[q->wants[batch[i]].slot], true);
+            expert_read_bytes(&s->params.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
+        expert_cache_start_read(s, &s->slots.slots[q->wants[batch[i]].slot], true);
     }
 }
 
 /* Gate and up of a record came, which only the running layer has a use for. */
-static void begin_with(struct expert_store *s, const struct expert_job *job)
+static void enter_gate_up(struct expert_cache *s, const struct expert_job *job)
 {
     const struct expert_slot *slot = job->owner;
     if (slot->want < 0)
         return;
-    store_enter_head(s, job);
-    s->session.wants[slot->want].head = true;
+    expert_cache_enter_gate_up(s, job);
+    s->session.wants[slot->want].gate_up_ready = true;
 }
 
 /* A job came back: of this layer, or one that was read ahead for the next. */
-static void finish(struct expert_store *s, struct expert_job *job)
+static void finish(struct expert_cache *s, struct expert_job *job)
 {
     struct session *q = &s->session;
     struct expert_slot *slot = job->owner;
     struct err why = {0};
     int32_t want = slot->want;
-    bool ahead = slot->ahead, ok = store_enter(s, job, &why);
+    bool prefetched = slot->prefetched, ok = expert_cache_enter(s, job, &why);
     if (want < 0) {
-        if (!ok && !ahead)
+        if (!ok && !prefetched)
             log_warn("%s", why.text);
         return; /* a failure shows again when its layer wants it */
     }
@@ -144,7 +144,7 @@ static void finish(struct expert_store *s, struct expert_job *job)
     }
 }
 
-void expert_store_begin(struct expert_store *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
+void expert_cache_begin(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
                         bool in_order)
 {
     struct session *q = &s->session;
@@ -162,13 +162,13 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
         err_set(&q->failure, ERR_NOMEM, "no memory for %d wanted experts", n);
     expert_history_advance(&s->history, q->layer, rows);
     expert_eviction_advance(&s->eviction, q->layer, rows);
-    store_touch(s, q->layer, wants, q->n, rows);
+    expert_cache_record_use(s, q->layer, wants, q->n, rows);
     for (int32_t i = 0; i < q->n; i++) {
         q->wants[i].expert = wants[i].expert;
         q->order[i] = i;
         enter_want(s, i);
     }
-    ahead_settle(s, q->layer);
+    expert_prefetch_settle(s, q->layer);
     if (!in_order)
         sort_by_place(s, q->order, q->n);
     if (q->n)
@@ -176,18 +176,18 @@ void expert_store_begin(struct expert_store *s, int32_t layer, const struct expe
     pthread_mutex_unlock(&s->lock);
 }
 
-static void hand_out(struct expert_store *s, struct expert_taken *t, int32_t max)
+static void hand_out(struct expert_cache *s, struct expert_taken *t, int32_t max)
 {
     struct session *q = &s->session;
-    t->n = t->n_heads = 0;
-    for (int32_t i = 0; i < q->n && t->n < max && t->n_heads < max; i++) {
+    t->n = t->n_gate_up_ready = 0;
+    for (int32_t i = 0; i < q->n && t->n < max && t->n_gate_up_ready < max; i++) {
         struct want *w = &q->wants[i];
         if (w->state == WANT_READY) {
             w->state = WANT_OUT;
             t->ids[t->n++] = w->expert;
-        } else if (t->heads && w->head && !w->head_out && w->state == WANT_READING) {
-            w->head_out = true;
-            t->heads[t->n_heads++] = w->expert;
+        } else if (t->gate_up_ready && w->gate_up_ready && !w->gate_up_taken && w->state == WANT_READING) {
+            w->gate_up_taken = true;
+            t->gate_up_ready[t->n_gate_up_ready++] = w->expert;
         } else if (q->in_order && w->state != WANT_OUT && w->state != WANT_GIVEN) {
             break;
         }
@@ -196,7 +196,7 @@ static void hand_out(struct expert_store *s, struct expert_taken *t, int32_t max
 }
 
 /* Everything is held by wants further on: the last of them goes, to be read again later. */
-static bool make_way(struct expert_store *s)
+static bool make_way(struct expert_cache *s)
 {
     struct session *q = &s->session;
     for (int32_t i = q->n - 1; i > 0; i--) {
@@ -206,10 +206,10 @@ static bool make_way(struct expert_store *s)
         struct expert_slot *slot = &s->slots.slots[w->slot];
         slot->pins = 0;
         slot->want = -1;
-        store_evict(s, slot);
+        expert_cache_evict(s, slot);
         w->slot = -1;
         w->state = WANT_MISSING;
-        w->head = false;
+        w->gate_up_ready = false;
         s->counters.asked++; /* it was counted when it was there, and will be again when it is read */
         q->next = 0;
         return true;
@@ -218,43 +218,43 @@ static bool make_way(struct expert_store *s)
 }
 
 /* Checksums are taken down while the disk is at work. Then it waits, without the lock. False: nothing is under way. */
-static bool wait_for_one(struct expert_store *s, bool heads)
+static bool wait_for_one(struct expert_cache *s, bool gate_up_too)
 {
     uint64_t began = clock_ns();
     struct expert_job *job;
-    bool head = false;
+    bool gate_up = false;
     do {
-        job = expert_reader_take(s->reader, false, heads ? &head : NULL);
-    } while (!job && store_learn_one(s));
+        job = expert_reader_take(s->reader, false, gate_up_too ? &gate_up : NULL);
+    } while (!job && expert_cache_checksum_one(s));
     if (!job) {
         pthread_mutex_unlock(&s->lock);
-        job = expert_reader_take(s->reader, true, heads ? &head : NULL);
+        job = expert_reader_take(s->reader, true, gate_up_too ? &gate_up : NULL);
         pthread_mutex_lock(&s->lock);
     }
     s->counters.wait_ns += clock_ns() - began;
-    if (job && head)
-        begin_with(s, job);
+    if (job && gate_up)
+        enter_gate_up(s, job);
     else if (job)
         finish(s, job);
     return job != NULL;
 }
 
-bool expert_store_take_heads(struct expert_store *s, struct expert_taken *t, int32_t max, bool wait, struct err *e)
+bool expert_cache_take_gate_up(struct expert_cache *s, struct expert_taken *t, int32_t max, bool wait, struct err *e)
 {
     struct session *q = &s->session;
     struct expert_job *job;
-    bool head = false;
+    bool gate_up = false;
     pthread_mutex_lock(&s->lock);
     for (;;) {
-        while ((job = expert_reader_take(s->reader, false, t->heads ? &head : NULL)))
-            head ? begin_with(s, job) : finish(s, job);
+        while ((job = expert_reader_take(s->reader, false, t->gate_up_ready ? &gate_up : NULL)))
+            gate_up ? enter_gate_up(s, job) : finish(s, job);
         if (q->failed)
             break;
         hand_out(s, t, max);
-        if (t->n || t->n_heads || !wait || q->n_out == q->n)
+        if (t->n || t->n_gate_up_ready || !wait || q->n_out == q->n)
             break;
         pump(s);
-        if (!wait_for_one(s, t->heads) && !make_way(s)) {
+        if (!wait_for_one(s, t->gate_up_ready) && !make_way(s)) {
             err_set(&q->failure, ERR_INTERNAL, "no room for an expert in a budget of %llu bytes",
                     (unsigned long long)s->budget);
             q->failed = true;
@@ -266,21 +266,21 @@ bool expert_store_take_heads(struct expert_store *s, struct expert_taken *t, int
     return !q->failed;
 }
 
-int32_t expert_store_take(struct expert_store *s, int32_t *ids, int32_t max, bool wait, struct err *e)
+int32_t expert_cache_take(struct expert_cache *s, int32_t *ids, int32_t max, bool wait, struct err *e)
 {
     struct expert_taken t = {.ids = ids};
-    return expert_store_take_heads(s, &t, max, wait, e) ? t.n : -1;
+    return expert_cache_take_gate_up(s, &t, max, wait, e) ? t.n : -1;
 }
 
-static void unpin(struct expert_store *s, struct want *w)
+static void unpin(struct expert_cache *s, struct want *w)
 {
     struct expert_slot *slot = &s->slots.slots[w->slot];
     slot->pins = 0;
     slot->want = -1;
-    store_note(s, slot);
+    expert_cache_update_evictable(s, slot);
 }
 
-void expert_store_give(struct expert_store *s, const int32_t *ids, int32_t n)
+void expert_cache_give(struct expert_cache *s, const int32_t *ids, int32_t n)
 {
     struct session *q = &s->session;
     pthread_mutex_lock(&s->lock);
@@ -292,25 +292,25 @@ void expert_store_give(struct expert_store *s, const int32_t *ids, int32_t n)
         w->state = WANT_GIVEN;
         k++;
     }
-    store_shrink(s);
+    expert_cache_shrink(s);
     if (!q->failed && q->next < q->n)
         pump(s);
     pthread_mutex_unlock(&s->lock);
 }
 
-void expert_store_end(struct expert_store *s)
+void expert_cache_end(struct expert_cache *s)
 {
     struct session *q = &s->session;
     struct err e = {0};
     pthread_mutex_lock(&s->lock);
-    bool save = s->set.state_dir && clock_ns() - s->saved_ns > SAVE_EVERY_NS;
+    bool save = s->params.state_dir && clock_ns() - s->saved_ns > SAVE_EVERY_NS;
     for (int32_t i = 0; i < q->n; i++)
         if (q->wants[i].slot >= 0 && s->slots.slots[q->wants[i].slot].want == i)
             unpin(s, &q->wants[i]);
     q->layer = -1;
     q->n = 0;
-    store_shrink(s);
+    expert_cache_shrink(s);
     pthread_mutex_unlock(&s->lock);
-    if (save && !expert_store_save(s, &e))
+    if (save && !expert_cache_save(s, &e))
         log_warn("what was learnt about experts is not kept: %s", e.text);
 }

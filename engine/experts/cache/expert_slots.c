@@ -198,7 +198,7 @@ void expert_slots_release(struct expert_slots *s, struct expert_slot *slot)
         munlock(slot->memory, slot->bytes);
     }
     madvise(slot->memory, slot->bytes, MADV_DONTNEED);
-    slot->locked = slot->ahead = slot->unlearnt = false;
+    slot->locked = slot->prefetched = slot->checksum_pending = false;
     slot->state = SLOT_FREE;
     slot->want = -1;
     slot->pins = 0;

@@ -2,7 +2,7 @@
  * reserved for all experts; pages become real when a slot is taken and go back when it is released. Taken slots are
  * locked where the system allows that, so that they never swap.
  *
- * The store's lock guards it. */
+ * The cache's lock guards it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,9 +21,9 @@ struct expert_slot {
     enum slot_state state;
     int32_t pins;           /* a running layer holds it */
     int32_t want;           /* index in the running layer's wants, or -1 */
-    bool ahead;             /* read ahead, its layer has not come yet */
+    bool prefetched;             /* read ahead, its layer has not come yet */
     bool locked;            /* its memory */
-    bool unlearnt;          /* its checksum is not known yet and is to be taken down */
+    bool checksum_pending;          /* its checksum is not known yet and is to be taken down */
     int32_t at;             /* position in the list of taken slots */
     struct expert_job job;
 };

@@ -58,7 +58,7 @@ static void fail_job(struct expert_job *job, const struct chunk *c, const struct
     if (job->failed)
         return;
     job->failed = true;
-    err_set(&job->err, ERR_IO, "%s: %s at offset %llu", file_base_name(r->set.files[c->file].path), what,
+    err_set(&job->err, ERR_IO, "%s: %s at offset %llu", file_base_name(r->params.files[c->file].path), what,
             (unsigned long long)c->offset);
 }
 
@@ -72,15 +72,15 @@ static bool all_handed_out(const struct expert_job *job)
 static void hand_out(const struct expert_reader *r, struct expert_job *job, struct chunk *c)
 {
     const struct expert_part *p = &job->record->parts[job->part];
-    const uint32_t left = p->length - job->done_in_part, most = r->set.chunk;
-    uint32_t ask = left < most ? left : most, head = job->head_asked < left ? job->head_asked : left;
-    if (head && head < most + most / 2) /* not a read more for its sake, where that can be */
-        ask = head;
-    head = head < ask ? head : ask;
+    const uint32_t left = p->length - job->done_in_part, most = r->params.chunk;
+    uint32_t ask = left < most ? left : most, gate_up = job->gate_up_unasked < left ? job->gate_up_unasked : left;
+    if (gate_up && gate_up < most + most / 2) /* not a read more for its sake, where that can be */
+        ask = gate_up;
+    gate_up = gate_up < ask ? gate_up : ask;
     *c = (struct chunk){.job = job, .to = job->memory + p->at + job->done_in_part,
-                        .offset = p->offset + job->done_in_part, .ask = ask, .want = ask, .head = head, .file = p->file};
-    job->head_asked -= head;
-    uint64_t size = r->set.files[p->file].size, in_file = size > c->offset ? size - c->offset : 0;
+                        .offset = p->offset + job->done_in_part, .ask = ask, .want = ask, .gate_up = gate_up, .file = p->file};
+    job->gate_up_unasked -= gate_up;
+    uint64_t size = r->params.files[p->file].size, in_file = size > c->offset ? size - c->offset : 0;
     if (in_file < ask)
         c->want = (uint32_t)in_file;
     job->done_in_part += ask;
@@ -90,12 +90,12 @@ static void hand_out(const struct expert_reader *r, struct expert_job *job, stru
     }
 }
 
-bool reader_next_chunk(struct expert_reader *r, struct chunk *c)
+bool expert_reader_next_chunk(struct expert_reader *r, struct chunk *c)
 {
     const bool urgent = r->urgent.first != NULL;
     struct job_queue *q = urgent ? &r->urgent : &r->expected;
     struct expert_job *job = q->first;
-    const int32_t depth = urgent || r->set.depth < EXPECTED_DEPTH ? r->set.depth : EXPECTED_DEPTH;
+    const int32_t depth = urgent || r->params.depth < EXPECTED_DEPTH ? r->params.depth : EXPECTED_DEPTH;
     if (!job || r->counters.under_way >= depth)
         return false;
     if (!job->begun) {
@@ -123,17 +123,17 @@ static void note_latency(struct expert_reader *r, uint64_t ns)
     r->counters.latency_sum_s += (double)ns * 1e-9;
 }
 
-static void list_head(struct expert_reader *r, struct expert_job *job)
+static void list_gate_up(struct expert_reader *r, struct expert_job *job)
 {
-    job->next_head = r->heads;
-    r->heads = job;
+    job->next_gate_up = r->gate_up_ready;
+    r->gate_up_ready = job;
 }
 
-static void unlist_head(struct expert_reader *r, const struct expert_job *job)
+static void unlist_gate_up(struct expert_reader *r, const struct expert_job *job)
 {
-    for (struct expert_job **at = &r->heads; *at; at = &(*at)->next_head)
+    for (struct expert_job **at = &r->gate_up_ready; *at; at = &(*at)->next_gate_up)
         if (*at == job) {
-            *at = job->next_head;
+            *at = job->next_gate_up;
             return;
         }
 }
@@ -142,9 +142,9 @@ static void end_chunk(struct expert_reader *r, struct chunk *c)
 {
     struct expert_job *job = c->job;
     job->under_way--;
-    job->head_left -= c->head;
-    if (c->head && !job->head_left && job->urgent && !job->failed)
-        list_head(r, job);
+    job->gate_up_left -= c->gate_up;
+    if (c->gate_up && !job->gate_up_left && job->urgent && !job->failed)
+        list_gate_up(r, job);
     if (!--r->counters.under_way)
         r->counters.read_ns += clock_ns() - r->busy_since_ns;
     if (job->failed && job->part < job->record->n_parts) { /* the rest of it is not asked for any more */
@@ -154,12 +154,12 @@ static void end_chunk(struct expert_reader *r, struct chunk *c)
     }
     if (!job->under_way && all_handed_out(job)) {
         r->jobs_under_way--;
-        unlist_head(r, job);
+        unlist_gate_up(r, job);
         push(&r->finished, job);
     }
 }
 
-bool reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_t result)
+bool expert_reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_t result)
 {
     if ((result == -EINTR || result == -EAGAIN) && ++c->repeats < MAX_REPEATS)
         return true;
@@ -194,7 +194,7 @@ static void check_files(const struct expert_reader *r, struct expert_job *job)
     int32_t last = -1;
     for (int32_t i = 0; i < job->record->n_parts && !job->failed; i++) {
         int32_t file = job->record->parts[i].file;
-        const struct expert_file *f = &r->set.files[file];
+        const struct expert_file *f = &r->params.files[file];
         struct stat st;
         if (file == last)
             continue;
@@ -223,7 +223,7 @@ void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urg
     job->part = 0;
     job->done_in_part = 0;
     job->under_way = 0;
-    job->head_asked = job->head_left = job->record->head_bytes;
+    job->gate_up_unasked = job->gate_up_left = job->record->gate_up_bytes;
     job->begun = job->failed = false;
     job->urgent = urgent;
     push(urgent ? &r->urgent : &r->expected, job);
@@ -231,7 +231,7 @@ void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urg
     begin_more(r);
 }
 
-void expert_reader_hurry(struct expert_reader *r, struct expert_job *job)
+void expert_reader_make_urgent(struct expert_reader *r, struct expert_job *job)
 {
     pthread_mutex_lock(&r->lock);
     if (!job->urgent && unlink_job(&r->expected, job)) {
@@ -241,14 +241,14 @@ void expert_reader_hurry(struct expert_reader *r, struct expert_job *job)
             push(&r->urgent, job);
     }
     const bool ended = !job->under_way && all_handed_out(job);
-    if (!job->urgent && !ended && !job->failed && !job->head_left)
-        list_head(r, job);
+    if (!job->urgent && !ended && !job->failed && !job->gate_up_left)
+        list_gate_up(r, job);
     job->urgent = true;
     pthread_mutex_unlock(&r->lock);
     begin_more(r); /* more of them may be under way than of what is expected */
 }
 
-bool expert_reader_drop(struct expert_reader *r, struct expert_job *job)
+bool expert_reader_cancel(struct expert_reader *r, struct expert_job *job)
 {
     pthread_mutex_lock(&r->lock);
     bool dropped = !job->begun && (unlink_job(&r->expected, job) || unlink_job(&r->urgent, job));
@@ -256,33 +256,33 @@ bool expert_reader_drop(struct expert_reader *r, struct expert_job *job)
     return dropped;
 }
 
-static struct expert_job *take_finished(struct expert_reader *r, bool *head, bool *more)
+static struct expert_job *take_finished(struct expert_reader *r, bool *gate_up, bool *more)
 {
     pthread_mutex_lock(&r->lock);
     struct expert_job *job = r->finished.first;
     const bool whole = job != NULL;
     if (whole) {
         unlink_job(&r->finished, job);
-    } else if (head && r->heads) {
-        job = r->heads;
-        unlist_head(r, job);
+    } else if (gate_up && r->gate_up_ready) {
+        job = r->gate_up_ready;
+        unlist_gate_up(r, job);
     }
-    if (head)
-        *head = job && !whole;
+    if (gate_up)
+        *gate_up = job && !whole;
     *more = r->jobs_under_way || r->urgent.first || r->expected.first;
     pthread_mutex_unlock(&r->lock);
     return job;
 }
 
-struct expert_job *expert_reader_take(struct expert_reader *r, bool wait, bool *head)
+struct expert_job *expert_reader_take(struct expert_reader *r, bool wait, bool *gate_up)
 {
     for (;;) {
         bool more;
         if (r->uring)
             uring_reader_reap(r->uring, false);
-        struct expert_job *job = take_finished(r, head, &more);
+        struct expert_job *job = take_finished(r, gate_up, &more);
         if (job) {
-            if (!head || !*head)
+            if (!gate_up || !*gate_up)
                 check_files(r, job);
             return job;
         }
@@ -291,7 +291,7 @@ struct expert_job *expert_reader_take(struct expert_reader *r, bool wait, bool *
         if (r->uring)
             uring_reader_reap(r->uring, true);
         else
-            thread_reader_wait(r->threads, head != NULL);
+            thread_reader_wait(r->threads, gate_up != NULL);
     }
 }
 
@@ -305,9 +305,9 @@ void expert_reader_counters(const struct expert_reader *r, struct expert_reader_
     pthread_mutex_unlock(&open->lock);
 }
 
-const char *expert_reader_way(const struct expert_reader *r)
+const char *expert_reader_method(const struct expert_reader *r)
 {
-    return r->way;
+    return r->method;
 }
 
 /* --- opening --- */
@@ -323,8 +323,8 @@ static bool reads_directly(int fd)
 
 static bool open_files(struct expert_reader *r, bool direct, struct err *e)
 {
-    for (int32_t i = 0; i < r->set.n_files; i++) {
-        const struct expert_file *f = &r->set.files[i];
+    for (int32_t i = 0; i < r->params.n_files; i++) {
+        const struct expert_file *f = &r->params.files[i];
         struct expert_file now = {.path = f->path};
         if (r->fds[i] >= 0)
             close(r->fds[i]);
@@ -345,26 +345,26 @@ static bool start(struct expert_reader *r, struct err *e)
 {
     const char *why = "as asked";
     struct err refused = {0};
-    r->direct = !r->set.no_direct && open_files(r, true, &refused);
+    r->direct = !r->params.no_direct && open_files(r, true, &refused);
     if (!r->direct && refused.code) {
         *e = refused;
         return false;
     }
     if (!r->direct && !open_files(r, false, e))
         return false;
-    if (r->direct && !r->set.no_uring)
+    if (r->direct && !r->params.no_uring)
         r->uring = uring_reader_create(r, &why);
     if (r->uring) {
-        snprintf(r->way, sizeof r->way, "io_uring, O_DIRECT, up to %d reads at once", r->set.depth);
+        snprintf(r->method, sizeof r->method, "io_uring, O_DIRECT, up to %d reads at once", r->params.depth);
         return true;
     }
     r->threads = thread_reader_create(r, e);
     if (!r->threads)
         return false;
     if (r->direct)
-        snprintf(r->way, sizeof r->way, "%d threads, O_DIRECT: no io_uring (%s)", thread_reader_count(r->threads), why);
+        snprintf(r->method, sizeof r->method, "%d threads, O_DIRECT: no io_uring (%s)", thread_reader_count(r->threads), why);
     else
-        snprintf(r->way, sizeof r->way, "%d threads, buffered: the file system has no O_DIRECT",
+        snprintf(r->method, sizeof r->method, "%d threads, buffered: the file system has no O_DIRECT",
                  thread_reader_count(r->threads));
     return true;
 }
@@ -379,12 +379,12 @@ struct expert_reader *expert_reader_open(const struct expert_reader_params *p, s
         err_set(e, ERR_NOMEM, "no memory for the expert reader");
         return NULL;
     }
-    r->set = *p;
+    r->params = *p;
     r->fds = fds;
     for (int32_t i = 0; i < p->n_files; i++)
         fds[i] = -1;
-    r->set.depth = p->depth <= 0 ? DEFAULT_DEPTH : p->depth > MAX_DEPTH ? MAX_DEPTH : p->depth;
-    r->set.chunk = p->chunk ? (p->chunk + EXPERT_ALIGN - 1) / EXPERT_ALIGN * EXPERT_ALIGN : DEFAULT_CHUNK;
+    r->params.depth = p->depth <= 0 ? DEFAULT_DEPTH : p->depth > MAX_DEPTH ? MAX_DEPTH : p->depth;
+    r->params.chunk = p->chunk ? (p->chunk + EXPERT_ALIGN - 1) / EXPERT_ALIGN * EXPERT_ALIGN : DEFAULT_CHUNK;
     pthread_mutex_init(&r->lock, NULL);
     if (!start(r, e))
         expert_reader_close(&r);
@@ -402,7 +402,7 @@ void expert_reader_close(struct expert_reader **pr)
     pthread_mutex_unlock(&r->lock);
     uring_reader_destroy(&r->uring);
     thread_reader_destroy(&r->threads);
-    for (int32_t i = 0; i < r->set.n_files; i++)
+    for (int32_t i = 0; i < r->params.n_files; i++)
         if (r->fds[i] >= 0)
             close(r->fds[i]);
     free(r->fds);

@@ -3,7 +3,7 @@
  * step can begin with while the rest is read.
  *
  * Two ways: io_uring with O_DIRECT and registered files; where one of them is refused, a few threads that
- * pread. Results are the same; expert_reader_way() says which it is and why.
+ * pread. Results are the same; expert_reader_method() says which it is and why.
  *
  * One thread, the owner, calls everything but the counters. A job belongs to the reader from add until take. */
 #pragma once
@@ -33,10 +33,10 @@ struct expert_job { /* one record to read; the caller fills the first part */
     uint8_t *memory; /* record_bytes long, aligned to EXPERT_ALIGN */
     void *owner;     /* the caller's */
     /* the reader's */
-    struct expert_job *next, *next_head;
+    struct expert_job *next, *next_gate_up;
     int32_t part;
     uint32_t done_in_part; /* bytes of the part that were handed out as chunks */
-    uint32_t head_asked, head_left; /* bytes of record->head_bytes: not handed out yet, not come yet */
+    uint32_t gate_up_unasked, gate_up_left; /* bytes of record->gate_up_bytes: not handed out yet, not come yet */
     int32_t under_way;     /* chunks */
     bool begun, urgent, failed;
     struct err err;
@@ -55,15 +55,15 @@ struct expert_reader_counters { /* since open */
 struct expert_reader *expert_reader_open(const struct expert_reader_params *p, struct err *e);
 void expert_reader_close(struct expert_reader **r); /* waits for what is under way */
 /* "io_uring, O_DIRECT, up to 16 reads at once", "4 threads, buffered: O_DIRECT is refused here". */
-const char *expert_reader_way(const struct expert_reader *r);
+const char *expert_reader_method(const struct expert_reader *r);
 
 void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urgent);
 /* An expected record became one that is waited for. */
-void expert_reader_hurry(struct expert_reader *r, struct expert_job *job);
+void expert_reader_make_urgent(struct expert_reader *r, struct expert_job *job);
 /* Takes back a job of which nothing was read yet; false when it is under way. */
-bool expert_reader_drop(struct expert_reader *r, struct expert_job *job);
-/* A finished job (failed says how), or NULL: none, or with `wait` none is under way. Where `head` is given, also an urgent
- * job whose gate and up came and nothing else yet, once: then *head is true and it stays the reader's. */
-struct expert_job *expert_reader_take(struct expert_reader *r, bool wait, bool *head);
+bool expert_reader_cancel(struct expert_reader *r, struct expert_job *job);
+/* A finished job (failed says how), or NULL: none, or with `wait` none is under way. Where `gate_up` is given, also an urgent
+ * job whose gate and up came and nothing else yet, once: then *gate_up is true and it stays the reader's. */
+struct expert_job *expert_reader_take(struct expert_reader *r, bool wait, bool *gate_up);
 /* Any thread. */
 void expert_reader_counters(const struct expert_reader *r, struct expert_reader_counters *c);

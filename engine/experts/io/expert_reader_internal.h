@@ -12,7 +12,7 @@ struct chunk { /* one read */
     uint8_t *to;
     uint64_t offset;
     uint32_t ask, want; /* bytes asked for (aligned), and how many of them the file has */
-    uint32_t head; /* of `ask`: bytes of the record's head */
+    uint32_t gate_up; /* of `ask`: bytes of the record's head */
     int32_t file;
     int32_t tries, repeats;
     uint64_t began_ns;
@@ -26,24 +26,24 @@ struct uring_reader;
 struct thread_reader;
 
 struct expert_reader {
-    struct expert_reader_params set;
+    struct expert_reader_params params;
     pthread_mutex_t lock;
     int *fds; /* [n_files] */
     bool direct;
     struct job_queue urgent, expected, finished;
-    struct expert_job *heads; /* by next_head: urgent, their gate and up came and nobody was told */
+    struct expert_job *gate_up_ready; /* by next_gate_up: urgent, their gate and up came and nobody was told */
     int32_t jobs_under_way; /* begun and not finished */
     uint64_t busy_since_ns; /* 0: nothing is under way */
     struct expert_reader_counters counters;
     struct uring_reader *uring;     /* one of these two */
     struct thread_reader *threads;
-    char way[160];
+    char method[160];
 };
 
 /* Under the lock. The next chunk to read; false: none is waiting, or `depth` are under way. */
-bool reader_next_chunk(struct expert_reader *r, struct chunk *c);
+bool expert_reader_next_chunk(struct expert_reader *r, struct chunk *c);
 /* Under the lock. `result`: bytes read or -errno. True: *c is to be read again for the rest. */
-bool reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_t result);
+bool expert_reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_t result);
 
 /* expert_reader_uring.c. NULL with *why when the system refuses it. */
 struct uring_reader *uring_reader_create(struct expert_reader *r, const char **why);
@@ -55,5 +55,5 @@ void uring_reader_reap(struct uring_reader *u, bool wait); /* finishes what has 
 struct thread_reader *thread_reader_create(struct expert_reader *r, struct err *e);
 void thread_reader_destroy(struct thread_reader **t);
 void thread_reader_wake(struct thread_reader *t);  /* there may be chunks to read */
-void thread_reader_wait(struct thread_reader *t, bool heads); /* until something finished, or is a head */
+void thread_reader_wait(struct thread_reader *t, bool gate_up_too); /* until something finished, or is a head */
 int32_t thread_reader_count(const struct thread_reader *t);

@@ -34,7 +34,7 @@ static void *run(void *context)
     struct chunk c;
     pthread_mutex_lock(&r->lock);
     for (;;) {
-        while (!reader_next_chunk(r, &c)) {
+        while (!expert_reader_next_chunk(r, &c)) {
             if (t->stop) {
                 pthread_mutex_unlock(&r->lock);
                 return NULL;
@@ -46,7 +46,7 @@ static void *run(void *context)
             pthread_mutex_unlock(&r->lock);
             int64_t result = read_chunk(r, &c);
             pthread_mutex_lock(&r->lock);
-            again = reader_finish_chunk(r, &c, result);
+            again = expert_reader_finish_chunk(r, &c, result);
         }
         pthread_cond_signal(&t->done);
     }
@@ -59,11 +59,11 @@ void thread_reader_wake(struct thread_reader *t)
     pthread_mutex_unlock(&t->reader->lock);
 }
 
-void thread_reader_wait(struct thread_reader *t, bool heads)
+void thread_reader_wait(struct thread_reader *t, bool gate_up_too)
 {
     struct expert_reader *r = t->reader;
     pthread_mutex_lock(&r->lock);
-    while (!r->finished.first && !(heads && r->heads) && (r->jobs_under_way || r->urgent.first || r->expected.first))
+    while (!r->finished.first && !(gate_up_too && r->gate_up_ready) && (r->jobs_under_way || r->urgent.first || r->expected.first))
         pthread_cond_wait(&t->done, &r->lock);
     pthread_mutex_unlock(&r->lock);
 }
@@ -81,7 +81,7 @@ struct thread_reader *thread_reader_create(struct expert_reader *r, struct err *
         return NULL;
     }
     t->reader = r;
-    t->n = r->set.depth < MAX_THREADS ? r->set.depth : MAX_THREADS;
+    t->n = r->params.depth < MAX_THREADS ? r->params.depth : MAX_THREADS;
     pthread_cond_init(&t->work, NULL);
     pthread_cond_init(&t->done, NULL);
     while (t->started < t->n && pthread_create(&t->threads[t->started], NULL, run, t) == 0)

@@ -36,7 +36,7 @@ void uring_reader_pump(struct uring_reader *u)
 {
     struct chunk c;
     pthread_mutex_lock(&u->reader->lock);
-    while (u->n_unused && reader_next_chunk(u->reader, &c)) {
+    while (u->n_unused && expert_reader_next_chunk(u->reader, &c)) {
         int32_t i = u->unused[--u->n_unused];
         u->chunks[i] = c;
         u->n_begun++;
@@ -50,7 +50,7 @@ static void finish(struct uring_reader *u, struct io_uring_cqe *cqe)
 {
     int32_t i = (int32_t)io_uring_cqe_get_data64(cqe);
     pthread_mutex_lock(&u->reader->lock);
-    bool again = reader_finish_chunk(u->reader, &u->chunks[i], cqe->res);
+    bool again = expert_reader_finish_chunk(u->reader, &u->chunks[i], cqe->res);
     pthread_mutex_unlock(&u->reader->lock);
     io_uring_cqe_seen(&u->ring, cqe);
     if (again) {
@@ -80,7 +80,7 @@ void uring_reader_reap(struct uring_reader *u, bool wait)
 struct uring_reader *uring_reader_create(struct expert_reader *r, const char **why)
 {
     struct uring_reader *u = calloc(1, sizeof *u);
-    int32_t depth = r->set.depth;
+    int32_t depth = r->params.depth;
     *why = "no memory";
     if (!u)
         return NULL;
@@ -93,7 +93,7 @@ struct uring_reader *uring_reader_create(struct expert_reader *r, const char **w
     u->reader = r;
     u->chunks = calloc((size_t)depth, sizeof *u->chunks);
     u->unused = calloc((size_t)depth, sizeof *u->unused);
-    failure = u->chunks && u->unused ? io_uring_register_files(&u->ring, r->fds, (unsigned)r->set.n_files) : -ENOMEM;
+    failure = u->chunks && u->unused ? io_uring_register_files(&u->ring, r->fds, (unsigned)r->params.n_files) : -ENOMEM;
     if (failure) {
         *why = strerror(-failure);
         uring_reader_destroy(&u);

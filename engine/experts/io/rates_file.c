@@ -31,7 +31,7 @@ void rates_file_add(const char *cache_dir, const char *name, const char *line)
     buf_fini(&b);
 }
 
-bool rates_file_counts(int64_t measured)
+bool rates_file_is_current(int64_t measured)
 {
     const int64_t now = clock_wall_s();
     return measured <= now && now - measured < KEPT_S;

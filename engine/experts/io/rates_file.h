@@ -11,4 +11,4 @@ bool rates_file_read(const char *cache_dir, const char *name, struct buf *b);
 /* Whole or not at all. A file that has grown long begins anew. */
 void rates_file_add(const char *cache_dir, const char *name, const char *line);
 /* What was measured at this time (Unix, seconds) still counts: for a day. */
-bool rates_file_counts(int64_t measured);
+bool rates_file_is_current(int64_t measured);

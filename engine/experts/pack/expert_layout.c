@@ -122,7 +122,7 @@ static bool add_span(struct maker *k, struct span *spans, int *n, const struct w
 }
 
 /* Where the last byte of gate or up in this part ends, from its beginning; 0: it has none. */
-static uint32_t head_of_part(const struct expert_record *r, const struct expert_part *part, const struct weight weights[EXPERT_MATRIX__N])
+static uint32_t gate_up_end(const struct expert_record *r, const struct expert_part *part, const struct weight weights[EXPERT_MATRIX__N])
 {
     uint32_t end = 0;
     for (int m = 0; m < EXPERT_DOWN; m++)
@@ -142,14 +142,14 @@ void expert_order_parts(struct expert_record *r, const struct weight weights[EXP
     struct expert_part parts[EXPERT_MAX_PARTS];
     uint32_t before = 0;
     int32_t n = 0;
-    r->head_bytes = 0;
-    for (int with_head = 1; with_head >= 0; with_head--)
+    r->gate_up_bytes = 0;
+    for (int with_gate_up = 1; with_gate_up >= 0; with_gate_up--)
         for (int32_t i = 0; i < r->n_parts; i++) {
-            const uint32_t end = head_of_part(r, &r->parts[i], weights);
-            if ((end > 0) != with_head)
+            const uint32_t end = gate_up_end(r, &r->parts[i], weights);
+            if ((end > 0) != with_gate_up)
                 continue;
             if (end)
-                r->head_bytes = before + (end + EXPERT_ALIGN - 1) / EXPERT_ALIGN * EXPERT_ALIGN;
+                r->gate_up_bytes = before + (end + EXPERT_ALIGN - 1) / EXPERT_ALIGN * EXPERT_ALIGN;
             before += r->parts[i].length;
             parts[n++] = r->parts[i];
         }
@@ -233,7 +233,7 @@ static bool make_layer(struct maker *k, struct expert_layer *layer, const struct
 static bool list_files(struct maker *k)
 {
     struct expert_layout *l = k->layout;
-    l->n_files = model_facts(k->model)->n_files;
+    l->n_files = model_stats(k->model)->n_files;
     l->files = arena_alloc(l->arena, (size_t)l->n_files * sizeof *l->files);
     if (!l->files)
         return err_set(k->e, ERR_NOMEM, "no memory for %d files", l->n_files);

@@ -1,6 +1,6 @@
 /* Where the bytes of each routed expert lie on disk, and where they come to lie in memory.
  *
- * An expert's record is what a store holds for one (layer, expert): the planes of gate, up and down. It is read by
+ * An expert's record is what a cache holds for one (layer, expert): the planes of gate, up and down. It is read by
  * its parts: runs of a file, each aligned to EXPERT_ALIGN at both ends so that O_DIRECT can put it straight in its
  * place. What alignment reads beside the wanted bytes stays in the record unused. Two sources make layouts:
  *
@@ -40,7 +40,7 @@ struct expert_part {
 struct expert_record {
     struct expert_part parts[EXPERT_MAX_PARTS]; /* those with gate or up first; by file, then offset */
     int32_t n_parts;
-    uint32_t head_bytes; /* of the parts in their order: with them gate and up are whole; multiple of EXPERT_ALIGN */
+    uint32_t gate_up_bytes; /* of the parts in their order: with them gate and up are whole; multiple of EXPERT_ALIGN */
     uint32_t planes[EXPERT_MATRIX__N][EXPERT_PLANE__N]; /* where each begins in the record, at any address;
                                                            EXPERT_NO_PLANE: the format has none */
     uint64_t checksum; /* expert_checksum of the record; 0: not known yet */
@@ -75,7 +75,7 @@ void expert_layout_close(struct expert_layout *l); /* accepts a zeroed struct */
 bool expert_file_identify(struct expert_file *f, struct err *e);
 /* The layer's packed bytes of one expert, without gaps. */
 uint64_t expert_packed_bytes(const struct expert_layer *layer);
-/* Puts the record's parts in order and sets head_bytes, when all else is known. `weights` say rows and strides. */
+/* Puts the record's parts in order and sets gate_up_bytes, when all else is known. `weights` say rows and strides. */
 void expert_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N]);
 /* Bytes of the record's parts: what reading it asks of the disk. */
 uint64_t expert_read_bytes(const struct expert_record *r);

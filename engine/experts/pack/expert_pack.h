@@ -40,7 +40,7 @@ uint64_t expert_pack_bytes(const struct expert_layout *l, uint64_t *records);
 bool expert_pack_write(const struct pack_params *p, bool *there, struct err *e);
 
 /* A layout from the sidecar at path. ERR_NOTFOUND: none; ERR_CONFLICT: of another model, or of the model as it was
- * before it changed; ERR_FORMAT: not whole, or of another version. Records' bytes are not looked at: the store does so
+ * before it changed; ERR_FORMAT: not whole, or of another version. Records' bytes are not looked at: the cache does so
  * when it first reads each. */
 bool expert_pack_open(struct expert_layout *l, const struct model *m, const char *path, struct err *e);
 /* The sidecar's layout where it can be used, else the model's own files'. A sidecar that is there and can't be used

@@ -40,7 +40,7 @@ void expert_eviction_allow(struct expert_eviction *v, int32_t layer, int32_t exp
 
 void expert_eviction_advance(struct expert_eviction *v, int32_t layer, int32_t rows)
 {
-    v->usual_ahead *= exp2(-rows / (VOTE_HALF_LIFE * v->history->n_layers));
+    v->frequency_lead *= exp2(-rows / (VOTE_HALF_LIFE * v->history->n_layers));
     v->layers[layer].known = false;
 }
 
@@ -50,21 +50,21 @@ void expert_eviction_wanted(struct expert_eviction *v, int32_t layer, int32_t ex
     v->layers[layer].known = false;
     if (rival < 0)
         return;
-    v->usual_ahead += v->named_by[i] == EVICT_USUAL ? -1 : 1;
+    v->frequency_lead += v->named_by[i] == EVICT_BY_FREQUENCY ? -1 : 1;
     v->rival[i] = v->rival[rival] = -1;
 }
 
 enum eviction_rule expert_eviction_rule(const struct expert_eviction *v)
 {
-    return v->usual_ahead >= 0 ? EVICT_USUAL : EVICT_RECENT;
+    return v->frequency_lead >= 0 ? EVICT_BY_FREQUENCY : EVICT_BY_RECENCY;
 }
 
 /* Lower: goes first. Comparable over layers, now. */
 static double worth(const struct expert_history *h, int32_t layer, int32_t i, enum eviction_rule rule)
 {
     const int32_t expert = i - h->first[layer];
-    const double recent = expert_history_rank(h, layer, expert);
-    return rule == EVICT_RECENT ? recent : fmax(recent, expert_history_usual_rank(h, layer, expert) + EXPERT_USUAL_SHARE);
+    const double recent = expert_history_recency(h, layer, expert);
+    return rule == EVICT_BY_RECENCY ? recent : fmax(recent, expert_history_frequency(h, layer, expert) + EXPERT_FREQUENCY_WEIGHT);
 }
 
 static void look(struct expert_eviction *v, int32_t layer)
@@ -111,11 +111,11 @@ struct eviction_choice expert_eviction_choose(struct expert_eviction *v, const i
 
 void expert_eviction_done(struct expert_eviction *v, const struct eviction_choice *c)
 {
-    const int32_t recent = c->named[EVICT_RECENT], usual = c->named[EVICT_USUAL];
-    if (recent == usual || recent < 0 || usual < 0 || v->rival[recent] >= 0 || v->rival[usual] >= 0)
+    const int32_t recent = c->named[EVICT_BY_RECENCY], frequent = c->named[EVICT_BY_FREQUENCY];
+    if (recent == frequent || recent < 0 || frequent < 0 || v->rival[recent] >= 0 || v->rival[frequent] >= 0)
         return;
-    v->rival[recent] = usual;
-    v->rival[usual] = recent;
-    v->named_by[recent] = EVICT_RECENT;
-    v->named_by[usual] = EVICT_USUAL;
+    v->rival[recent] = frequent;
+    v->rival[frequent] = recent;
+    v->named_by[recent] = EVICT_BY_RECENCY;
+    v->named_by[frequent] = EVICT_BY_FREQUENCY;
 }

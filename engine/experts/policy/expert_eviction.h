@@ -5,14 +5,14 @@
  * decides. After LeCaR (Vietri et al., "Driving Cache Replacement with ML-based LeCaR", HotStorage 2018), with pairs in
  * place of its two lists of evicted entries.
  *
- * Layers by their index in the layout. Not thread-safe: the store's lock guards it. */
+ * Layers by their index in the layout. Not thread-safe: the cache's lock guards it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/experts/policy/expert_history.h"
 
-enum eviction_rule { EVICT_RECENT, EVICT_USUAL, EVICT__N };
+enum eviction_rule { EVICT_BY_RECENCY, EVICT_BY_FREQUENCY, EVICT__N };
 
 struct eviction_layer { /* its experts that may go: the one worth least by each rule, or -1 */
     int32_t least[EVICT__N];
@@ -25,7 +25,7 @@ struct expert_eviction {
     bool *may_go;        /* [n] by expert of all layers */
     int32_t *rival;      /* [n] the one that the other rule named when this one was named, or -1: not known yet who was wrong */
     uint8_t *named_by;   /* [n] the rule, where there is a rival */
-    double usual_ahead;  /* how much oftener that rule was right lately */
+    double frequency_lead;  /* how much oftener that rule was right lately */
 };
 
 struct eviction_choice {

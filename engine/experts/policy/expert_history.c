@@ -13,7 +13,7 @@
 
 #define MAGIC 0x31707865u /* "exp1" */
 #define MAX_FILE (64u << 20)
-#define MOST_STEADY 64.0 /* no count of rows is larger, as a power of two */
+#define MAX_LONG_TERM 64.0 /* no count of rows is larger, as a power of two */
 
 struct header { /* of the file; then n steady ranks as doubles, n checksums, and a hash64 of all before it */
     uint32_t magic, n;
@@ -43,17 +43,17 @@ bool expert_history_init(struct expert_history *h, const struct expert_layout *l
     }
     h->n = n;
     h->key = h->first ? hash64(h->first, ((size_t)l->n_layers + 1) * sizeof *h->first, model) : 0;
-    h->score = calloc((size_t)n + 1, sizeof *h->score);
-    h->usual = calloc((size_t)n + 1, sizeof *h->usual);
-    h->steady = calloc((size_t)n + 1, sizeof *h->steady);
+    h->recency = calloc((size_t)n + 1, sizeof *h->recency);
+    h->frequency = calloc((size_t)n + 1, sizeof *h->frequency);
+    h->long_term = calloc((size_t)n + 1, sizeof *h->long_term);
     h->sums = calloc((size_t)n + 1, sizeof *h->sums);
     h->checked = calloc((size_t)n + 1, sizeof *h->checked);
-    if (!h->first || !h->clock || !h->score || !h->usual || !h->steady || !h->sums || !h->checked) {
+    if (!h->first || !h->clock || !h->recency || !h->frequency || !h->long_term || !h->sums || !h->checked) {
         expert_history_fini(h);
         return err_set(e, ERR_NOMEM, "no memory for the history of the experts");
     }
     for (int32_t i = 0; i < n; i++)
-        h->score[i] = h->usual[i] = h->steady[i] = -INFINITY;
+        h->recency[i] = h->frequency[i] = h->long_term[i] = -INFINITY;
     for (int32_t i = 0; i < l->n_layers; i++)
         for (int32_t x = 0; x < l->layers[i].n_expert; x++)
             h->sums[h->first[i] + x] = l->layers[i].records[x].checksum;
@@ -64,9 +64,9 @@ void expert_history_fini(struct expert_history *h)
 {
     free(h->first);
     free(h->clock);
-    free(h->score);
-    free(h->usual);
-    free(h->steady);
+    free(h->recency);
+    free(h->frequency);
+    free(h->long_term);
     free(h->sums);
     free(h->checked);
     *h = (struct expert_history){0};
@@ -89,24 +89,24 @@ static void add(double *score, double now, double half_life, int32_t rows, int32
 void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows, int32_t of_rows)
 {
     int32_t i = h->first[layer] + expert;
-    add(&h->score[i], h->clock[layer], EXPERT_HALF_LIFE, rows, of_rows);
-    add(&h->usual[i], h->clock[layer], EXPERT_USUAL_HALF_LIFE, rows, of_rows);
-    add(&h->steady[i], h->clock[layer], EXPERT_STEADY_HALF_LIFE, rows, of_rows);
+    add(&h->recency[i], h->clock[layer], EXPERT_RECENCY_HALF_LIFE, rows, of_rows);
+    add(&h->frequency[i], h->clock[layer], EXPERT_FREQUENCY_HALF_LIFE, rows, of_rows);
+    add(&h->long_term[i], h->clock[layer], EXPERT_LONG_TERM_HALF_LIFE, rows, of_rows);
 }
 
-double expert_history_rank(const struct expert_history *h, int32_t layer, int32_t expert)
+double expert_history_recency(const struct expert_history *h, int32_t layer, int32_t expert)
 {
-    return h->score[h->first[layer] + expert] - h->clock[layer] / EXPERT_HALF_LIFE;
+    return h->recency[h->first[layer] + expert] - h->clock[layer] / EXPERT_RECENCY_HALF_LIFE;
 }
 
-double expert_history_usual_rank(const struct expert_history *h, int32_t layer, int32_t expert)
+double expert_history_frequency(const struct expert_history *h, int32_t layer, int32_t expert)
 {
-    return h->usual[h->first[layer] + expert] - h->clock[layer] / EXPERT_USUAL_HALF_LIFE;
+    return h->frequency[h->first[layer] + expert] - h->clock[layer] / EXPERT_FREQUENCY_HALF_LIFE;
 }
 
-double expert_history_steady_rank(const struct expert_history *h, int32_t layer, int32_t expert)
+double expert_history_long_term(const struct expert_history *h, int32_t layer, int32_t expert)
 {
-    return h->steady[h->first[layer] + expert] - h->clock[layer] / EXPERT_STEADY_HALF_LIFE;
+    return h->long_term[h->first[layer] + expert] - h->clock[layer] / EXPERT_LONG_TERM_HALF_LIFE;
 }
 
 /* --- file --- */
@@ -126,7 +126,7 @@ bool expert_history_save(const struct expert_history *h, const char *folder, str
     buf_append(&b, &head, sizeof head);
     for (int32_t i = 0; i < h->n_layers; i++)
         for (int32_t x = 0; x < h->first[i + 1] - h->first[i]; x++) {
-            double rank = expert_history_steady_rank(h, i, x);
+            double rank = expert_history_long_term(h, i, x);
             buf_append(&b, &rank, sizeof rank);
         }
     buf_append(&b, h->sums, (size_t)h->n * sizeof *h->sums);
@@ -154,11 +154,11 @@ static bool take_over(struct expert_history *h, const struct buf *b, struct err 
     const char *at = b->data + sizeof head;
     for (int32_t i = 0; i < h->n_layers; i++)
         for (int32_t x = h->first[i]; x < h->first[i + 1]; x++) {
-            memcpy(&h->steady[x], at + (size_t)x * sizeof(double), sizeof(double));
-            if (isnan(h->steady[x]) || h->steady[x] > MOST_STEADY)
-                h->steady[x] = -INFINITY;
-            h->score[x] = h->steady[x] - MOST_STEADY; /* what is used from now on counts more */
-            h->usual[x] = h->steady[x] + log2(EXPERT_USUAL_HALF_LIFE / EXPERT_STEADY_HALF_LIFE); /* at an even rate */
+            memcpy(&h->long_term[x], at + (size_t)x * sizeof(double), sizeof(double));
+            if (isnan(h->long_term[x]) || h->long_term[x] > MAX_LONG_TERM)
+                h->long_term[x] = -INFINITY;
+            h->recency[x] = h->long_term[x] - MAX_LONG_TERM; /* what is used from now on counts more */
+            h->frequency[x] = h->long_term[x] + log2(EXPERT_FREQUENCY_HALF_LIFE / EXPERT_LONG_TERM_HALF_LIFE); /* at an even rate */
         }
     for (size_t x = 0; x < n && head.files == h->files; x++)
         if (!h->sums[x]) /* a sidecar's own come first */

@@ -6,7 +6,7 @@
  * start. Stored as log2(count) + time / half-life, which does not change while nothing happens. Layers have clocks of
  * their own, so that a long prefill does not make the layers that it has not reached yet look old.
  *
- * Not thread-safe: the store's lock guards it. */
+ * Not thread-safe: the cache's lock guards it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,16 +14,16 @@
 #include "engine/base/err.h"
 #include "engine/experts/pack/expert_layout.h"
 
-#define EXPERT_HALF_LIFE 8.0 /* rows; docs/speed/streaming.md has the sweep */
-#define EXPERT_USUAL_HALF_LIFE 256.0
-#define EXPERT_USUAL_SHARE (-6.0) /* what the usual count counts for beside the lively one, as a power of two */
-#define EXPERT_STEADY_HALF_LIFE 4096.0
+#define EXPERT_RECENCY_HALF_LIFE 8.0 /* rows; docs/speed/streaming.md has the sweep */
+#define EXPERT_FREQUENCY_HALF_LIFE 256.0
+#define EXPERT_FREQUENCY_WEIGHT (-6.0) /* what the usual count counts for beside the lively one, as a power of two */
+#define EXPERT_LONG_TERM_HALF_LIFE 4096.0
 
 struct expert_history {
     int32_t n_layers, n; /* n: experts of all layers */
     int32_t *first;      /* [n_layers + 1] a layer's experts begin here */
     double *clock;       /* [n_layers] rows that the layer has seen */
-    double *score, *usual, *steady; /* [n] -INFINITY: never wanted */
+    double *recency, *frequency, *long_term; /* [n] -INFINITY: never wanted */
     uint64_t *sums;      /* [n] checksum; 0: not learnt yet */
     bool *checked;       /* [n] read and found right since the start */
     uint64_t key, files; /* of the model, of its files' identities */
@@ -35,10 +35,10 @@ void expert_history_fini(struct expert_history *h); /* accepts a zeroed struct *
 void expert_history_advance(struct expert_history *h, int32_t layer, int32_t rows);
 void expert_history_touch(struct expert_history *h, int32_t layer, int32_t expert, int32_t rows, int32_t of_rows);
 /* Higher: keep. Comparable over layers, now. */
-double expert_history_rank(const struct expert_history *h, int32_t layer, int32_t expert);
+double expert_history_recency(const struct expert_history *h, int32_t layer, int32_t expert);
 /* The same by the usual score, and by the steady one. */
-double expert_history_usual_rank(const struct expert_history *h, int32_t layer, int32_t expert);
-double expert_history_steady_rank(const struct expert_history *h, int32_t layer, int32_t expert);
+double expert_history_frequency(const struct expert_history *h, int32_t layer, int32_t expert);
+double expert_history_long_term(const struct expert_history *h, int32_t layer, int32_t expert);
 
 bool expert_history_save(const struct expert_history *h, const char *folder, struct err *e);
 /* False: no such file, or it is of no use here (then *e says why). Checksums are taken over only when the files are the

@@ -47,7 +47,7 @@ VkDeviceAddress expert_pool_address(const struct expert_pool *p, int32_t layer, 
 
 static void forget(struct expert_pool *p, int32_t record)
 {
-    struct expert_place *at = &p->holds[record];
+    struct expert_id *at = &p->holds[record];
     if (at->layer < 0) {
         return;
     }
@@ -64,13 +64,13 @@ static int32_t acquire(struct expert_pool *p, int32_t layer, int32_t expert)
 {
     int32_t record = (int32_t)p->counted.experts; /* records fill up in order, and whole chunks go from the end */
     if (record == p->n_records) {
-        record = expert_store_least(p->store, p->holds, p->n_records, layer);
+        record = expert_cache_least_valuable(p->store, p->holds, p->n_records, layer);
         if (record < 0) {
             return -1;
         }
         forget(p, record);
     }
-    p->holds[record] = (struct expert_place){layer, expert};
+    p->holds[record] = (struct expert_id){layer, expert};
     *record_of(p, layer, expert) = record;
     p->counted.experts++;
     p->counted.bytes += p->record;
@@ -110,7 +110,7 @@ static bool read_missing(struct expert_pool *p, struct device_slots *s, struct d
 {
     struct unpacking u = {.layer = &m->layers[layer]};
     int32_t n;
-    while ((n = expert_store_take(p->store, u.experts, TAKEN, true, e)) > 0) {
+    while ((n = expert_cache_take(p->store, u.experts, TAKEN, true, e)) > 0) {
         for (int32_t i = 0; i < n; i++) {
             int32_t record = acquire(p, layer, u.experts[i]);
             if (record < 0) {
@@ -120,7 +120,7 @@ static bool read_missing(struct expert_pool *p, struct device_slots *s, struct d
             device_slots_point(s, &u.layer->apart, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
         }
         thread_pool_each(p->workers, n * SLICES, unpack, &u);
-        expert_store_give(p->store, u.experts, n);
+        expert_cache_give(p->store, u.experts, n);
     }
     return n == 0;
 }
@@ -135,11 +135,11 @@ bool expert_pool_bring(struct expert_pool *p, struct device_slots *s, struct dev
             *(here ? &p->held[n_held++] : &p->missing[n_missing++]) = (struct expert_want){.expert = i, .rows = 1};
         }
     }
-    expert_store_begin(p->store, layer, p->missing, n_missing, n_rows, false);
-    expert_store_count_held(p->store, layer, p->held, n_held, n_rows);
+    expert_cache_begin(p->store, layer, p->missing, n_missing, n_rows, false);
+    expert_cache_count_device_hits(p->store, layer, p->held, n_held, n_rows);
     bool ok = n_missing == 0 || read_missing(p, s, m, layer, e);
-    expert_store_end(p->store);
-    expert_store_held(p->store, &p->counted);
+    expert_cache_end(p->store);
+    expert_cache_set_device_resident(p->store, &p->counted);
     return ok;
 }
 
@@ -197,7 +197,7 @@ static void drop_chunk(struct expert_pool *p, struct gpu *g)
 
 void expert_pool_fit(struct expert_pool *p, struct gpu *g)
 {
-    uint64_t allowed = expert_store_outside(p->store);
+    uint64_t allowed = expert_cache_device_share(p->store);
     struct err ignored = {0};
     bool idle = false;
     while (expert_pool_bytes(p) > allowed && (p->n_chunks - 1) * p->per_chunk >= p->n_least) {
@@ -206,16 +206,16 @@ void expert_pool_fit(struct expert_pool *p, struct gpu *g)
     }
     while (p->n_records < p->n_planned && expert_pool_bytes(p) + (uint64_t)p->per_chunk * p->record <= allowed && add_chunk(p, g, &ignored)) {
     }
-    expert_store_held(p->store, &p->counted);
+    expert_cache_set_device_resident(p->store, &p->counted);
 }
 
 /* Layer by layer: each layer's hottest are one read of the store. */
 static bool warm(struct expert_pool *p, struct device_slots *s, struct device_model *m, struct err *e)
 {
-    struct expert_place *hot = calloc((size_t)p->n_records, sizeof *hot);
+    struct expert_id *hot = calloc((size_t)p->n_records, sizeof *hot);
     uint64_t start = clock_ns();
     bool ok = hot || err_set(e, ERR_NOMEM, "no memory for a list of experts");
-    int32_t n = ok ? expert_store_hottest(p->store, hot, p->n_records) : 0;
+    int32_t n = ok ? expert_cache_hottest(p->store, hot, p->n_records) : 0;
     for (int32_t layer = 0; ok && n && layer < p->n_layer; layer++) {
         int32_t n_missing = 0;
         for (int32_t i = 0; i < n; i++) {
@@ -224,9 +224,9 @@ static bool warm(struct expert_pool *p, struct device_slots *s, struct device_mo
             }
         }
         if (n_missing) {
-            expert_store_begin(p->store, layer, p->missing, n_missing, 0, false);
+            expert_cache_begin(p->store, layer, p->missing, n_missing, 0, false);
             ok = read_missing(p, s, m, layer, e);
-            expert_store_end(p->store);
+            expert_cache_end(p->store);
         }
     }
     if (n) {
@@ -236,7 +236,7 @@ static bool warm(struct expert_pool *p, struct device_slots *s, struct device_mo
     return ok;
 }
 
-bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_store *store, struct err *e)
+bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_cache *store, struct err *e)
 {
     const size_t experts = (size_t)p->n_layer * (size_t)p->n_expert;
     p->store = store;
@@ -263,8 +263,8 @@ bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots 
     if (!warm(p, s, m, e)) {
         return false;
     }
-    expert_store_count_warm(store);
-    expert_store_held(store, &p->counted);
+    expert_cache_count_warm(store);
+    expert_cache_set_device_resident(store, &p->counted);
     return true;
 }
 

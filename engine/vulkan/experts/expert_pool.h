@@ -7,7 +7,7 @@
  * Owner: the backend; same thread. */
 #pragma once
 #include "engine/base/thread_pool.h"
-#include "engine/experts/cache/expert_store.h"
+#include "engine/experts/cache/expert_cache.h"
 #include "engine/vulkan/device/gpu.h"
 #include "engine/vulkan/weights/device_model.h"
 
@@ -21,13 +21,13 @@ struct expert_pool {
     int32_t n_records;  /* now: those of the chunks that are there */
     struct gpu_buffer *chunks; /* [n_chunks] */
     int32_t n_chunks;
-    struct expert_place *holds; /* [n_planned] layer of the plan and expert; layer -1: nothing */
+    struct expert_id *holds; /* [n_planned] layer of the plan and expert; layer -1: nothing */
     int32_t *record_of;  /* [n_layer, n_expert] or -1 */
     int32_t n_layer, n_expert;
     struct expert_want *missing, *held; /* [n_expert] of the running layer */
-    struct expert_store *store;
+    struct expert_cache *store;
     struct thread_pool *workers; /* unpack */
-    struct expert_held counted;
+    struct expert_device_resident counted;
 };
 
 /* How many records `bytes` make; no device is touched. ERR_LIMIT: fewer than a step may want of one layer. */
@@ -35,7 +35,7 @@ bool expert_pool_plan(struct expert_pool *p, const struct device_model *m, const
 uint64_t expert_pool_planned_bytes(const struct expert_pool *p);
 uint64_t expert_pool_bytes(const struct expert_pool *p); /* as allocated now */
 /* After the slots were opened. The store's hottest experts are read at once, as far as there is room. */
-bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_store *store, struct err *e);
+bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_cache *store, struct err *e);
 void expert_pool_close(struct expert_pool *p, struct gpu *g); /* accepts a zeroed struct; nothing is running */
 /* Makes every expert of `used` (bits) reachable through the table. n_rows: of the step. ERR_IO: one can't be read. */
 bool expert_pool_bring(struct expert_pool *p, struct device_slots *s, struct device_model *m, int32_t layer, const uint32_t *used,

@@ -8,7 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/median.h"
-#include "engine/model/facts.h"
+#include "engine/model/model_stats.h"
 #include "engine/vulkan/measure/miniature.h"
 #include "engine/vulkan/measure/unpack_speed.h"
 #include "engine/vulkan/ops/backend_state.h"
@@ -228,17 +228,17 @@ static const struct moe_plan *some_experts(const struct probe *p)
 
 static void measure(struct probe *p, const struct model_plan *plan, const struct backend_params *params, struct backend_speed *s)
 {
-    struct model_facts facts = {0};
+    struct model_stats stats = {0};
     int32_t n_moe = 0;
     uint64_t experts = active_experts(plan, &n_moe);
-    facts_from_plan(&facts, plan);
+    model_stats_from_plan(&stats, plan);
     struct times t = time_token(p, plan);
     if (!p->ok) {
         return;
     }
-    *s = (struct backend_speed){.dense = (double)(facts.active_bytes - experts) / t.dense};
+    *s = (struct backend_speed){.dense = (double)(stats.active_bytes - experts) / t.dense};
     s->experts = t.experts > 0 ? (double)experts / t.experts : 0;
-    s->memory = t.kv > 0 ? (double)facts.kv_bytes_per_token * p->depth / t.kv : s->dense;
+    s->memory = t.kv > 0 ? (double)stats.kv_bytes_per_token * p->depth / t.kv : s->dense;
     if (params->device_experts) {
         s->link = time_link(p, plan);
     }

@@ -27,7 +27,7 @@ void expert_rest_plan(struct backend *b)
 
 static uint64_t rates_key(const struct backend *b)
 {
-    return miss_key(b->plan, b->params.n_threads, b->params.exact);
+    return miss_policy_key(b->plan, b->params.n_threads, b->params.exact);
 }
 
 /* Steps of more are wide.c's. */
@@ -75,7 +75,7 @@ enum gpu_memory expert_rest_memory(struct backend *b)
     if (b->params.expert_way == EXPERTS_CPU) {
         return GPU_SHARED;
     }
-    if (!miss_rates_kept(b->params.cache_dir, b->gpu.caps.name, rates_key(b), r)) {
+    if (!miss_rates_load(b->params.cache_dir, b->gpu.caps.name, rates_key(b), r)) {
         const double plain = expert_rest_bus(b, GPU_UPLOAD), cached = expert_rest_bus(b, GPU_SHARED);
         r->cached = cached >= BUS_SLACK * plain;
         r->bus = r->cached ? cached : plain;
@@ -117,9 +117,9 @@ static void say(const struct backend *b)
         log_info("experts without a slot: computed on the cpu, as asked for; rows_most=%d", r->rows);
         return;
     }
-    const bool any = miss_range(r, &b->rest.shape, &first, &last);
-    log_info("experts without a slot: %s; bus_gb_s=%.1f expert_us=%.1f row_us=%.2f meeting_us=%.1f", miss_text(any, first, last, text),
-             r->bus * 1e-9, r->expert_s * 1e6, r->row_s * 1e6, r->meeting_s * 1e6);
+    const bool any = miss_policy_range(r, &b->rest.shape, &first, &last);
+    log_info("experts without a slot: %s; bus_gb_s=%.1f expert_us=%.1f row_us=%.2f meeting_us=%.1f", miss_policy_text(any, first, last, text),
+             r->bus * 1e-9, r->expert_s * 1e6, r->row_s * 1e6, r->sync_s * 1e6);
 }
 
 bool expert_rest_open(struct backend *b, struct err *e)
@@ -139,7 +139,7 @@ bool expert_rest_open(struct backend *b, struct err *e)
         if (!expert_rest_measure(b, e)) {
             return false;
         }
-        miss_rates_keep(b->params.cache_dir, b->gpu.caps.name, rates_key(b), &r->rates);
+        miss_rates_save(b->params.cache_dir, b->gpu.caps.name, rates_key(b), &r->rates);
     }
     say(b);
     return true;
@@ -159,7 +159,7 @@ void expert_rest_close(struct backend *b)
 bool expert_rest_wanted(const struct backend *b, int32_t n_rows)
 {
     const struct expert_rest *r = &b->rest;
-    return b->model.leaves && (b->params.expert_way == EXPERTS_CPU ? n_rows <= r->rates.rows : miss_on_cpu(&r->rates, &r->shape, n_rows));
+    return b->model.leaves && (b->params.expert_way == EXPERTS_CPU ? n_rows <= r->rates.rows : miss_policy_on_cpu(&r->rates, &r->shape, n_rows));
 }
 
 bool expert_rest_pick(struct backend *b, int32_t layer, int32_t n_rows)

@@ -1,13 +1,13 @@
 /* Experts without a slot that the processor computes while the device computes those in slots (hybrid). Such a step stops at
  * each layer with experts until the host knows what the router chose (meet.h); the others read them over the bus, in one
  * piece. Which of the two a step takes is decided before it, by its rows, the rates measured at load, and how many experts
- * the last steps missed: experts/policy/miss_choice.h.
+ * the last steps missed: experts/policy/miss_policy.h.
  *
  * Steps of more than EXPERT_ROWS_MOST rows, and those whose products go to the matrix units, always read over the bus: they
  * use nearly every expert, and each for many rows.
  * Owner: the backend; same thread. The pool of threads inside works only within expert_rest_compute. */
 #pragma once
-#include "engine/experts/policy/miss_choice.h"
+#include "engine/experts/policy/miss_policy.h"
 #include "engine/vulkan/device/gpu.h"
 
 struct backend;

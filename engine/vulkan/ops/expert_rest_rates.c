@@ -93,7 +93,7 @@ static bool measure_meeting(struct backend *b, struct err *e)
     b->rest.always = false;
     gpu_command_free(&b->gpu, &c);
     const double stops = (best[1] - best[0]) / (n_moe ? n_moe : 1);
-    b->rest.rates.meeting_s = stops > MEETING_LEAST_S ? stops : MEETING_LEAST_S;
+    b->rest.rates.sync_s = stops > MEETING_LEAST_S ? stops : MEETING_LEAST_S;
     return ok;
 }
 

@@ -1,0 +1,115 @@
+/* The cache's internals, shared by expert_cache.c (opening, memory, counters), expert_session.c (a layer of a step) and
+ * expert_prefetch.c (reading ahead). `lock` guards all of it but what is set at open; the owner does not hold it while it
+ * waits for a read. */
+#pragma once
+#include <pthread.h>
+
+#include "engine/experts/cache/expert_slots.h"
+#include "engine/experts/cache/expert_cache.h"
+#include "engine/experts/policy/expert_eviction.h"
+#include "engine/experts/policy/expert_history.h"
+
+enum want_state { WANT_MISSING, WANT_READING, WANT_READY, WANT_OUT, WANT_GIVEN };
+
+struct want {
+    int32_t expert, slot; /* slot -1: none yet */
+    enum want_state state;
+    bool gate_up_ready, gate_up_taken; /* gate and up are there; and were handed out alone */
+};
+
+struct session { /* the running layer */
+    int32_t layer;       /* index in the layout; -1: none runs */
+    int32_t rows;        /* of the step */
+    bool in_order, failed;
+    struct want *wants;  /* [n] */
+    int32_t n, cap;
+    int32_t *order;      /* [n] the order in which missing ones are read */
+    int32_t next;        /* first of order that may still be missing */
+    int32_t n_out;       /* handed out, given back included */
+    struct err failure;
+};
+
+#define PREFETCH_SLOTS 256
+#define PREFETCH_RANKS 16 /* guesses of this rank and behind it count as one */
+#define PREFETCH_PHASES (8 * PREFETCH__N)
+enum prefetch_mode { PREFETCH_ALL, PREFETCH_FIRST, PREFETCH_NONE, PREFETCH__N }; /* what is foreseen; of it, a record for each row; nothing */
+struct prefetch_rank { /* guesses of experts that were not there; old ones count less */
+    double made, right;
+};
+struct prefetch { /* what is read ahead, and does it pay? */
+    struct expert_prediction predictions[PREFETCH_SLOTS]; /* [n_predictions] of experts that are not there, for layer `predicted_layer` */
+    int32_t n_predictions, predicted_layer;
+    struct prefetch_rank ranks[PREFETCH_RANKS];
+    int32_t slots[PREFETCH_SLOTS], n; /* with slot.prefetched set; those that lost it since are passed over */
+    int32_t useful, wasted;  /* records of this window */
+    int32_t pause;           /* layers that the next pause takes */
+    int32_t suspended_layers;            /* layers until it is tried again; 0: it is on */
+    struct prefetch_trial {
+        int32_t phase;       /* 1 .. PREFETCH_PHASES: each way by turns; then the best; 0: not begun */
+        int32_t layers;      /* left of this phase */
+        enum prefetch_mode mode;  /* of this phase */
+        uint64_t last_ns;    /* when the layer before began, or 0 */
+        int32_t last_asked;  /* experts that it wanted */
+        uint64_t ns[PREFETCH__N], asked[PREFETCH__N]; /* of the phases so far; earlier trials count for half, each */
+        enum prefetch_mode chosen;                  /* by the last trial */
+        int32_t chosen_tokens;                  /* so long; 0: none yet */
+    } trial;
+};
+
+struct expert_cache {
+    struct expert_cache_params params;
+    struct model_plan plan;      /* the model's, with tables for experts */
+    struct weight_planes *tables; /* [layers] of gate, up, down [n_expert] */
+    int32_t *layer_of;           /* [n_layer of the plan] index in the layout, or -1 */
+    int32_t *slot_of;            /* [history.n] or -1 */
+    struct expert_reader *reader;
+    struct expert_slots slots;
+    struct expert_history history;
+    struct expert_eviction eviction;
+    struct session session;
+    struct prefetch prefetch;
+    pthread_mutex_t lock;
+    uint64_t budget, smallest; /* of the slots: without what lies outside */
+    uint64_t device_share;          /* what the owner may hold now */
+    struct expert_device_resident device_resident;
+    struct expert_counters counters;
+    uint64_t saved_ns;
+    uint32_t reads_since_check; /* of records known to be right */
+    int32_t *unverified;          /* [n_unverified of slots.n] slots whose checksum is to be taken down; some lost the mark since */
+    int32_t n_unverified;
+};
+
+/* expert_cache.c. Under the lock. */
+int32_t *expert_cache_slot_of(struct expert_cache *s, int32_t layer, int32_t expert);
+/* After any change of its state, pins or `prefetched`: whether it may make room. */
+void expert_cache_update_evictable(struct expert_cache *s, const struct expert_slot *slot);
+/* A layer wants these. */
+void expert_cache_record_use(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows);
+/* Memory for a record of this layer, evicting others; NULL when everything is held. The slot is SLOT_READING. */
+struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, int32_t expert);
+/* Forgets what the slot holds and gives its memory back. */
+void expert_cache_evict(struct expert_cache *s, struct expert_slot *slot);
+/* The same, but the memory is kept for the next record. */
+void expert_cache_make_spare(struct expert_cache *s, struct expert_slot *slot);
+/* Evicts what is over the budget and held by nobody. */
+void expert_cache_shrink(struct expert_cache *s);
+/* A finished job: verified and entered, or its slot released and *e set. */
+bool expert_cache_enter(struct expert_cache *s, struct expert_job *job, struct err *e);
+/* Gate and up are there, and unlike what expert_cache_enter() enters not verified yet. */
+void expert_cache_enter_gate_up(struct expert_cache *s, const struct expert_job *job);
+void expert_cache_start_read(struct expert_cache *s, struct expert_slot *slot, bool urgent);
+/* Takes down the checksum of one record that nobody knew one of; false: there is none such. Takes up to a millisecond. */
+bool expert_cache_checksum_one(struct expert_cache *s);
+
+struct hot_expert {
+    int32_t layer, expert; /* layer's index in the layout */
+    double rank;
+};
+/* Those that were ever used, hottest first, into list [history.n]; returns how many. */
+int32_t expert_cache_list_hottest(struct expert_cache *s, struct hot_expert *list);
+
+/* expert_prefetch.c. Under the lock. */
+/* The layer has come: what was read ahead for it and is not wanted counts as wasted. wants are entered already. */
+void expert_prefetch_settle(struct expert_cache *s, int32_t layer);
+void expert_prefetch_count(struct expert_cache *s, const struct expert_slot *slot, bool useful);
+bool expert_prefetch_enabled(const struct expert_cache *s);

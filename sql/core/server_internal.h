@@ -1,0 +1,7 @@
+/* What store_server.c and store_record.c share. Inside sql/ only. */
+#pragma once
+#include "sql/core/store.h"
+
+/* Inside a write transaction of the caller. */
+bool server_add_usage(struct store *s, const struct store_usage *u, struct err *e);
+bool server_set_setting(struct store *s, const char *name, const char *json, struct err *e);

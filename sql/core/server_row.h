@@ -1,7 +1,0 @@
-/* What store_server.c and store_record.c share. Inside sql/ only. */
-#pragma once
-#include "sql/core/store.h"
-
-/* Inside a write transaction of the caller. */
-bool add_usage(struct store *s, const struct store_usage *u, struct err *e);
-bool set_setting(struct store *s, const char *name, const char *json, struct err *e);
