@@ -221,7 +221,7 @@ int main(int argc, char **argv)
         puts("sluice-worker " PACKAGE_VERSION);
         return 0;
     }
-    if (!option_parse(options, N_OPTIONS, argc, argv, &o, NULL, &e)) {
+    if (!option_parse(options, N_OPTIONS, &(struct option_args){.argc = argc, .argv = argv}, &o, &e)) {
         fprintf(stderr, "sluice-worker: %s%s%s\n", e.field, e.field[0] ? ": " : "", e.text);
         return 2;
     }

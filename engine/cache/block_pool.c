@@ -1,4 +1,5 @@
-/* The pool of KV blocks: a stack of free ones, a list of idle ones by age. */
+/* Implements the pool with a stack of free blocks and a circular list of idle ones, ordered by
+ * age, so that taking the least recently used block costs nothing. */
 #include "engine/cache/block_pool.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* Which recurrent states are copies, and of which block. */
+/* Keeps track of which copied recurrent state belongs to which KV block, and reuses the least
+ * recently used copy. There are few copies, so a linear search is fast enough. */
 #include "engine/cache/checkpoints.h"
 
 #include <stdlib.h>

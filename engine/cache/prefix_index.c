@@ -1,4 +1,5 @@
-/* A hash table from a chain of token blocks to the KV blocks that hold them. */
+/* Implements the prefix index as a hash table: the key is a hash chained over the blocks of a
+ * prefix, and every hit is compared token by token. */
 #include "engine/cache/prefix_index.h"
 
 #include <stdlib.h>

@@ -67,7 +67,9 @@ static int32_t begin(struct worker *w, const struct groups *g, int32_t index)
     for (int32_t x = 0; x < g->layer->moe.n_expert; x++)
         if (start[x + 1] > start[x])
             b->stream.wants[n++] = (struct expert_want){.expert = x, .rows = start[x + 1] - start[x]};
-    expert_cache_begin(b->params.experts, index, b->stream.wants, n, b->rows.n, in_order(b));
+    expert_cache_begin(b->params.experts,
+                       &(struct expert_layer_request){.layer = index, .wants = b->stream.wants, .n = n,
+                                                      .rows = b->rows.n, .in_order = in_order(b)});
     return n;
 }
 

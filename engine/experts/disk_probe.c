@@ -1,4 +1,5 @@
-/* See disk_probe.h. */
+/* Measures the disk with the reader that the expert cache uses: the throughput at several queue
+ * depths, then the latency of a single read on an idle queue. */
 #include "engine/experts/disk_probe.h"
 
 #include <string.h>

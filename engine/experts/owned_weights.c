@@ -1,4 +1,5 @@
-/* See owned_weights.h. */
+/* Copies the dense weights in two identical walks over the plan: the first counts bytes, the
+ * second copies into one mapping that is then locked and made read-only. */
 #include "engine/experts/owned_weights.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* See streaming.h. */
+/* Opens, in this order, the layout of the expert records, a copy of the dense weights and the
+ * expert cache, and closes them in reverse. */
 #include "engine/experts/streaming.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* See cgroup.h. */
+/* Finds the memory controller's folder of our control group, in version 2 or version 1, and
+ * reads single numbers from its files. */
 #include "engine/memory/cgroup.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* See machine.h. */
+/* Combines /proc/meminfo with the limits of every control group above us, because the tightest
+ * one decides what can be taken. */
 #include "engine/memory/machine.h"
 
 #include <stdio.h>

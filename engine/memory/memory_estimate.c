@@ -1,4 +1,5 @@
-/* From measured rates to a decode rate. See memory_rates.h. */
+/* Turns measured rates into an estimated decode rate. Everything here is arithmetic; the
+ * measuring is in memory_rates.c. */
 #include "engine/memory/memory_rates.h"
 
 #include <math.h>

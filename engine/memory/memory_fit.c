@@ -1,4 +1,5 @@
-/* See memory_fit.h. */
+/* Fits one strategy onto one target: weights first, then the KV pool, then caches and device
+ * slots with what is left. */
 #include "engine/memory/memory_fit.h"
 
 #include <stdio.h>

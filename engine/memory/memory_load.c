@@ -1,4 +1,5 @@
-/* See memory_load.h. */
+/* Runs the steps from a plan to an open backend: choose the targets, plan, measure, open, and
+ * compare the memory taken with the memory planned. */
 #include "engine/memory/memory_load.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What the planner needs to know of a model. See memory_plan.h. */
+/* Collects the sizes that the planner needs to know about a model. */
 #include "engine/memory/memory_plan.h"
 
 #include "engine/experts/cache/expert_cache.h"

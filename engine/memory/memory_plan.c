@@ -1,4 +1,5 @@
-/* The planner's arithmetic: each strategy is tried in order of speed; the first that fits is the plan. */
+/* Plans by trying each strategy in order of speed on each target; the first one that fits wins.
+ * When none fits, it looks for the nearest settings that would. */
 #include "engine/memory/memory_plan.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* See memory_rates.h. */
+/* Measures the disk, or takes a measurement of the same device that is less than a day old. */
 #include "engine/memory/memory_rates.h"
 
 #include <inttypes.h>

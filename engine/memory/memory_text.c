@@ -1,4 +1,4 @@
-/* See memory_text.h. */
+/* Formats a plan for people and as JSON, from the same numbers. */
 #include "engine/memory/memory_text.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* See pressure.h. */
+/* Shrinks the expert cache at once when memory runs short, and lets it grow back in small steps
+ * after a calm period, so that it does not oscillate. */
 #include "engine/memory/pressure.h"
 
 #define STALLED_PERCENT 20.0

@@ -1,4 +1,5 @@
-/* How large context, KV pool and steps are. */
+/* Chooses the context, the KV pool and the rows of a step from what was requested and what
+ * memory allows. */
 #include "engine/memory/sizing.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* See weight_lock.h. */
+/* Collects the page ranges of all weights, merges those that touch, and locks them in chunks
+ * while the next chunk is read ahead. */
 #include "engine/memory/weight_lock.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Slots and blocks: who gets them, who gives them back. */
+/* Decides which waiting jobs get a slot and KV blocks, and which running job is preempted when
+ * blocks run out. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -6,7 +7,8 @@
 #include "engine/base/log.h"
 #include "engine/sched/scheduler_state.h"
 
-/* A paused job comes back only when this many blocks are left over, so that it is not paused again at once. */
+/* A preempted job is readmitted only when this many blocks would stay free, so that it is not
+ * preempted again at once. */
 #define PREEMPTED_RESERVE 4
 
 static int32_t available(const struct scheduler *s)
@@ -24,7 +26,7 @@ static void give_blocks(struct scheduler *s, struct job *j)
     j->rolling_block = -1;
 }
 
-void release(struct scheduler *s, struct job *j)
+void admission_release(struct scheduler *s, struct job *j)
 {
     int32_t at = 0;
     give_blocks(s, j);
@@ -39,17 +41,17 @@ void release(struct scheduler *s, struct job *j)
 
 static void preempt_job(struct scheduler *s, struct job *j)
 {
-    log_debug("job=%llu paused tokens=%d", (unsigned long long)j->id, j->n_tokens);
-    release(s, j);
+    log_debug("job=%llu preempted tokens=%d", (unsigned long long)j->id, j->n_tokens);
+    admission_release(s, j);
     j->state = JOB_WAITING;
     j->preempted = true;
     s->n_preempted++;
-    /* its user is present as a running one still: no memory is needed */
+    /* The user is still registered as running, so this push needs no memory. */
     fair_queue_push(s->queue, j, true);
     fair_queue_leave(s->queue, j);
 }
 
-/* Whose work is lost first: background before normal, then the youngest. */
+/* The job to preempt first: background before normal, then the one admitted last. */
 static struct job *victim(const struct scheduler *s)
 {
     struct job *worst = NULL;
@@ -114,13 +116,14 @@ void admission_save_checkpoint(struct scheduler *s, struct job *j)
     }
     if (j->state != JOB_DECODE)
         return;
-    /* of the answer only the latest is kept: the next turn goes on from there */
+    /* Only the latest checkpoint of an answer is kept, because the next turn continues from there. */
     if (j->rolling_block >= 0)
         checkpoints_drop(s->checkpoints, j->rolling_block);
     j->rolling_block = block;
 }
 
-/* References to the known blocks at the job's beginning, `most` at most; the chain stands behind them. */
+/* Takes references to the longest known prefix of the job, at most `most` blocks, and leaves the chain
+ * behind them. */
 static void walk_chain(struct scheduler *s, struct job *j, int32_t most)
 {
     prefix_chain_begin(s->index, j->params.scope, j->n_experts, &j->chain);
@@ -132,7 +135,8 @@ static void walk_chain(struct scheduler *s, struct job *j, int32_t most)
     }
 }
 
-/* Recurrent models can go on only from a place whose state was copied: what was found is cut back to the last one. */
+/* A recurrent model can resume only where a copy of its state exists, so the prefix that was found is
+ * cut back to the last such block. */
 static void cut_to_checkpoint(struct scheduler *s, struct job *j)
 {
     int32_t known = j->n_blocks;
@@ -142,13 +146,13 @@ static void cut_to_checkpoint(struct scheduler *s, struct job *j)
     int32_t kept = j->n_blocks;
     j->branch_at = known > kept ? known * BACKEND_BLOCK_TOKENS : 0;
     j->prompt_end_at = (j->params.n_prompt - 1) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS;
-    while (j->n_blocks) /* a chain only goes forward: once more from its beginning */
+    while (j->n_blocks) /* a chain cannot go backwards, so it is walked again from its beginning */
         block_pool_give(s->pool, j->blocks[--j->n_blocks]);
     walk_chain(s, j, kept);
 }
 
-/* What the cache has of the job's tokens. The last token is always computed: its row is what the next one is drawn
- * from. */
+/* Reuses what the prefix cache has of the job's tokens. The last token is always computed, because the
+ * next one is drawn from its row. */
 static void find_prefix(struct scheduler *s, struct job *j)
 {
     walk_chain(s, j, s->reuse && !prompt_scores_wanted(j) ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
@@ -158,12 +162,12 @@ static void find_prefix(struct scheduler *s, struct job *j)
     j->n_computed = j->n_blocks * BACKEND_BLOCK_TOKENS;
 }
 
-/* All blocks that the job's tokens need, or none. */
+/* Takes all blocks that the job's tokens need, or none. */
 static bool take_blocks(struct scheduler *s, struct job *j)
 {
     int32_t n_tokens = j->n_tokens < s->params.n_ctx ? j->n_tokens + 1 : j->n_tokens;
     int32_t n = blocks_for(n_tokens);
-    /* each running answer may want a block soon; a job that would run alone needs no reserve */
+    /* Every running answer may need a block soon. A job that would run alone needs no reserve. */
     int32_t reserve = s->n_running ? s->n_running + (j->preempted ? PREEMPTED_RESERVE : 0) : 0;
     find_prefix(s, j);
     if (n - j->n_blocks + reserve > available(s)) {
@@ -175,7 +179,7 @@ static bool take_blocks(struct scheduler *s, struct job *j)
     return true;
 }
 
-/* What only an admitted job needs: made late, so that a long queue costs little memory. */
+/* Allocates what only an admitted job needs. It is done this late so that a long queue costs little. */
 static bool prepare(struct scheduler *s, struct job *j, struct err *e)
 {
     const struct engine_job_params *p = &j->params;
@@ -183,12 +187,16 @@ static bool prepare(struct scheduler *s, struct job *j, struct err *e)
         return err_set(e, ERR_NOMEM, "no memory for a block table");
     if (j->sampler)
         return true;
-    if (!text_output_init(&j->output, s->params.vocab, p->special_text, p->stop, p->n_stop, e))
+    const struct text_output_params output = {.vocab = s->params.vocab, .special_text = p->special_text,
+                                              .stops = p->stop, .n_stops = p->n_stop};
+    const struct token_rules_vocab vocab = {.eos = s->params.eos, .n_eos = s->params.n_eos,
+                                            .n_vocab = s->params.n_vocab};
+    if (!text_output_init(&j->output, &output, e))
         return false;
     content_gate_init(&j->output.gate, p->answer_format, (enum content_begin)p->answer_begins);
     if (p->n_grammar && !(j->grammar = grammar_run_create(s->grammars, p->grammar, p->n_grammar, e)))
         return false;
-    if (!token_rules_init(&j->rules, p, s->params.eos, s->params.n_eos, s->params.n_vocab, e) ||
+    if (!token_rules_init(&j->rules, p, &vocab, e) ||
         !(j->sampler = sampler_create(&p->sampling, s->params.n_vocab, e)))
         return false;
     sampler_set_rules(j->sampler, &j->rules);
@@ -199,7 +207,7 @@ static bool prepare(struct scheduler *s, struct job *j, struct err *e)
 static void note_admission(struct scheduler *s, struct job *j)
 {
     struct stats *t = &s->stats;
-    if (!j->preempted) { /* a paused job finds its own blocks: no merit of the cache */
+    if (!j->preempted) { /* a preempted job finds its own blocks, which is no hit of the cache */
         j->times.admitted = clock_ms();
         j->n_cached = j->n_computed;
         t->prompt_tokens += (uint64_t)j->params.n_prompt;
@@ -213,7 +221,7 @@ static void note_admission(struct scheduler *s, struct job *j)
                                               .total = j->params.n_prompt, .cached = j->n_cached});
 }
 
-/* True: it is in, or it failed; false: no blocks for it now. */
+/* True: the job was admitted, or it failed. False: there are no blocks for it now. */
 static bool admit(struct scheduler *s, struct job *j)
 {
     struct err e = {0};
@@ -248,7 +256,7 @@ void admission_admit_waiting(struct scheduler *s)
             return;
         if (s->n_free_slots && admit(s, j))
             continue;
-        /* a normal job does not wait for background ones */
+        /* A normal job preempts background jobs instead of waiting for them. */
         struct job *other = victim(s);
         if (!other || !other->params.priority || j->params.priority)
             return;

@@ -1,10 +1,11 @@
-/* One step: built from the running jobs, run, and its rows turned into tokens and events. */
+/* Builds a step from the running jobs, runs it, and turns its rows into tokens and events. */
 #include <assert.h>
 
 #include "engine/base/clock.h"
 #include "engine/sched/scheduler_state.h"
 
-/* A decoded token costs the device more than a prompt's: what the fair shares count (2: as in the paper). */
+/* The weight of an output token in the fair shares; a prompt token weighs 1. 2 is the value of VTC
+ * (Sheng et al., OSDI 2024; see fair_queue.h). */
 #define DECODE_COST 2.0
 
 static bool normal_runs(const struct scheduler *s)
@@ -41,7 +42,7 @@ static void add_member(struct scheduler *s, struct job *j, int32_t n_tokens)
 
 static void add_decodes(struct scheduler *s, bool background)
 {
-    /* first the blocks, which may pause jobs that stand anywhere in the list; then the rows */
+    /* Blocks come first: getting them may preempt jobs anywhere in the list. Rows are added afterwards. */
     for (int32_t i = 0; i < s->n_running;) {
         struct job *j = s->running[i];
         if (j->state == JOB_DECODE && (background || !j->params.priority))
@@ -56,7 +57,7 @@ static void add_decodes(struct scheduler *s, bool background)
     }
 }
 
-/* The prefilling job whose user was served least; equal ones: the one admitted first. NULL: none left. */
+/* The prefilling job whose user was served least; among equals the one admitted first. NULL: none is left. */
 static struct job *next_prefill(const struct scheduler *s, bool background)
 {
     struct job *best = NULL;
@@ -100,7 +101,7 @@ static void add_prefills(struct scheduler *s, bool background)
         if (prompt_scores_wanted(j) && most > PROMPT_SCORE_ROWS - s->scored_rows)
             most = PROMPT_SCORE_ROWS - s->scored_rows;
         int32_t n = rest;
-        if (rest > most) { /* a part ends with a block if it can, so that the next one starts with whole tiles */
+        if (rest > most) { /* a chunk ends on a block boundary if it can: the next one then starts with whole tiles */
             n = (j->n_computed + most) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS - j->n_computed;
             n = n > 0 ? n : most;
         }
@@ -122,7 +123,7 @@ void batch_build(struct scheduler *s)
 
 static bool is_eos(const struct scheduler *s, const struct job *j, int32_t id)
 {
-    /* a grammar's end is the answer's end, whatever the job says of such tokens */
+    /* The end of a grammar ends the answer even where the job ignores end-of-sequence tokens. */
     for (int32_t i = 0; (j->grammar || !j->params.ignore_eos) && i < s->params.n_eos; i++)
         if (s->params.eos[i] == id)
             return true;
@@ -198,18 +199,21 @@ static bool stands_at_checkpoint(const struct job *j)
     return j->n_computed == j->branch_at || j->n_computed == j->prompt_end_at;
 }
 
-/* Among those that the job's grammar allows, if it has one. */
-static bool pick_token(struct scheduler *s, struct job *j, const struct step_row *row, int32_t n_top,
+/* Picks among the tokens that the job's grammar allows, if it has one. */
+static bool pick_token(struct scheduler *s, struct job *j, struct sampler_input in,
                        struct engine_token *token, struct err *e)
 {
     struct grammar_mask allowed;
     if (j->grammar && !grammar_run_mask(j->grammar, &allowed, e))
         return false;
-    sampler_pick_allowed(j->sampler, s->work, row, n_top, j->params.top_logprobs, j->grammar ? &allowed : NULL, token);
+    in.top_logprobs = j->params.top_logprobs;
+    in.allowed = j->grammar ? &allowed : NULL;
+    sampler_pick(j->sampler, s->work, &in, token);
     return !j->grammar || grammar_run_push(j->grammar, token->id, e);
 }
 
-/* After the step: KV of the new rows is there. rows: the member's own, of which the last one may be drawn from. */
+/* Handles the result of a step, after which the KV of the new rows exists. `rows` are the member's own;
+ * a token may be drawn from the last one. */
 static void take_result(struct scheduler *s, int32_t member, const struct step_row *rows, int32_t n_top, double now)
 {
     struct job *j = s->members[member];
@@ -232,7 +236,7 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
     if (row) {
         struct engine_token token;
         struct err e = {0};
-        if (pick_token(s, j, row, n_top, &token, &e))
+        if (pick_token(s, j, (struct sampler_input){.row = row, .n_top = n_top}, &token, &e))
             take_token(s, j, &token, now);
         else
             scheduler_fail_job(s, j, &e);
@@ -242,7 +246,7 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
     }
 }
 
-/* Few different values, since a device may keep a recorded step for each. */
+/* The result takes only a few values, because a device may keep a recorded step for each. */
 static int32_t candidates_wanted(const struct scheduler *s)
 {
     int32_t n = 1;
@@ -283,8 +287,8 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     return true;
 }
 
-/* An expert could not be read. Who does not want it goes on: each alone, over the rows of the failed step, whose KV is
- * written again. A recurrent state can't be gone over twice. */
+/* Runs each sequence of a failed step alone, so that only those that need the unreadable expert fail.
+ * Their KV is written again. Recurrent models cannot do this: their state has already advanced. */
 static bool run_each(struct scheduler *s, struct err *e)
 {
     for (int32_t i = 0; i < s->n_members; i++) {

@@ -1,4 +1,5 @@
-/* One client: receiving, sending from the log of its job, who it is. */
+/* Moves bytes for one client: requests in, its job's events out, and the check of who is
+ * connecting. */
 #include "engine/sched/connection.h"
 
 #include <errno.h>

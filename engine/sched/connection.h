@@ -24,13 +24,13 @@ struct connection {
 struct connection *connection_create(int fd);
 /* Reads what is there. 1: perhaps whole frames in c->in; 0: nothing; -1: the peer is gone. */
 int connection_read(struct connection *c);
-/* Has the peer closed? What it sent before may still be there to be read. */
+/* True if the peer has closed. What it sent before may still be unread. */
 bool connection_left(const struct connection *c);
 /* Sends as much as the peer takes: `out`, then the job's log. 1: all that there is was sent; 0: the peer is slow (c->blocked);
  * -1: the peer is gone, or everything was sent and nothing more can come. */
 int connection_send(struct connection *c);
-/* A refusal (job 0); nothing after it. */
+/* Sends a refusal (job 0), then closes. */
 void connection_refuse(struct connection *c, const struct err *e);
 void connection_destroy(struct connection **c);
-/* Is the peer our own user, root, or a member of the group? */
+/* True if the peer is our own user, root, or a member of the group. */
 bool connection_peer_allowed(int fd, gid_t group);

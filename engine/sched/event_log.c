@@ -1,4 +1,5 @@
-/* A job's events between the two threads. */
+/* Stores a job's encoded events in one buffer that the loop thread appends to and the I/O thread
+ * reads from. */
 #include "engine/sched/event_log.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
-/* A job's events as the bytes that go over the wire: written by the loop thread, read by the I/O thread, for as many
- * connections as there are, each at its own place. Nothing is copied per connection. A log that is not kept forgets what
- * its only reader has sent; a kept one (detached jobs) stays whole. Both are bounded. One mutex inside. */
+/* A job's events as encoded bytes, written by the loop thread and read by the I/O thread for any number
+ * of connections, each at its own position. Nothing is copied per connection. A log that is not kept
+ * drops what its only reader has sent; a kept one (detached jobs) stays whole. Both are bounded. One
+ * mutex inside. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>

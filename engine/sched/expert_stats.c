@@ -1,4 +1,5 @@
-/* See expert_stats.h. */
+/* Reads the counters of the expert cache and of the backend, and divides what a step used among
+ * its jobs by their rows. */
 #include "engine/sched/expert_stats.h"
 
 #include <stdio.h>

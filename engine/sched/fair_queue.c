@@ -1,4 +1,5 @@
-/* Waiting jobs by user, and who comes next. */
+/* Keeps waiting jobs in one list per user and priority, and picks the user with the smallest
+ * service counter. */
 #include "engine/sched/fair_queue.h"
 
 #include <assert.h>

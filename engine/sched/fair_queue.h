@@ -16,7 +16,7 @@ struct fair_queue;
 
 struct fair_queue *fair_queue_create(struct err *e);
 void fair_queue_destroy(struct fair_queue **q); /* must be empty */
-/* front: a paused job goes before its user's other jobs. False: no memory. */
+/* front: a preempted job goes before its user's other jobs. False: no memory. */
 bool fair_queue_push(struct fair_queue *q, struct job *j, bool front);
 struct job *fair_queue_first(const struct fair_queue *q); /* the next one; stays in the queue; NULL: empty */
 void fair_queue_remove(struct fair_queue *q, struct job *j);
@@ -24,9 +24,9 @@ int32_t fair_queue_count(const struct fair_queue *q);
 /* Calls visit for each job, which may remove that job. */
 void fair_queue_each(struct fair_queue *q, void (*visit)(void *context, struct job *j), void *context);
 
-/* A user's job got a slot, or left it: the user stays present meanwhile. */
+/* A user's job got a slot, or left it; the user stays registered in between. */
 void fair_queue_enter(struct fair_queue *q, const struct job *j);
 void fair_queue_leave(struct fair_queue *q, const struct job *j);
-/* The device computed this much for the job's user. */
+/* Adds to what the device has computed for the job's user. */
 void fair_queue_charge(struct fair_queue *q, const struct job *j, double tokens);
 double fair_queue_served(const struct fair_queue *q, const struct job *j);

@@ -1,4 +1,5 @@
-/* The hand-over from the I/O thread to the loop thread. */
+/* Hands jobs from the I/O thread to the loop thread, after checking them against the limits of
+ * the loaded model. */
 #include "engine/sched/inbox.h"
 
 #include <time.h>

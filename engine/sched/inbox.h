@@ -1,5 +1,5 @@
-/* Where the I/O thread hands jobs to the loop thread, and where the loop says what it can take. One mutex, one
- * condition; nothing is computed under it. */
+/* The queue through which the I/O thread hands jobs to the loop thread, and the limits that the loop
+ * announces. One mutex, one condition; nothing is computed under the lock. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 struct inbox_limits {
     int32_t n_vocab, n_ctx, max_queue;
-    int32_t trained_top_k; /* of a layer, as the model says; 0: it has none */
+    int32_t trained_top_k; /* experts of a layer per token, as trained; 0: the model has none */
 };
 
 enum inbox_state { INBOX_LOADING, INBOX_OPEN, INBOX_CLOSED };
@@ -29,19 +29,19 @@ struct inbox {
 };
 
 void inbox_init(struct inbox *in); /* loading: submissions are refused as ERR_UNAVAILABLE */
-void inbox_fini(struct inbox *in); /* gives up jobs that nobody took */
+void inbox_fini(struct inbox *in); /* releases jobs that were not taken */
 
 /* I/O thread. Checks a job against the limits and cuts max_tokens to what the context leaves; *position: how many wait
  * before it. ERR_UNAVAILABLE, ERR_BUSY (with an estimate), ERR_LIMIT, ERR_INPUT. */
 bool inbox_check(struct inbox *in, struct engine_job_params *p, int32_t *position, struct err *e);
 void inbox_push(struct inbox *in, struct job *j); /* takes over one reference */
-void inbox_wake(struct inbox *in);                /* a cancel flag was set */
+void inbox_wake(struct inbox *in);                /* a cancel flag was set; ends a wait in inbox_take */
 void inbox_stop(struct inbox *in);                /* the loop is to end */
 
 /* Loop thread. */
 void inbox_open(struct inbox *in, const struct inbox_limits *limits);
 void inbox_close(struct inbox *in, const struct err *why); /* any thread */
-/* Waits up to timeout_ms for a job, a poke or a stop; 0: does not wait. Gives the list of new jobs (linked by next) or
+/* Waits up to timeout_ms for a job, a wake-up or a stop; 0: does not wait. Gives the list of new jobs (linked by next) or
  * NULL; *stop as asked. */
 struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop);
 void inbox_report(struct inbox *in, int32_t n_waiting, double expected_wait_s);

@@ -1,4 +1,4 @@
-/* A job: made, shared, freed. */
+/* Creates jobs, counts references to them and frees them. */
 #include "engine/sched/job.h"
 
 #include <stdlib.h>

@@ -33,7 +33,7 @@ struct job {
     struct event_log log;
 
     enum job_state state;
-    uint64_t admission;  /* order of admission; the youngest is paused first */
+    uint64_t admission;  /* order of admission; the last one is preempted first */
     int32_t slot;        /* -1: none; also the index of the recurrent state */
     int32_t n_experts;   /* that its rows use of a layer; 0: as the backend's plan says */
     int32_t *tokens;     /* prompt, then answer: [n_tokens] */
@@ -46,23 +46,24 @@ struct job {
     int32_t n_blocks, cap_blocks;
     int32_t n_indexed;   /* blocks that the prefix index has seen */
     struct prefix_chain chain; /* behind block n_indexed - 1 */
-    /* Recurrent models: token positions at which the state is to be copied while the prompt is read (0: none): where a
-     * known prefix goes on without a copy, since others will share it again, and the prompt's last whole block. */
+    /* Recurrent models: token positions at which the state is copied while the prompt is read (0: none).
+     * They are the end of a known prefix that has no copy yet, which other jobs will share, and the
+     * prompt's last whole block. */
     int32_t branch_at, prompt_end_at;
-    int32_t resume_state;  /* the copy that it begins from, where n_computed > 0 at admission */
+    int32_t resume_state;  /* the copy that the job starts from, if n_computed > 0 at admission */
     int32_t rolling_block; /* the block behind which the answer's latest copy stands; -1: none */
     bool preempted;
     struct sampler *sampler;
     struct token_rules rules; /* that the sampler obeys */
-    struct grammar_run *grammar; /* NULL: free text; given back before the job is over */
+    struct grammar_run *grammar; /* NULL: free text; destroyed before the job is over */
     struct text_output output;
     struct job_times times;
-    double experts[ENGINE_EXPERT__N]; /* its share of what its steps took */
+    double experts[ENGINE_EXPERT__N]; /* its share of what its steps used */
     struct job *previous, *next; /* in a list of the scheduler */
     struct buf last_event;       /* DONE or FAILED, appended to the log after the status page was published */
 };
 
-/* Takes the arena and what params point to, whatever happens. One reference for the caller. */
+/* Takes ownership of the arena and of what params point to, even on failure. The caller has one reference. */
 struct job *job_create(uint64_t id, struct arena *arena, const struct engine_job_params *params, struct err *e);
 void job_ref(struct job *j);
 void job_unref(struct job **j); /* accepts NULL, nulls *j */

@@ -1,4 +1,4 @@
-/* The jobs that can be named, and for how long. */
+/* Finds jobs by id or key, and forgets ended ones by age and by the memory of their events. */
 #include "engine/sched/job_table.h"
 
 #include <stdlib.h>

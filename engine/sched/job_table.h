@@ -25,7 +25,8 @@ uint64_t job_table_next_id(struct job_table *t);
 bool job_table_add(struct job_table *t, struct job *j); /* takes a reference of its own; false: no memory */
 /* By key (detached jobs; one that runs before one that ended), or "#42" for an id. NULL: unknown. */
 struct job *job_table_find(const struct job_table *t, const char *key);
-/* Notices ends; forgets jobs that are not detached, are too old, or are over the budget, oldest first. */
+/* Notices ended jobs; forgets those that are not detached or too old, then the oldest until the rest fit
+ * the budget. */
 void job_table_sweep(struct job_table *t, double now_ms);
 int32_t job_table_running(const struct job_table *t);
 int32_t job_table_kept(const struct job_table *t);

@@ -1,4 +1,5 @@
-/* The loop thread: load, announce, step, give up. */
+/* Runs the loop thread: it loads the model, announces that the engine is ready, steps while
+ * there is work, and shuts down in order. */
 #include "engine/sched/loop.h"
 
 #include <pthread.h>
@@ -22,7 +23,7 @@
 #include "engine/sched/scheduler.h"
 #include "engine/text/text_model.h"
 
-#define IDLE_MS 1000 /* the wait ends early for a job; this is only how often idle time is added up */
+#define IDLE_MS 1000 /* how often idle time is counted; a job ends the wait early */
 
 struct loop {
     struct loop_params params;
@@ -57,7 +58,7 @@ static void describe_parts(const struct model_plan *plan, struct status_page *pa
     }
 }
 
-/* Experts that a token uses in a layer, the most of all layers; 0: no layer has experts. */
+/* The most experts that a token uses in any layer; 0: no layer has experts. */
 static int32_t most_experts(const struct model_plan *plan)
 {
     int32_t n = 0;
@@ -127,7 +128,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     buf_putc(&plan, '{');
     put_plan(l, &plan);
     buf_putc(&plan, '}');
-    if (!plan.failed && plan.len < sizeof page->plan) /* what is cut would not be JSON */
+    if (!plan.failed && plan.len < sizeof page->plan) /* truncated JSON would be invalid */
         memcpy(page->plan, plan.data, plan.len + 1);
     buf_fini(&plan);
 }
@@ -240,7 +241,7 @@ static void set_state(struct loop *l, enum engine_state state, const char *error
     status_end(l->params.status);
 }
 
-/* The engine can do nothing more: everyone is told why, and the process ends. */
+/* Reports why the engine cannot go on, to the log, the status page and new clients, and ends the process. */
 static void give_up(struct loop *l, enum engine_state state, int exit_status, const struct err *e)
 {
     struct err why = *e;
@@ -313,7 +314,7 @@ static void *run(void *context)
     } else {
         give_up(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
     }
-    scheduler_destroy(&l->scheduler); /* jobs that are left fail; their readers are told */
+    scheduler_destroy(&l->scheduler); /* fails the jobs that are left and tells their readers */
     server_wake(l->params.server);
     monitor_set_model(l->params.monitor, NULL);
     monitor_set_expert_cache(l->params.monitor, NULL, 0);

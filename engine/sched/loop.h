@@ -1,6 +1,6 @@
-/* The loop thread: loads text, model and backend, then steps as long as there is work. It alone owns backend, scheduler
- * and caches. Where it ends (load failed, device lost), it ends the server with a status of its own, so that the
- * supervisor knows what to do. */
+/* The loop thread loads the text model, the weights and the backend, then steps as long as there is
+ * work. It alone owns the backend, the scheduler and the caches. When it fails (load failed, device
+ * lost), it ends the server with an exit status of its own, so that the supervisor knows what to do. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +18,8 @@ enum { LOOP_EXIT_LOAD_FAILED = 1, LOOP_EXIT_DEVICE_LOST = 3 };
 struct loop_params {
     const char *model, *backend, *cache_dir;
     int64_t ctx, slots, max_queue, threads, prefill_chunk;
-    int64_t experts_per_token; /* 0: as the model says */
-    int64_t kv_bytes; /* 0: chosen */
+    int64_t experts_per_token; /* 0: as trained */
+    int64_t kv_bytes; /* 0: chosen by the planner */
     struct memory_request memory; /* strategy and budgets; sizes come from the fields here */
     bool exact, prefix_cache;
     struct inbox *inbox;

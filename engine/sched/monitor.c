@@ -1,4 +1,5 @@
-/* Heartbeat and memory, in a thread of its own. */
+/* Runs the monitor thread: the heartbeat, the memory counts, and the size of the expert cache
+ * under memory pressure. */
 #include "engine/sched/monitor.h"
 
 #include <pthread.h>
@@ -36,7 +37,7 @@ struct monitor {
     struct machine machine;
     bool stop;
     atomic_ullong step_started_ns; /* 0: no step runs */
-    /* the walk, by the thread alone: which mapping, how far, what was found */
+    /* the walk, used by the thread alone: current mapping, offset in it, bytes found */
     int mapping;
     size_t offset;
     uint64_t resident;
@@ -75,7 +76,7 @@ static struct process_counts count_process(const char *root)
     return c;
 }
 
-/* Goes on with the walk for at most one tick. True: the end was reached, m->resident is the sum. */
+/* Continues the walk for at most one tick. True: the end was reached and m->resident is the sum. */
 static bool walk_mappings(struct monitor *m)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -124,8 +125,8 @@ static void note_long_step(struct monitor *m, struct status_page *page)
         page->error[0] = 0;
 }
 
-/* Memory that others took is given back by the expert cache, before the kernel has to look for some. */
-static void keep_memory(struct monitor *m)
+/* Shrinks the expert cache when other processes take memory, before the kernel has to reclaim pages. */
+static void adjust_expert_cache(struct monitor *m)
 {
     struct err ignored;
     struct machine_stress stress;
@@ -146,7 +147,7 @@ static void keep_memory(struct monitor *m)
 
 static void tick(struct monitor *m)
 {
-    keep_memory(m);
+    adjust_expert_cache(m);
     double start = clock_ms();
     bool scan = start >= m->next_scan_ms;
     const struct process_counts counts = count_process(m->root);

@@ -1,4 +1,4 @@
-/* READY and STOPPING for the service manager. */
+/* Sends READY and STOPPING to the service manager, as sd_notify() does. */
 #include "engine/sched/notify.h"
 
 #include <stddef.h>

@@ -1,13 +1,14 @@
-/* See pace.h. */
+/* Limits the prompt rows of a step by time: it smooths the measured time per row and divides the
+ * allowed time by it. */
 #include "engine/sched/prefill_budget.h"
 
-/* How long a step may compute for the sake of prompts: with answers running, their readers see the gap; without, it only
+/* How long a step may compute prompt rows. With answers running, readers see the gap; without, it only
  * delays a cancellation. */
 #define MS_BESIDE_ANSWERS 100.0
 #define MS_ALONE 500.0
-#define FIRST_ROWS 256 /* before anything is known: a step of a slow device stays short */
+#define FIRST_ROWS 256 /* before the first measurement; keeps a step short on a slow device */
 #define MOST_ROWS 1e9
-#define KEPT 0.7 /* of what was known, when a step tells something new */
+#define KEPT 0.7 /* weight of the old value in the smoothed one */
 
 static double smooth(double known, double now)
 {

@@ -1,5 +1,5 @@
-/* prompt_scores.h: a job's n_scored counts the rows whose scores were given out, so that a job that was paused and reads its
- * prompt again gives out nothing twice. */
+/* Scores a prompt's tokens while it is read. A job's n_scored counts the rows whose scores were
+ * sent, so that a preempted job, which reads its prompt again, sends nothing twice. */
 #include "engine/sched/prompt_scores.h"
 
 #include "engine/sched/scheduler_state.h"
@@ -26,13 +26,11 @@ static int32_t rank_of(const float *logits, int32_t n_vocab, float logit)
     return rank;
 }
 
-static void score(const struct scheduler *s, const struct job *j, int32_t id, const struct step_row *row, int32_t n_top,
-                  struct engine_token *out)
+/* Fills the score of the token out->id, and its out->n_top likeliest alternatives. */
+static void score(const struct step_row *row, int32_t n_vocab, struct engine_token *out)
 {
-    const int32_t wanted = j->params.prompt_scores - 1;
-    *out = (struct engine_token){.id = id, .n_top = wanted < n_top ? wanted : n_top};
-    out->logprob = sampler_logprob(row->logits[id], row->log_sum_exp);
-    out->rank = rank_of(row->logits, s->params.n_vocab, row->logits[id]);
+    out->logprob = sampler_logprob(row->logits[out->id], row->log_sum_exp);
+    out->rank = rank_of(row->logits, n_vocab, row->logits[out->id]);
     for (int32_t i = 0; i < out->n_top; i++) {
         out->top[i].id = row->top_ids[i];
         out->top[i].logprob = sampler_logprob(row->top_logits[i], row->log_sum_exp);
@@ -43,12 +41,15 @@ void prompt_scores_take(struct scheduler *s, struct job *j, const struct step_se
 {
     struct engine_token tokens[PROMPT_SCORE_ROWS];
     struct engine_event ev = {.type = ENGINE_PROMPT_SCORES, .job = j->id, .tokens = tokens};
-    int32_t first = q->start + q->n_tokens - q->n_out;
+    const int32_t first = q->start + q->n_tokens - q->n_out, wanted = j->params.prompt_scores - 1;
     if (!prompt_scores_wanted(j))
         return;
     ev.done = first + 1;
-    for (int32_t i = 0; i < q->n_out && first + i + 1 < j->params.n_prompt; i++)
-        score(s, j, j->tokens[first + i + 1], &rows[i], n_top, &tokens[ev.n_tokens++]);
+    for (int32_t i = 0; i < q->n_out && first + i + 1 < j->params.n_prompt; i++) {
+        struct engine_token *token = &tokens[ev.n_tokens++];
+        *token = (struct engine_token){.id = j->tokens[first + i + 1], .n_top = wanted < n_top ? wanted : n_top};
+        score(&rows[i], s->params.n_vocab, token);
+    }
     j->n_scored = first + q->n_out;
     struct err e = {0};
     if (ev.n_tokens && !scheduler_emit(s, j, &ev)) {

@@ -13,7 +13,7 @@ struct scheduler;
 struct step_row;
 struct step_sequence;
 
-/* Does it ask for scores that have not been given out yet? */
+/* True if the job asks for scores that have not been sent yet. */
 bool prompt_scores_wanted(const struct job *j);
 /* Rows at the end of the job's next n_tokens that are to be scored; 0: none. */
 int32_t prompt_scores_rows(const struct job *j, int32_t n_tokens);

@@ -1,4 +1,4 @@
-/* Philox4x32-10: random numbers by position. */
+/* Implements Philox4x32-10, a counter-based random number generator. */
 #include "engine/sched/random.h"
 
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])

@@ -1,4 +1,4 @@
-/* One token from one row. */
+/* Applies bias, penalties and filters to one row of logits and draws one token from it. */
 #include "engine/sched/sampler.h"
 
 #include <float.h>
@@ -123,8 +123,8 @@ static bool push(int32_t **list, int32_t *n, int32_t *cap, int32_t v)
     return true;
 }
 
-/* Without memory for one more distinct id the id goes unpenalised: the answer is worse by a
- * penalty, not lost. */
+/* Without memory for one more distinct id, that id is not penalised: a slightly worse answer is better
+ * than none. */
 static void count_token(struct sampler *s, int32_t id, uint32_t mark)
 {
     if (s->count[id] || push(&s->seen, &s->n_seen, &s->cap_seen, id))
@@ -178,19 +178,19 @@ int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs)
     return n < s->n_vocab ? n : s->n_vocab;
 }
 
-/* A backend's NaN or overflow must cost one token's chance, not the whole distribution. */
-static float tame(float v)
+/* A NaN or overflow of the backend must cost one token its chance, not break the whole distribution. */
+static float sanitize(float v)
 {
     if (isnan(v))
         return -INFINITY;
     return v > FLT_MAX ? FLT_MAX : v;
 }
 
-static void adjust(const struct sampler *s, float *logits)
+static void apply_penalties(const struct sampler *s, float *logits)
 {
     const struct engine_sampling *params = &s->params;
     for (int32_t i = 0; i < params->n_bias; i++)
-        logits[params->bias[i].id] = tame(logits[params->bias[i].id] + params->bias[i].bias);
+        logits[params->bias[i].id] = sanitize(logits[params->bias[i].id] + params->bias[i].bias);
     for (int32_t i = 0; i < s->n_seen; i++) {
         int32_t id = s->seen[i];
         uint32_t n = s->count[id] & ~IN_PROMPT;
@@ -198,7 +198,7 @@ static void adjust(const struct sampler *s, float *logits)
         v = v > 0 ? v / params->repetition_penalty : v * params->repetition_penalty;
         if (n)
             v -= params->presence_penalty + params->frequency_penalty * (float)n;
-        logits[id] = tame(v);
+        logits[id] = sanitize(v);
     }
     if (s->rules)
         token_rules_apply(s->rules, logits, s->n_vocab);
@@ -212,7 +212,7 @@ static int32_t draw(const float *weight, int32_t n, double total, double u)
     for (int32_t i = 0; i < n; i++) {
         if (weight[i] <= 0)
             continue;
-        last = i; /* rounding may leave a crumb after the last weight */
+        last = i; /* rounding may leave a remainder after the last weight */
         left -= (double)weight[i];
         if (left < 0)
             return i;
@@ -221,7 +221,7 @@ static int32_t draw(const float *weight, int32_t n, double total, double u)
 }
 
 /* 1 / temperature, finite: the greatest logit's distance of 0 must stay 0 */
-static float sharpness_of(const struct sampler *s)
+static float inverse_temperature(const struct sampler *s)
 {
     float sharpness = 1 / s->params.temperature;
     return sharpness < FLT_MAX ? sharpness : FLT_MAX;
@@ -234,7 +234,7 @@ static int32_t draw_ordered(const struct sampler *s, struct sampler_workspace *w
     double kept = 0;
     int32_t k = 0;
     for (int32_t i = 0; i < n; i++)
-        w->weight[i] = topk_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
+        w->weight[i] = topk_weight(w->list[i].logit, w->list[0].logit, inverse_temperature(s));
     while (k < n && (k == 0 || (kept < (double)s->params.top_p * total && w->weight[k] >= s->params.min_p)))
         kept += (double)w->weight[k++];
     return w->list[draw(w->weight, k, kept, u)].id;
@@ -249,40 +249,39 @@ static double list_total(const struct sampler *s, const struct sampler_workspace
 {
     double total = 0;
     for (int32_t i = 0; i < n; i++)
-        total += (double)topk_weight(w->list[i].logit, w->list[0].logit, sharpness_of(s));
+        total += (double)topk_weight(w->list[i].logit, w->list[0].logit, inverse_temperature(s));
     return total;
 }
 
-/* typical_p over w->list, then what draw_ordered does. False: the list is too short to say. */
-static bool draw_typical(const struct sampler *s, struct sampler_workspace *w, const struct typical *t,
-                         int32_t n, bool complete, double u, int32_t *id)
+/* Applies typical_p to `list`, which is w->list, then draws as draw_ordered does. -1: the list is too
+ * short to decide. */
+static int32_t draw_typical(const struct sampler *s, struct sampler_workspace *w, const struct typical *t,
+                            const struct typical_list *list, double u)
 {
-    int32_t from, kept;
-    if (!typical_interval(t, w->list, n, complete, &from, &kept))
-        return false;
-    memmove(w->list, w->list + from, (size_t)kept * sizeof *w->list);
-    *id = draw_ordered(s, w, kept, list_total(s, w, kept), u);
-    return true;
+    struct typical_range kept;
+    if (!typical_interval(t, list, &kept))
+        return -1;
+    memmove(w->list, w->list + kept.from, (size_t)kept.n * sizeof *w->list);
+    return draw_ordered(s, w, kept.n, list_total(s, w, kept.n), u);
 }
 
 static int32_t draw_top_k(const struct sampler *s, struct sampler_workspace *w, int32_t k, double u)
 {
     if (!wants_typical(s))
         return draw_ordered(s, w, k, list_total(s, w, k), u);
-    struct typical t = {.max = w->list[0].logit, .sharpness = sharpness_of(s)};
-    int32_t id = w->list[0].id;
+    struct typical t = {.max = w->list[0].logit, .sharpness = inverse_temperature(s)};
+    const struct typical_list list = {.at = w->list, .n = k, .complete = true};
     for (int32_t i = 0; i < k; i++)
         typical_add(&t, w->list[i].logit, topk_weight(w->list[i].logit, t.max, t.sharpness));
     typical_want(&t, s->params.typical_p);
-    draw_typical(s, w, &t, k, true, u, &id);
-    return id;
+    return draw_typical(s, w, &t, &list, u);
 }
 
-/* top_p without top_k. Only what it may keep is brought in order: the tokens over a floor that is lowered until they
- * hold enough of the whole. */
+/* top_p without top_k. Sorting the whole vocabulary would be slow, so only tokens above a floor are
+ * sorted, and the floor is lowered until they hold enough of the total weight. */
 static int32_t draw_nucleus(const struct sampler *s, struct sampler_workspace *w, float max, double u)
 {
-    double total = topk_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
+    double total = topk_weights(w->logits, w->n_vocab, max, inverse_temperature(s), w->weight);
     for (float floor = 1e-2f;; floor *= 1e-2f) {
         double held = 0;
         int32_t n = 0;
@@ -301,12 +300,11 @@ static int32_t draw_nucleus(const struct sampler *s, struct sampler_workspace *w
     }
 }
 
-/* typical_p without top_k: likewise over a floor, until what it keeps lies above it. */
-static int32_t draw_wide_typical(const struct sampler *s, struct sampler_workspace *w, float max,
+/* typical_p without top_k, with the same lowered floor, until the kept range lies above it. */
+static int32_t draw_typical_all(const struct sampler *s, struct sampler_workspace *w, float max,
                                  double u)
 {
-    struct typical t = {.max = max, .sharpness = sharpness_of(s)};
-    int32_t id = 0;
+    struct typical t = {.max = max, .sharpness = inverse_temperature(s)};
     topk_weights(w->logits, w->n_vocab, max, t.sharpness, w->weight);
     for (int32_t i = 0; i < w->n_vocab; i++)
         typical_add(&t, w->logits[i], w->weight[i]);
@@ -318,15 +316,17 @@ static int32_t draw_wide_typical(const struct sampler *s, struct sampler_workspa
             if (w->weight[i] > 0 && (all || w->weight[i] >= floor))
                 w->list[n++] = (struct candidate){w->logits[i], i};
         topk_sort(w->list, n);
-        if (draw_typical(s, w, &t, n, all, u, &id))
+        const struct typical_list list = {.at = w->list, .n = n, .complete = all};
+        const int32_t id = draw_typical(s, w, &t, &list, u);
+        if (id >= 0)
             return id;
     }
 }
 
-/* No top_k, no top_p: no order is needed. */
+/* Without top_k and top_p the tokens need no order. */
 static int32_t draw_plain(const struct sampler *s, struct sampler_workspace *w, float max, double u)
 {
-    double total = topk_weights(w->logits, w->n_vocab, max, sharpness_of(s), w->weight);
+    double total = topk_weights(w->logits, w->n_vocab, max, inverse_temperature(s), w->weight);
     if (s->params.min_p > 0) {
         total = 0;
         for (int32_t i = 0; i < w->n_vocab; i++) {
@@ -348,7 +348,7 @@ static int32_t draw_from(const struct sampler *s, struct sampler_workspace *w, d
     int32_t k = s->params.top_k < w->n_vocab ? s->params.top_k : w->n_vocab; /* fewer may be allowed */
     bool wide = s->params.top_k == 0 || s->params.top_k >= s->n_vocab;
     if (wide && wants_typical(s))
-        return draw_wide_typical(s, w, max, u);
+        return draw_typical_all(s, w, max, u);
     if (wide)
         return s->params.top_p < 1 ? draw_nucleus(s, w, max, u) : draw_plain(s, w, max, u);
     topk_select(w->logits, w->n_vocab, k, w->list);
@@ -358,19 +358,19 @@ static int32_t draw_from(const struct sampler *s, struct sampler_workspace *w, d
 static int32_t pick_from_logits(struct sampler *s, struct sampler_workspace *w, const float *row, double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
-        w->logits[i] = tame(row[i]);
-    adjust(s, w->logits);
+        w->logits[i] = sanitize(row[i]);
+    apply_penalties(s, w->logits);
     return draw_from(s, w, u);
 }
 
-/* Few are allowed: theirs are brought together, and only they are looked at. */
+/* Few tokens are allowed: their logits are gathered at the front, and only those are examined. */
 static int32_t pick_from_list(struct sampler *s, struct sampler_workspace *w, const float *row, const struct grammar_mask *m,
                               double u)
 {
     struct sampler_workspace few = *w;
     for (int32_t i = 0; i < m->n; i++)
-        w->logits[m->list[i]] = tame(row[m->list[i]]);
-    adjust(s, w->logits); /* also others', which nobody reads */
+        w->logits[m->list[i]] = sanitize(row[m->list[i]]);
+    apply_penalties(s, w->logits); /* changes other logits too, which are not read */
     for (int32_t i = 0; i < m->n; i++)
         w->logits[i] = w->logits[m->list[i]]; /* ascending: i <= list[i] */
     few.n_vocab = m->n;
@@ -381,8 +381,8 @@ static int32_t pick_from_bits(struct sampler *s, struct sampler_workspace *w, co
                               double u)
 {
     for (int32_t i = 0; i < w->n_vocab; i++)
-        w->logits[i] = m->bits[i >> 5] >> (i & 31) & 1 ? tame(row[i]) : -INFINITY;
-    adjust(s, w->logits);
+        w->logits[i] = m->bits[i >> 5] >> (i & 31) & 1 ? sanitize(row[i]) : -INFINITY;
+    apply_penalties(s, w->logits);
     int32_t id = draw_from(s, w, u);
     for (int32_t i = 0; !grammar_mask_has(m, id) && i < w->n_vocab; i++) /* no allowed token has a finite logit */
         if (grammar_mask_has(m, i))
@@ -394,10 +394,10 @@ static int32_t pick_from_candidates(struct sampler *s, struct sampler_workspace 
                                     int32_t n_top, double u)
 {
     int32_t n = s->params.top_k < n_top ? s->params.top_k : n_top;
-    if (s->params.temperature <= 0 || tame(row->top_logits[0]) == -INFINITY)
+    if (s->params.temperature <= 0 || sanitize(row->top_logits[0]) == -INFINITY)
         return row->top_ids[0];
     for (int32_t i = 0; i < n; i++)
-        w->list[i] = (struct candidate){tame(row->top_logits[i]), row->top_ids[i]};
+        w->list[i] = (struct candidate){sanitize(row->top_logits[i]), row->top_ids[i]};
     return draw_top_k(s, w, n, u);
 }
 
@@ -409,15 +409,12 @@ float sampler_logprob(float logit, float log_sum_exp)
     return v < 0 ? v : 0;
 }
 
-void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct step_row *row, int32_t n_top,
-                  int32_t top_logprobs, struct engine_token *out)
+void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct sampler_input *in,
+                  struct engine_token *out)
 {
-    sampler_pick_allowed(s, w, row, n_top, top_logprobs, NULL, out);
-}
-
-void sampler_pick_allowed(struct sampler *s, struct sampler_workspace *w, const struct step_row *row, int32_t n_top,
-                          int32_t top_logprobs, const struct grammar_mask *allowed, struct engine_token *out)
-{
+    const struct step_row *row = in->row;
+    const struct grammar_mask *allowed = in->allowed;
+    const int32_t n_top = in->n_top, top_logprobs = in->top_logprobs;
     double u = random_uniform(s->params.seed, s->position++);
     if (s->params.penalty_window)
         count_window(s);

@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/backend.h"
 #include "engine/base/err.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
@@ -31,22 +30,25 @@ void sampler_workspace_destroy(struct sampler_workspace **w);
 /* Copies what it needs of *s. ERR_INPUT: a bias for an id outside the vocabulary. */
 struct sampler *sampler_create(const struct engine_sampling *s, int32_t n_vocab, struct err *e);
 void sampler_destroy(struct sampler **s);
-/* After penalties these forbid; a grammar's mask is stronger. They outlive the sampler. */
+/* The rules apply after penalties, and a grammar's mask overrides them. They must outlive the sampler. */
 void sampler_set_rules(struct sampler *s, const struct token_rules *rules);
 /* The prompt, for the repetition penalty. */
 void sampler_add_prompt(struct sampler *s, const int32_t *ids, int32_t n);
 
 bool sampler_wants_logits(const struct sampler *s);
-/* Candidates that the step must give (step.n_top) for this job; 1 .. BACKEND_MAX_TOP. */
+/* The number of candidates (step.n_top) that this job needs; 1 .. BACKEND_MAX_TOP. */
 int32_t sampler_n_top(const struct sampler *s, int32_t top_logprobs);
 
-/* Picks the next token and counts it as part of the answer. row has n_top candidates, and logits where wanted.
- * Logprobs are those of the model at temperature 1, before bias and penalties. top_logprobs -1: none beside. */
-void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct step_row *row, int32_t n_top,
-                  int32_t top_logprobs, struct engine_token *out);
-/* The same among the allowed tokens only (NULL: all): after bias and penalties, before temperature. With a mask the row's
- * logits must be there. */
-void sampler_pick_allowed(struct sampler *s, struct sampler_workspace *w, const struct step_row *row, int32_t n_top,
-                          int32_t top_logprobs, const struct grammar_mask *allowed, struct engine_token *out);
+struct sampler_input {
+    const struct step_row *row; /* with n_top candidates, and with logits where they are wanted */
+    int32_t n_top;
+    int32_t top_logprobs;               /* alternatives to report; -1: none */
+    const struct grammar_mask *allowed; /* NULL: all tokens; otherwise the row must have logits. The
+                                           mask applies after bias and penalties, before temperature. */
+};
+/* Picks the next token and counts it as part of the answer. Log probabilities are those of the model
+ * at temperature 1, before bias and penalties. */
+void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct sampler_input *in,
+                  struct engine_token *out);
 /* logit - log_sum_exp, at least SAMPLER_NO_LOGPROB and at most 0. */
 float sampler_logprob(float logit, float log_sum_exp);

@@ -1,4 +1,5 @@
-/* The life of a job: added, cancelled, finished, counted. Slots and blocks are in admission.c, steps in batch.c. */
+/* Manages the life of a job: it is added, cancelled, finished and counted here. Slots and blocks
+ * are in admission.c, steps in batch.c. */
 #include "engine/sched/scheduler.h"
 
 #include <assert.h>
@@ -28,7 +29,7 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
 {
     struct scheduler *s = calloc(1, sizeof *s);
     size_t n = (size_t)p->n_slots;
-    /* a step must hold every running answer's row and one block of a prompt beside them */
+    /* A step must hold a row for every running answer, and one block of a prompt beside them. */
     assert(p->n_slots > 0 && p->max_rows >= p->n_slots + BACKEND_BLOCK_TOKENS);
     assert(p->n_blocks >= blocks_for(p->n_ctx));
     if (!s)
@@ -63,7 +64,7 @@ struct scheduler *scheduler_create(const struct scheduler_params *p, struct err 
             goto fail;
         prefix_index_on_forget(s->index, forget_checkpoint, s->checkpoints);
     }
-    scheduler_count_experts(s, &s->expert_stats); /* what was read while loading is no job's */
+    scheduler_count_experts(s, &s->expert_stats); /* reads during the load belong to no job */
     return s;
 nomem:
     err_set(e, ERR_NOMEM, "no memory for the scheduler");
@@ -79,18 +80,18 @@ bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_even
     return event_log_append(&j->log, &s->frames, false);
 }
 
-/* Takes the job out of the engine; its reference moves to the list of the ended. */
+/* Takes the job out of the engine; its reference moves to the list of ended jobs. */
 static void leave(struct scheduler *s, struct job *j, const struct engine_event *last,
                   enum job_outcome outcome)
 {
     if (j->state == JOB_WAITING) {
         fair_queue_remove(s->queue, j);
     } else {
-        release(s, j);
+        admission_release(s, j);
         fair_queue_leave(s->queue, j);
     }
     j->state = JOB_OVER;
-    grammar_run_destroy(&j->grammar); /* here: readers may give the job up on another thread */
+    grammar_run_destroy(&j->grammar); /* here, because readers may release the job on another thread */
     message_put_event(&j->last_event, last);
     j->next = s->ended;
     s->ended = j;
@@ -161,7 +162,7 @@ void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e)
 
 void scheduler_add(struct scheduler *s, struct job *j)
 {
-    /* as many as the backend uses anyway are no wish: such a job shares the others' KV */
+    /* Asking for as many as the backend uses anyway changes nothing: such a job shares KV with others. */
     if (j->params.experts_per_token < s->params.experts_per_token)
         j->n_experts = j->params.experts_per_token;
     if (fair_queue_push(s->queue, j, false))
@@ -180,7 +181,7 @@ static void cancel(struct scheduler *s, struct job *j)
     struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id,
                               .decode_ms = j->times.last_token - j->times.first_token};
     buf_clear(&s->text);
-    if (j->sampler) { /* text that might have become a stop string was generated and stays */
+    if (j->sampler) { /* text held back as a possible stop string was generated, so it is sent */
         text_output_flush(&j->output, &s->text);
         ev.text = s->text.data;
         ev.text_len = s->text.len;
@@ -190,17 +191,17 @@ static void cancel(struct scheduler *s, struct job *j)
     scheduler_finish_job(s, j, ENGINE_CANCELLED, NULL);
 }
 
-static void cancel_if_asked(void *context, struct job *j)
+static void cancel_if_requested(void *context, struct job *j)
 {
     if (atomic_load(&j->cancel))
         cancel(context, j);
 }
 
-static void obey_cancellations(struct scheduler *s)
+static void apply_cancellations(struct scheduler *s)
 {
     for (int32_t i = s->n_running - 1; i >= 0; i--) /* finishing takes it off the list */
-        cancel_if_asked(s, s->running[i]);
-    fair_queue_each(s->queue, cancel_if_asked, s);
+        cancel_if_requested(s, s->running[i]);
+    fair_queue_each(s->queue, cancel_if_requested, s);
 }
 
 struct failure {
@@ -222,7 +223,8 @@ static void fail_all(struct scheduler *s, const struct err *e)
     fair_queue_each(s->queue, fail_one, &f);
 }
 
-/* Last events go out after the page has counted them: who sees a job end finds it in the numbers. */
+/* Last events are sent after the status page has counted them, so a client that sees its job end also
+ * finds it in the metrics. */
 static void send_last_events(struct scheduler *s)
 {
     while (s->ended) {
@@ -237,7 +239,7 @@ static void send_last_events(struct scheduler *s)
 bool scheduler_step(struct scheduler *s, struct err *e)
 {
     bool ok = true;
-    obey_cancellations(s);
+    apply_cancellations(s);
     admission_admit_waiting(s);
     batch_build(s);
     if (s->n_members && !batch_run(s, e)) {
@@ -351,7 +353,7 @@ void scheduler_publish(struct scheduler *s)
     if (s->params.experts)
         expert_stats_publish(s->params.experts, page);
     page->jobs_running = s->n_running;
-    /* accepted ones that have not come through the inbox yet wait as well */
+    /* Jobs that were accepted but are still in the inbox count as waiting. */
     page->jobs_waiting = (int32_t)(page->jobs_accepted - jobs_ended(&s->stats)) - s->n_running;
     page->blocks_used = blocks.used;
     page->blocks_cached = blocks.idle;
@@ -382,6 +384,6 @@ double scheduler_expected_wait(const struct scheduler *s)
     const struct status_histogram *h = &s->stats.job_time;
     if (!h->total)
         return 0;
-    /* job_time counts the queue as well, which under load makes this an upper estimate: what is wanted */
+    /* job_time includes the time in the queue, so under load this is an upper estimate, as it should be. */
     return h->sum / (double)h->total * (fair_queue_count(s->queue) + 1) / s->params.n_slots;
 }

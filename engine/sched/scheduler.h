@@ -1,12 +1,15 @@
-/* The heart: which rows the next step computes, for whom, in which KV blocks, and what becomes of the results.
+/* The scheduler decides which rows the next step computes, for which jobs, in which KV blocks, and
+ * handles the results (continuous batching with chunked prefill).
  *
- * One step = one row for each decoding job, then prompt chunks of waiting ones within a budget, so that a long prompt
- * never holds up running answers for long. A job is admitted when a slot is free and blocks for all its tokens and a
- * reserve are there. When blocks run out in mid-answer, idle cached ones are taken first; then the youngest job is
- * paused: it gives its blocks back and is computed again later, from the same tokens and the same random positions,
- * so that its answer is the same. The oldest job always goes on, so there is no deadlock.
+ * A step has one row for each decoding job, then prompt chunks of prefilling jobs within a budget, so
+ * that a long prompt never delays running answers for long. A job is admitted when a slot is free and
+ * there are blocks for all its tokens and a reserve. When blocks run out in the middle of an answer,
+ * idle cached ones are taken first; then the job admitted last is preempted: it gives its blocks back
+ * and is recomputed later from the same tokens and the same random positions, so its answer stays the
+ * same. The oldest job is never preempted, so there is no deadlock.
  *
- * No sockets, no clock but for measuring, no thread: the owner (the engine's loop thread, or a test) calls it. */
+ * It uses no sockets, no threads, and the clock for measuring only. The owner (the engine's loop
+ * thread, or a test) calls it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,17 +43,17 @@ struct scheduler_params {
 };
 
 struct scheduler *scheduler_create(const struct scheduler_params *p, struct err *e);
-/* Every job that is left fails with ERR_UNAVAILABLE. */
+/* Jobs that are still there fail with ERR_UNAVAILABLE. */
 void scheduler_destroy(struct scheduler **s);
 /* Takes over the caller's reference. The job's prompt fits n_ctx and the pool (scheduler_fits). */
 void scheduler_add(struct scheduler *s, struct job *j);
 /* One round: cancellations, admissions, one step of the backend, events. False: the device is lost (ERR_DEVICE), every
  * job has failed and nothing more can run. Other failures of a step end the jobs that were in it. */
 bool scheduler_step(struct scheduler *s, struct err *e);
-/* Nothing waits and nothing runs. */
+/* True when no job waits and none runs. */
 bool scheduler_idle(const struct scheduler *s);
 void scheduler_cancel_all(struct scheduler *s); /* at the next step */
-/* Adds to the time without work. */
+/* Adds to the idle time. */
 void scheduler_note_idle(struct scheduler *s, double seconds);
 /* Puts counters and the jobs' list on the page; scheduler_step does it by itself. */
 void scheduler_publish(struct scheduler *s);
@@ -62,5 +65,5 @@ struct scheduler_counts {
     uint64_t steps, rows, preempted; /* since the start */
 };
 struct scheduler_counts scheduler_counts(const struct scheduler *s);
-/* Estimate, in seconds, for a job that would come after all that wait now. */
+/* The estimated wait, in seconds, of a job that is queued now. */
 double scheduler_expected_wait(const struct scheduler *s);

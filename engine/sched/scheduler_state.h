@@ -14,14 +14,15 @@ struct scheduler {
     struct prefix_index *index;
     struct block_pool *pool; /* the index's */
     struct checkpoints *checkpoints; /* NULL: no recurrent layers, or no room for copies */
-    bool reuse; /* prefixes are looked for */
+    bool reuse; /* the prefix cache is on */
     struct fair_queue *queue;
     struct job **running; /* [n_slots], in order of admission */
     int32_t n_running;
     int32_t *free_slots; /* [n_slots] stack */
     int32_t n_free_slots;
     uint64_t n_admissions, n_preempted;
-    /* the job that could not be admitted for lack of blocks, and what was there then: no second look before that grew */
+    /* The job that could not be admitted for lack of blocks, and how many were available then. It is
+     * not tried again until more are. */
     uint64_t blocked_id;
     int32_t blocked_available;
 
@@ -31,7 +32,7 @@ struct scheduler {
     int32_t n_members, decode_rows, scored_rows;
     struct prefill_budget prefill_budget;
 
-    struct job *ended; /* linked by next: their last event goes out after the status page */
+    struct job *ended; /* linked by next; their last events are sent after the status page */
     struct sampler_workspace *work;
     struct token_trie *trie;
     struct grammar_cache *grammars;
@@ -48,23 +49,24 @@ static inline int32_t blocks_for(int32_t n_tokens)
 /* scheduler.c */
 /* Sends an event to the job's readers; false when its log is full. */
 bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_event *ev);
-/* The job leaves slot, blocks and queue; its last event is prepared. */
+/* Takes the job out of its slot, blocks and queue, and prepares its last event. */
 void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish finish, const char *stop_string);
 void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e);
 void scheduler_count_experts(const struct scheduler *s, struct expert_stats *now);
 
 /* admission.c */
 void admission_admit_waiting(struct scheduler *s);
-/* Blocks for the first n_tokens positions, pausing younger jobs if need be. False: the job itself was paused. */
+/* Gets blocks for the first n_tokens positions, preempting later jobs if necessary. False: the job
+ * itself was preempted. */
 bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_tokens);
-/* Full blocks that were computed become known to the prefix index. */
+/* Adds full, computed blocks to the prefix index. */
 void admission_index_blocks(struct scheduler *s, struct job *j);
-/* Recurrent models: where the job's prompt must be cut for a copy of its state, or 0; and the copy itself, once the job
- * stands at a block's end. */
+/* Recurrent models: the position at which the job's prompt is cut to copy its state, or 0; and the copy
+ * itself, once the job stands at the end of a block. */
 int32_t admission_next_checkpoint(const struct job *j);
 void admission_save_checkpoint(struct scheduler *s, struct job *j);
-/* Gives back slot and blocks of a running job and takes it off the list. */
-void release(struct scheduler *s, struct job *j);
+/* Gives back the slot and blocks of a running job and takes it off the list. */
+void admission_release(struct scheduler *s, struct job *j);
 
 /* batch.c */
 /* Fills sequences, members and the row counts. */

@@ -1,4 +1,5 @@
-/* The I/O thread: accepts, reads requests, sends events, stops. */
+/* Runs the I/O thread: it accepts connections, reads requests, sends events and stops the
+ * engine. */
 #include "engine/sched/server.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ struct server {
     struct job_table jobs;
     double stop_at_ms;  /* > 0: stopping; when the grace is over */
     bool cancelled_all;
-    atomic_int quit_status; /* set by server_quit; -1: not */
+    atomic_int quit_status; /* set by server_quit; -1: not set */
 };
 
 static bool watch(struct server *s, int fd, void *tag, uint32_t events, int operation)
@@ -65,7 +66,7 @@ struct server *server_open(const struct server_params *p, struct err *e)
     }
     if (!listener_open(&s->listener, p->socket_path, p->group, MAX_CONNECTIONS, e))
         goto fail;
-    /* Tags that are no connection: addresses of our own members. */
+    /* Tags of events that belong to no connection are addresses of our own members. */
     if (!watch(s, s->listener.fd, &s->listener, EPOLLIN, EPOLL_CTL_ADD) ||
         !watch(s, s->event_fd, &s->event_fd, EPOLLIN, EPOLL_CTL_ADD) ||
         !watch(s, s->signal_fd, &s->signal_fd, EPOLLIN, EPOLL_CTL_ADD)) {
@@ -130,15 +131,21 @@ static void note_submission(struct server *s, bool accepted)
     status_end(s->params.status);
 }
 
-/* The job is in the log and in the table before the loop can touch it. */
-static bool accept_job(struct server *s, struct connection *c, struct arena *arena, struct engine_job_params *p,
-                       int32_t position, struct err *e)
+struct submission { /* a checked SUBMIT frame */
+    struct arena *arena; /* params point into it */
+    struct engine_job_params params;
+    int32_t position; /* in the queue */
+};
+
+/* The job is in the table, and its ACCEPTED event in its log, before the loop can touch it. Takes the
+ * arena, whatever happens. */
+static bool accept_job(struct server *s, struct connection *c, const struct submission *from, struct err *e)
 {
     struct buf frames = {0};
-    struct job *j = job_create(job_table_next_id(&s->jobs), arena, p, e);
+    struct job *j = job_create(job_table_next_id(&s->jobs), from->arena, &from->params, e);
     if (!j)
         return false;
-    message_put_event(&frames, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id, .queue_position = position});
+    message_put_event(&frames, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id, .queue_position = from->position});
     bool ok = event_log_append(&j->log, &frames, false) && job_table_add(&s->jobs, j);
     buf_fini(&frames);
     if (!ok) {
@@ -153,23 +160,23 @@ static bool accept_job(struct server *s, struct connection *c, struct arena *are
 
 static bool submit(struct server *s, struct connection *c, const struct frame *f, struct err *e)
 {
-    struct engine_job_params p;
-    int32_t position;
-    if (connection_left(c)) /* it gave up waiting: nobody wants the answer */
+    struct submission to;
+    struct engine_job_params *p = &to.params;
+    if (connection_left(c)) /* the client gave up waiting, so nobody wants the answer */
         return err_set(e, ERR_CANCELLED, "the client has left");
-    struct arena *arena = arena_create((size_t)f->len * 2 + ((size_t)64 << 10));
-    if (!arena)
+    to.arena = arena_create((size_t)f->len * 2 + ((size_t)64 << 10));
+    if (!to.arena)
         return err_set(e, ERR_NOMEM, "no memory for a job");
-    if (!message_get_submit(f, &p, arena, e) || !inbox_check(s->params.inbox, &p, &position, e))
+    if (!message_get_submit(f, p, to.arena, e) || !inbox_check(s->params.inbox, p, &to.position, e))
         goto refuse;
-    struct job *same = p.detached ? job_table_find(&s->jobs, p.key) : NULL;
+    struct job *same = p->detached ? job_table_find(&s->jobs, p->key) : NULL;
     if (same && !atomic_load(&same->over)) {
         err_field(e, ERR_CONFLICT, "key", "a job with this key is running");
         goto refuse;
     }
-    return accept_job(s, c, arena, &p, position, e);
+    return accept_job(s, c, &to, e);
 refuse:
-    arena_destroy(&arena);
+    arena_destroy(&to.arena);
     return false;
 }
 
@@ -245,7 +252,7 @@ static bool handle_input(struct server *s, struct connection *c)
             if (handle(s, c, &f, &e))
                 continue;
         }
-        if (c->job) { /* its event stream must not be broken into by a refusal */
+        if (c->job) { /* a refusal must not be inserted into the event stream */
             log_warn("job=%llu connection dropped: %s", (unsigned long long)c->job->id, e.text);
             drop(s, c);
             return false;
@@ -262,7 +269,7 @@ static bool handle_input(struct server *s, struct connection *c)
 static void serve(struct server *s, struct connection *c, uint32_t events)
 {
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
-        /* one read a round: a peer that sends much waits its turn */
+        /* One read per round, so that a peer that sends much does not starve the others. */
         int got = connection_read(c);
         if (got < 0) {
             drop(s, c);
@@ -275,7 +282,7 @@ static void serve(struct server *s, struct connection *c, uint32_t events)
         pump(s, c);
 }
 
-/* One line to say why, as far as it goes into the socket at once. */
+/* Sends the reason, as far as the socket takes it at once, and closes. */
 static void turn_away(struct connection *c)
 {
     struct err e = {0};
@@ -325,7 +332,7 @@ static void accept_all(struct server *s)
         s->paused = watch(s, s->listener.fd, &s->listener, 0, EPOLL_CTL_MOD);
 }
 
-/* Accepts what waited while descriptors were missing. */
+/* Accepts connections again after descriptors or memory had run out. */
 static void resume_accepting(struct server *s, double now)
 {
     if (!s->paused || s->listener.fd < 0 || now < s->listener.retry_at)
@@ -336,7 +343,7 @@ static void resume_accepting(struct server *s, double now)
 static void pump_all(struct server *s)
 {
     uint64_t count;
-    /* first the counter, then the logs: an event that comes in between rings again */
+    /* The counter is read before the logs, so an event that arrives in between wakes us again. */
     if (read(s->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
         log_warn("eventfd: %s", strerror(errno));
     for (struct connection *c = s->connections, *next; c; c = next) {
@@ -362,7 +369,7 @@ static void stop_accepting(struct server *s)
     struct signalfd_siginfo info;
     while (read(s->signal_fd, &info, sizeof info) > 0)
         ;
-    if (s->stop_at_ms > 0) { /* asked twice: no more grace */
+    if (s->stop_at_ms > 0) { /* a second signal ends the grace period */
         s->stop_at_ms = clock_ms();
         return;
     }
@@ -376,7 +383,7 @@ static void stop_accepting(struct server *s)
     listener_close(&s->listener, s->params.socket_path);
 }
 
-/* True: everything that was asked for has ended. */
+/* True when every job has ended, or the wait for them is over. */
 static bool stopped(struct server *s, double now)
 {
     if (s->stop_at_ms <= 0)
@@ -388,7 +395,7 @@ static bool stopped(struct server *s, double now)
         job_table_cancel_all(&s->jobs);
         inbox_wake(s->params.inbox);
     }
-    /* a device that hangs can't be waited for */
+    /* The wait is bounded, because a step on a hung device never ends. */
     return now >= s->stop_at_ms + 5 * FLUSH_MS;
 }
 

@@ -25,7 +25,7 @@ struct server_params {
 struct server *server_open(const struct server_params *p, struct err *e);
 /* Runs until a signal or server_quit; returns the exit status: 0 after a signal. */
 int server_run(struct server *s);
-/* Events are in the logs. Any thread. */
+/* Says that there are new events in the logs. Any thread. */
 void server_wake(struct server *s);
 /* Ends server_run with this exit status once the connections were served. Any thread. */
 void server_quit(struct server *s, int exit_status);

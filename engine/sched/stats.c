@@ -1,4 +1,4 @@
-/* What was done, for the status page. */
+/* Counts what the loop thread did, and copies it into the status page. */
 #include "engine/sched/stats.h"
 
 #include <string.h>

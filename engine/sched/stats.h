@@ -1,5 +1,5 @@
-/* What the status page says about work: counted by the loop thread where it happens, without a lock, and copied into
- * the page at the end of each step. */
+/* Statistics about jobs, tokens and steps for the status page. The loop thread counts them without a
+ * lock where things happen, and copies them into the page at the end of each step. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct stats {
 };
 
 void stats_init(struct stats *t);
-/* One step of `seconds` computed that many rows of prompts and of answers. */
+/* Records one step of `seconds` with its rows of prompts and of answers. */
 void stats_step(struct stats *t, double seconds, int32_t prefill_rows, int32_t decode_rows);
 /* Rates over the last 10 s of work, tokens per second; 0 without work. */
 double stats_prefill_rate(const struct stats *t);

@@ -1,4 +1,5 @@
-/* Stop strings over a stream. */
+/* Matches all stop strings at once with Knuth-Morris-Pratt, and holds back the longest partial
+ * match. */
 #include "engine/sched/stop.h"
 
 #include <stdlib.h>

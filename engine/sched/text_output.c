@@ -1,12 +1,11 @@
-/* Tokens to text that may be shown. */
+/* Runs a token's text through the detokenizer, the content gate and the stop matcher. */
 #include "engine/sched/text_output.h"
 
-bool text_output_init(struct text_output *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,
-                 struct err *e)
+bool text_output_init(struct text_output *a, const struct text_output_params *p, struct err *e)
 {
     *a = (struct text_output){0};
-    detokenizer_init(&a->detokenizer, v, special_text);
-    a->stops = stop_matcher_create(stops, n_stop, e);
+    detokenizer_init(&a->detokenizer, p->vocab, p->special_text);
+    a->stops = stop_matcher_create(p->stops, p->n_stops, e);
     return a->stops != NULL;
 }
 
@@ -17,7 +16,7 @@ void text_output_fini(struct text_output *a)
     buf_fini(&a->undecided);
 }
 
-/* Reasoning goes past the stops; a stop that has begun before it does not go on behind it. */
+/* Reasoning is not matched against stops, and a partial match before it does not continue after it. */
 static int32_t push_stops(struct text_output *a, const struct buf *text, bool content, struct buf *out)
 {
     if (content && !a->ignore_stops)
@@ -49,7 +48,7 @@ static int32_t push_piece(struct text_output *a, struct buf *out)
     return met;
 }
 
-/* The piece goes through the stops and is empty again. */
+/* Passes the piece through the stops and clears it. */
 static int32_t pass_on(struct text_output *a, bool whole, struct buf *out)
 {
     int32_t met = -1;
@@ -69,7 +68,7 @@ int32_t text_output_push(struct text_output *a, int32_t id, struct buf *out)
 int32_t text_output_flush(struct text_output *a, struct buf *out)
 {
     int32_t met = pass_on(a, detokenizer_flush(&a->detokenizer, &a->piece), out);
-    if (met < 0 && a->undecided.len) /* the beginning of a tag that never came is text */
+    if (met < 0 && a->undecided.len) /* the beginning of a tag that was never completed is text */
         met = push_undecided(a, true, out);
     if (met < 0)
         stop_matcher_flush(a->stops, out);

@@ -1,5 +1,5 @@
-/* Sampled tokens to text that may be shown: detokenizer, then stop strings. One answer belongs to one job;
- * owner: the loop thread. */
+/* Turns sampled tokens into text that may be shown: detokenizer, content gate, stop strings. Each job has
+ * its own; owner: the loop thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,18 +11,24 @@
 
 struct text_output {
     struct detokenizer detokenizer;
-    struct content_gate gate; /* stops are looked for in what it lets in; the owner sets it, zeroed lets in all */
+    struct content_gate gate; /* stops are matched only in what it lets in; set by the owner; zeroed: all */
     struct stop_matcher *stops;
-    bool ignore_stops; /* the owner's: stops are not looked for now */
-    struct buf piece;     /* one token's text on its way from the detokenizer to the stops */
+    bool ignore_stops; /* set by the owner: stops are not matched now */
+    struct buf piece;     /* one token's text between the detokenizer and the stops */
     struct buf undecided; /* what the gate has not decided about */
 };
 
-bool text_output_init(struct text_output *a, const struct vocab *v, bool special_text, const char *const *stops, int32_t n_stop,
-                 struct err *e);
+struct text_output_params {
+    const struct vocab *vocab;
+    bool special_text;        /* special tokens are spelled out */
+    const char *const *stops; /* [n_stops] */
+    int32_t n_stops;
+};
+
+bool text_output_init(struct text_output *a, const struct text_output_params *p, struct err *e);
 void text_output_fini(struct text_output *a); /* accepts a zeroed struct */
 /* Appends to out what may be shown after this token. Returns the index of the stop string that was met, or -1.
  * out->failed: no memory. */
 int32_t text_output_push(struct text_output *a, int32_t id, struct buf *out);
-/* The end, by anything but a stop string: appends what was held back. May still meet a stop in it. */
+/* The answer ended by anything but a stop string: appends what was held back. A stop may still match. */
 int32_t text_output_flush(struct text_output *a, struct buf *out);

@@ -1,4 +1,4 @@
-/* token_rules.h */
+/* Sets the logits of forbidden tokens to minus infinity. */
 #include "engine/sched/token_rules.h"
 
 #include <math.h>
@@ -20,9 +20,10 @@ static bool has(const uint32_t *bits, int32_t id)
     return bits[id >> 5] >> (id & 31) & 1;
 }
 
-bool token_rules_init(struct token_rules *t, const struct engine_job_params *p, const int32_t *eos,
-                      int32_t n_eos, int32_t n_vocab, struct err *e)
+bool token_rules_init(struct token_rules *t, const struct engine_job_params *p,
+                      const struct token_rules_vocab *vocab, struct err *e)
 {
+    const int32_t n_vocab = vocab->n_vocab;
     *t = (struct token_rules){0};
     if (!in_vocabulary("stop_token_ids", p->stop_ids, p->n_stop_ids, n_vocab, e) ||
         !in_vocabulary("allowed_token_ids", p->allowed_ids, p->n_allowed_ids, n_vocab, e))
@@ -32,7 +33,7 @@ bool token_rules_init(struct token_rules *t, const struct engine_job_params *p, 
             return false;
     if (!p->min_tokens && !p->n_allowed_ids && !p->n_banned)
         return true;
-    *t = (struct token_rules){.params = p, .eos = eos, .n_eos = p->ignore_eos ? 0 : n_eos};
+    *t = (struct token_rules){.params = p, .eos = vocab->eos, .n_eos = p->ignore_eos ? 0 : vocab->n_eos};
     if (!p->n_allowed_ids)
         return true;
     t->allowed = calloc(((size_t)n_vocab + 31) / 32, sizeof *t->allowed);

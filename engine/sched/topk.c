@@ -1,4 +1,5 @@
-/* Order and weights of a row of logits. */
+/* Selects and sorts the largest logits with a heap, and computes exponential weights in a form
+ * that compilers vectorize. */
 #include "engine/sched/topk.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Order and weight over a row of logits: the inner loops of sampling, where a vocabulary has 150 000 entries and a step
- * has milliseconds. Pure functions. */
+/* Top-k selection and weights over a row of logits: the inner loops of sampling, where a vocabulary has
+ * 150 000 entries and a step takes milliseconds. Pure functions. */
 #pragma once
 #include <stdint.h>
 
@@ -10,7 +10,7 @@ struct candidate {
 
 /* The k best of a row, best first: greater logit, equal ones by lower id. out has k places; k <= n. */
 void topk_select(const float *logits, int32_t n, int32_t k, struct candidate *out);
-/* Brings a list in that order. */
+/* Sorts a list in that order. */
 void topk_sort(struct candidate *list, int32_t n);
 int32_t topk_argmax(const float *logits, int32_t n);
 

@@ -1,4 +1,4 @@
-/* typical.h: an interval around the entropy. */
+/* Finds the range of tokens whose surprise is nearest to the distribution's entropy. */
 #include "engine/sched/typical.h"
 
 #include <math.h>
@@ -22,15 +22,17 @@ void typical_want(struct typical *t, float typical_p)
     t->wanted = (double)typical_p * t->total;
 }
 
-bool typical_interval(const struct typical *t, const struct candidate *list, int32_t n,
-                      bool complete, int32_t *from, int32_t *n_kept)
+bool typical_interval(const struct typical *t, const struct typical_list *l,
+                      struct typical_range *kept)
 {
+    const struct candidate *list = l->at;
+    const int32_t n = l->n;
     int32_t low = 0, high;
     double held = 0;
     while (low < n && scaled(t, list[low].logit) >= t->mean)
         low++;
     for (high = low; held < t->wanted || high == low;) {
-        if (high == n && !complete)
+        if (high == n && !l->complete)
             return false;
         double above = low > 0 ? scaled(t, list[low - 1].logit) - t->mean : INFINITY;
         double below = high < n ? t->mean - scaled(t, list[high].logit) : INFINITY;
@@ -39,7 +41,6 @@ bool typical_interval(const struct typical *t, const struct candidate *list, int
         int32_t next = above <= below ? --low : high++; /* equally near: the likelier */
         held += (double)topk_weight(list[next].logit, t->max, t->sharpness);
     }
-    *from = low;
-    *n_kept = high - low;
+    *kept = (struct typical_range){.from = low, .n = high - low};
     return true;
 }

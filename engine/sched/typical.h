@@ -23,8 +23,14 @@ struct typical {
 void typical_add(struct typical *t, float logit, float weight);
 /* After the last one. */
 void typical_want(struct typical *t, float typical_p);
-/* list: the distribution's best in order, n >= 1; complete: all of them that have a weight. The
- * interval that is kept is list[*from .. *from + *n_kept), one token at least. False: it may reach
- * past the list's end. */
-bool typical_interval(const struct typical *t, const struct candidate *list, int32_t n,
-                      bool complete, int32_t *from, int32_t *n_kept);
+struct typical_list {
+    const struct candidate *at; /* [n] the distribution's best in order, n >= 1 */
+    int32_t n;
+    bool complete; /* the list has every token with a weight */
+};
+struct typical_range { /* at[from .. from + n) is kept: one token at least */
+    int32_t from, n;
+};
+/* False: the range may reach past the list's end. */
+bool typical_interval(const struct typical *t, const struct typical_list *list,
+                      struct typical_range *kept);

@@ -1,4 +1,4 @@
-/* Events as frames: the second half of message.h. */
+/* Encodes and decodes events: the second half of message.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Submissions and keys as frames: the first half of message.h; events are in event.c. */
+/* Encodes and decodes submissions and keys: the first half of message.h. Events are in event.c. */
 #include "engine/wire/message.h"
 
 #include <math.h>
@@ -244,19 +244,24 @@ bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct
     return true;
 }
 
-static bool get_ids(struct frame_reader *r, uint32_t most, const int32_t **out, int32_t *n_out,
-                    struct arena *a, struct err *e)
+struct id_list { /* where a list of token ids goes, and its limit */
+    const int32_t **ids;
+    int32_t *n;
+    uint32_t max;
+};
+
+static bool get_ids(struct frame_reader *r, const struct id_list *to, struct arena *a, struct err *e)
 {
     uint32_t n = frame_get_u32(r);
-    if (r->failed || n > most || (size_t)(r->end - r->at) < (size_t)n * 4)
+    if (r->failed || n > to->max || (size_t)(r->end - r->at) < (size_t)n * 4)
         return malformed(e, "SUBMIT");
     int32_t *ids = arena_alloc(a, n ? (size_t)n * sizeof *ids : 1);
     if (!ids)
         return err_set(e, ERR_NOMEM, "no memory for %u tokens", n);
     for (uint32_t i = 0; i < n; i++)
         ids[i] = (int32_t)frame_get_u32(r);
-    *out = ids;
-    *n_out = (int32_t)n;
+    *to->ids = ids;
+    *to->n = (int32_t)n;
     return true;
 }
 
@@ -294,11 +299,13 @@ static bool get_stops(struct frame_reader *r, struct engine_job_params *p, struc
         return err_set(e, ERR_NOMEM, "no memory for the stop strings");
     p->stop = stop;
     p->n_stop = (int32_t)n;
-    if (!get_ids(r, ENGINE_MAX_STOP_IDS, &p->stop_ids, &p->n_stop_ids, a, e))
+    const struct id_list stop_ids = {&p->stop_ids, &p->n_stop_ids, ENGINE_MAX_STOP_IDS};
+    const struct id_list allowed = {&p->allowed_ids, &p->n_allowed_ids, ENGINE_MAX_ALLOWED_IDS};
+    const struct id_list banned = {&p->banned, &p->n_banned, ENGINE_MAX_BANNED};
+    if (!get_ids(r, &stop_ids, a, e))
         return false;
     p->min_tokens = (int32_t)frame_get_u32(r);
-    return get_ids(r, ENGINE_MAX_ALLOWED_IDS, &p->allowed_ids, &p->n_allowed_ids, a, e) &&
-           get_ids(r, ENGINE_MAX_BANNED, &p->banned, &p->n_banned, a, e);
+    return get_ids(r, &allowed, a, e) && get_ids(r, &banned, a, e);
 }
 
 static bool get_grammar(struct frame_reader *r, struct engine_job_params *p, struct arena *a, struct err *e)
@@ -320,7 +327,7 @@ bool message_get_submit(const struct frame *f, struct engine_job_params *p, stru
     struct engine_sampling *s = &p->sampling;
     *p = (struct engine_job_params){0};
     frame_reader_init(&r, f);
-    if (!get_ids(&r, MAX_PROMPT, &p->prompt, &p->n_prompt, a, e))
+    if (!get_ids(&r, &(struct id_list){&p->prompt, &p->n_prompt, MAX_PROMPT}, a, e))
         return false;
     p->max_tokens = (int32_t)frame_get_u32(&r);
     s->temperature = frame_get_f32(&r);

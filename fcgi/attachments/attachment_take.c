@@ -48,7 +48,9 @@ static int64_t count_tokens(const struct text_model *m, const char *name, const 
     int64_t n = -1;
     if (!attachment_frame(&frame, name, text))
         err_set(e, ERR_NOMEM, "no memory for the file's text");
-    else if (tokenizer_encode(m->tokenizer, frame.data, frame.len, TOKENIZE_PLAIN, NULL, 0, &ids, e))
+    else if (tokenizer_encode(m->tokenizer,
+            &(struct tokenizer_input){.text = frame.data, .len = frame.len, .mode = TOKENIZE_PLAIN},
+            &ids, e))
         n = (int64_t)ids.n;
     buf_fini(&frame);
     ids_fini(&ids);

@@ -62,7 +62,10 @@ static const struct option options[] = {
 static bool tokenize(struct generate *g, const struct buf *text, struct err *e)
 {
     struct tokenizer *t = tokenizer_create(g->vocab, e);
-    bool ok = t && tokenizer_encode(t, text->data ? text->data : "", text->len, TOKENIZE_SPECIAL, NULL, 0, &g->prompt, e);
+    bool ok = t && tokenizer_encode(t,
+            &(struct tokenizer_input){.text = text->data ? text->data : "", .len = text->len,
+                                      .mode = TOKENIZE_SPECIAL},
+            &g->prompt, e);
     tokenizer_destroy(&t);
     return ok;
 }
@@ -124,7 +127,10 @@ static bool pick(void *context, int32_t position, const struct step_row *row, st
     struct grammar_run *grammar = g->grammar.run;
     if (grammar && !grammar_run_mask(grammar, &allowed, e))
         return false;
-    sampler_pick_allowed(g->sampler, g->work, row, g->n_top, -1, grammar ? &allowed : NULL, &g->next);
+    sampler_pick(g->sampler, g->work,
+                 &(struct sampler_input){.row = row, .n_top = g->n_top, .top_logprobs = -1,
+                                         .allowed = grammar ? &allowed : NULL},
+                 &g->next);
     return !grammar || grammar_run_push(grammar, g->next.id, e);
 }
 

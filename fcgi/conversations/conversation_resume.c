@@ -126,8 +126,10 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
     whole->cap_untrusted = whole->n_untrusted;
     if (a->text.len && !buf_append(&whole->text, a->text.data, a->text.len))
         return err_set(e, ERR_NOMEM, "no memory for the prompt");
-    if (!tokenizer_encode(r->worker->text->tokenizer, whole->text.data, whole->text.len, TOKENIZE_SPECIAL, untrusted,
-                          whole->n_untrusted, &all, e)) {
+    if (!tokenizer_encode(r->worker->text->tokenizer,
+            &(struct tokenizer_input){.text = whole->text.data, .len = whole->text.len,
+                .mode = TOKENIZE_SPECIAL, .untrusted = untrusted, .n_untrusted = whole->n_untrusted},
+            &all, e)) {
         ids_fini(&all);
         return false;
     }

@@ -51,7 +51,9 @@ static bool encode(const struct text_model *m, const char *word, bool space, str
     while (isspace((unsigned char)*word))
         word++;
     snprintf(text, sizeof text, "%s%s", space ? " " : "", word);
-    return tokenizer_encode(m->tokenizer, text, strlen(text), TOKENIZE_PLAIN, NULL, 0, out, e);
+    return tokenizer_encode(m->tokenizer,
+            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
+            out, e);
 }
 
 static bool push_sequence(struct ids *banned, const struct ids *word)

@@ -111,8 +111,9 @@ static void put_mark(struct writer *w, int32_t id)
 /* What stands in a file is text, marks that it spells included. */
 static void put_text(struct writer *w, const char *text)
 {
-    w->ok = w->ok && tokenizer_encode(w->m->tokenizer, text, strlen(text), TOKENIZE_PLAIN, NULL, 0,
-                                      w->out, w->e);
+    w->ok = w->ok && tokenizer_encode(w->m->tokenizer,
+            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
+            w->out, w->e);
 }
 
 static void put_name(struct writer *w, const char *name)

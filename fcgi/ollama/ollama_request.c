@@ -119,7 +119,10 @@ static bool read_raw(struct ollama_request *o, struct request *r, const cJSON *b
     if (json_member(body, "images") && !ignored_add(r, "images", "this model reads text only", e))
         return false;
     o->raw = prompt;
-    return tokenizer_encode(r->worker->text->tokenizer, prompt, strlen(prompt), TOKENIZE_SPECIAL, NULL, 0, &o->ids, e);
+    return tokenizer_encode(r->worker->text->tokenizer,
+            &(struct tokenizer_input){.text = prompt, .len = strlen(prompt),
+                                      .mode = TOKENIZE_SPECIAL},
+            &o->ids, e);
 }
 
 static bool add_prompt(struct chat_build *b, struct request *r, const cJSON *body, const char *prompt, struct err *e)

@@ -45,7 +45,9 @@ static bool add_text(struct completions_request *c, const struct text_model *m, 
     if (!completions_room(c, e))
         return false;
     int i = c->n_prompts++;
-    if (!tokenizer_encode(m->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, NULL, 0, &c->prompts[i], e))
+    if (!tokenizer_encode(m->tokenizer,
+            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_SPECIAL},
+            &c->prompts[i], e))
         return false;
     if (!c->prompts[i].n)
         return err_field(e, ERR_INPUT, "prompt", "is empty");

@@ -236,7 +236,9 @@ static void test_masked_draws_are_draws_from_the_rest(void **state)
                 uint32_t all[(N + 31) / 32];
                 memset(all, 0xff, sizeof all);
                 struct grammar_mask every = {.n = N, .bits = all};
-                sampler_pick_allowed(s, w, &row, 1, -1, way ? &allowed : &every, &token);
+                const struct sampler_input in = {.row = &row, .n_top = 1, .top_logprobs = -1,
+                                                 .allowed = way ? &allowed : &every};
+                sampler_pick(s, w, &in, &token);
                 got[way][i] = token.id;
                 if (!(bits[token.id >> 5] >> (token.id & 31) & 1)) fail_msg("trial %u way %d i %d token %d n %d", trial, way, i, token.id, m.n);
             }

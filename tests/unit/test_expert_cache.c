@@ -89,7 +89,9 @@ static bool use(struct rig *r, int32_t layer, const int32_t *ids, int32_t n, boo
     int32_t out[256], seen = 0, got;
     for (int32_t i = 0; i < n; i++)
         wants[i] = (struct expert_want){.expert = ids[i], .rows = 1};
-    expert_cache_begin(r->store, layer, wants, n, in_order ? 64 : 1, in_order);
+    expert_cache_begin(r->store,
+                       &(struct expert_layer_request){.layer = layer, .wants = wants,
+                                                      .n = n, .rows = in_order ? 64 : 1, .in_order = in_order});
     while ((got = expert_cache_take(r->store, out, 256, true, &e)) > 0) {
         for (int32_t i = 0; i < got; i++) {
             if (in_order)
@@ -140,7 +142,9 @@ static void test_heads_come_before_the_whole(void **state)
         bool had[6] = {0}, whole[6] = {0};
         for (int32_t i = 0; i < n; i++)
             wants[i] = (struct expert_want){.expert = i, .rows = 1};
-        expert_cache_begin(r.store, layer, wants, n, 1, false);
+        expert_cache_begin(r.store,
+                           &(struct expert_layer_request){.layer = layer, .wants = wants,
+                                                          .n = n, .rows = 1});
         for (struct expert_taken t = {.ids = ids, .gate_up_ready = heads}; n_whole < n; n_whole += t.n, n_heads += t.n_gate_up_ready) {
             assert_true(expert_cache_take_gate_up(r.store, &t, n, true, &e));
             assert_true(t.n || t.n_gate_up_ready);
@@ -233,7 +237,9 @@ static void test_the_budget_may_change_under_a_running_step(void **state)
             int32_t out[4], got;
             for (int x = 0; x < 4; x++)
                 wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
-            expert_cache_begin(r.store, r.layout.layers[k].layer, wants, 4, 1, i % 2);
+            expert_cache_begin(r.store,
+                               &(struct expert_layer_request){.layer = r.layout.layers[k].layer, .wants = wants,
+                                                              .n = 4, .rows = 1, .in_order = i % 2});
             while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0) {
                 for (int x = 0; x < got; x++)
                     check_bytes(&r, r.layout.layers[k].layer, out[x]);
@@ -382,7 +388,9 @@ static void test_our_bytes_are_the_kernels(void **state)
                 int32_t out[4], got;
                 for (int x = 0; x < 4; x++)
                     wants[x] = (struct expert_want){.expert = ids[x], .rows = 1};
-                expert_cache_begin(r.store, r.layout.layers[i].layer, wants, 4, 1, false);
+                expert_cache_begin(r.store,
+                                   &(struct expert_layer_request){.layer = r.layout.layers[i].layer, .wants = wants,
+                                                                  .n = 4, .rows = 1});
                 while ((got = expert_cache_take(r.store, out, 4, true, &e)) > 0)
                     expert_cache_give(r.store, out, got);
                 assert_int_equal(got, 0);
@@ -413,7 +421,9 @@ static void use_and_guess(struct rig *r, int32_t k, int32_t id, const struct exp
 {
     const struct expert_want want = {.expert = id, .rows = 1};
     int32_t out;
-    expert_cache_begin(r->store, r->layout.layers[k].layer, &want, 1, 1, false);
+    expert_cache_begin(r->store,
+                       &(struct expert_layer_request){.layer = r->layout.layers[k].layer, .wants = &want,
+                                                      .n = 1, .rows = 1});
     expert_cache_prefetch(r->store, r->layout.layers[k].layer, guesses, n);
     assert_int_equal(expert_cache_take(r->store, &out, 1, true, &e), 1);
     expert_cache_give(r->store, &out, 1);

@@ -81,7 +81,9 @@ static void fill_cache(void)
         struct expert_want wants[256];
         for (int32_t x = 0; x < layout.layers[i].n_expert; x++)
             wants[x] = (struct expert_want){.expert = x, .rows = 1};
-        expert_cache_begin(store, layout.layers[i].layer, wants, layout.layers[i].n_expert, 64, true);
+        expert_cache_begin(store,
+                           &(struct expert_layer_request){.layer = layout.layers[i].layer, .wants = wants,
+                                                          .n = layout.layers[i].n_expert, .rows = 64, .in_order = true});
         while ((n = expert_cache_take(store, ids, 256, true, &e)) > 0)
             expert_cache_give(store, ids, n);
         expert_cache_end(store);

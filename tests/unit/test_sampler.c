@@ -69,12 +69,19 @@ static struct engine_sampling neutral(void)
     return (struct engine_sampling){.top_p = 1, .repetition_penalty = 1, .temperature = 1};
 }
 
+static void pick(struct fixture *f, struct sampler *sampler, const struct step_row *row, int32_t top_logprobs,
+                 struct engine_token *token)
+{
+    const struct sampler_input in = {.row = row, .n_top = BACKEND_MAX_TOP, .top_logprobs = top_logprobs};
+    sampler_pick(sampler, f->work, &in, token);
+}
+
 static int32_t pick_one(struct fixture *f, const struct engine_sampling *s, struct engine_token *token)
 {
     struct err e = {0};
     struct sampler *sampler = sampler_create(s, N, &e);
     assert_non_null(sampler);
-    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, 20, token);
+    pick(f, sampler, &f->row, 20, token);
     sampler_destroy(&sampler);
     return token->id;
 }
@@ -355,11 +362,11 @@ static void test_penalties_follow_their_definitions(void **state)
     s.repetition_penalty = 2; /* prompt token 0: 2 becomes 1 */
     struct sampler *sampler = sampler_create(&s, N, &e);
     sampler_add_prompt(sampler, prompt, 1);
-    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+    pick(f, sampler, &f->row, -1, &token);
     assert_int_equal(token.id, 1); /* now 1.9 becomes 0.95 */
-    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+    pick(f, sampler, &f->row, -1, &token);
     assert_int_equal(token.id, 3); /* and 1.5 becomes 0.75: left are 1, 0.95, 0.75 */
-    sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+    pick(f, sampler, &f->row, -1, &token);
     assert_int_equal(token.id, 0);
     sampler_destroy(&sampler);
 
@@ -370,7 +377,7 @@ static void test_penalties_follow_their_definitions(void **state)
     sampler_add_prompt(sampler, prompt, 1);
     static const int32_t expected[] = {0, 1, 0, 1, 3};
     for (int i = 0; i < 5; i++) {
-        sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+        pick(f, sampler, &f->row, -1, &token);
         assert_int_equal(token.id, expected[i]);
     }
     sampler_destroy(&sampler);
@@ -392,7 +399,7 @@ static void test_a_window_forgets(void **state)
     struct sampler *sampler = sampler_create(&s, N, &e);
     sampler_add_prompt(sampler, prompt, 2);
     for (int i = 0; i < 6; i++) { /* the likeliest but the last one */
-        sampler_pick(sampler, f->work, &f->row, BACKEND_MAX_TOP, -1, &token);
+        pick(f, sampler, &f->row, -1, &token);
         assert_int_equal(token.id, (i + 1) % 2);
     }
     sampler_destroy(&sampler);
@@ -409,7 +416,7 @@ static void pick_under(struct fixture *f, const struct engine_job_params *p,
     int32_t answer[8];
     s.temperature = 0;
     s.top_k = 20;
-    assert_true(token_rules_init(&rules, p, eos, 1, N, &e));
+    assert_true(token_rules_init(&rules, p, &(struct token_rules_vocab){.eos = eos, .n_eos = 1, .n_vocab = N}, &e));
     struct sampler *sampler = sampler_create(&s, N, &e);
     sampler_set_rules(sampler, &rules);
     for (int i = 0; i < n; i++) {
@@ -418,7 +425,7 @@ static void pick_under(struct fixture *f, const struct engine_job_params *p,
         token_rules_set_answer(&rules, answer, i);
         if (!sampler_wants_logits(sampler))
             row.logits = NULL;
-        sampler_pick(sampler, f->work, &row, BACKEND_MAX_TOP, -1, &token);
+        pick(f, sampler, &row, -1, &token);
         answer[i] = token.id;
         assert_int_equal(token.id, expected[i]);
     }
@@ -470,7 +477,7 @@ static void test_rules_stay_in_the_vocabulary(void **state)
     for (int i = 0; i < 3; i++) {
         struct err e = {0};
         struct token_rules rules;
-        assert_false(token_rules_init(&rules, &bad[i], NULL, 0, N, &e));
+        assert_false(token_rules_init(&rules, &bad[i], &(struct token_rules_vocab){.n_vocab = N}, &e));
         assert_string_equal(e.field, fields[i]);
         token_rules_fini(&rules);
     }

@@ -1,4 +1,5 @@
-/* See expert_cache.h: opening, memory, what is evicted, what a read must prove. */
+/* Opens and closes the expert cache and owns its memory: which record is evicted for a new one,
+ * what must be verified after a read, and which experts are read in advance at the start. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

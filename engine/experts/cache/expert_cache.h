@@ -66,10 +66,14 @@ const struct model_plan *expert_cache_plan(const struct expert_cache *s);
 /* How it reads: see expert_reader_method(). */
 const char *expert_cache_read_method(const struct expert_cache *s);
 
-/* `layer` in the plan. in_order: taken in the order of `wants`, so that a step that wants more than the budget holds
- * goes through them in waves; else as they come. rows: of the step. */
-void expert_cache_begin(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
-                        bool in_order);
+struct expert_layer_request { /* what a step wants of one layer */
+    int32_t layer;                   /* in the plan */
+    const struct expert_want *wants; /* [n] */
+    int32_t n, rows;                 /* rows: of the step */
+    bool in_order; /* Experts are taken in the order of `wants`, so that a step that wants more than
+                      the budget holds works in waves. Otherwise they are taken as they arrive. */
+};
+void expert_cache_begin(struct expert_cache *s, const struct expert_layer_request *request);
 /* Experts that are ready and were not handed out yet, at most `max`, into ids; 0: none, which with `wait` means that
  * all were handed out. -1: a read failed; the step must fail and call end. */
 int32_t expert_cache_take(struct expert_cache *s, int32_t *ids, int32_t max, bool wait, struct err *e);

@@ -1,4 +1,5 @@
-/* Experts that the owner of a cache keeps itself: see expert_cache.h. */
+/* Accounts for experts that a device keeps in its own memory: the cache counts them, ranks them
+ * and says how much memory they may take. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,12 +1,14 @@
-/* Reading ahead for the next layer: see expert_cache_prefetch(). It can pay only when most of it is wanted. A router's first
- * guess comes true far oftener than its last one, so guesses are judged by their rank, read or not, and those of a rank that
- * was rather wrong lately are not read. Where even the first are wrong, or what was read was not wanted, it rests for a while
- * and is tried again.
+/* Prefetches experts for the next MoE layer: see expert_cache_prefetch(). Prefetching pays only
+ * when most of what is read is used. A router's first prediction comes true far more often than
+ * its last one, so predictions are scored by rank, whether they were read or not, and ranks that
+ * were mostly wrong lately are not read. When even the first rank is wrong, or what was read was
+ * not used, prefetching is suspended for a while and then tried again.
  *
- * Whether it does pay, and how much of it, is a matter of time: where the disk is what bounds, the part that is read in vain
- * costs more than waiting less gains. So some tokens are computed with all of it, some with the first record only and some
- * without, by turns, and what took least time for an expert goes on for a while, longer each time that it wins again. A cache
- * that still fills is not judged: its memory is taken for the first time, which costs more than any way gains. */
+ * Whether it pays, and how much of it, is measured in time: where the disk is the bottleneck,
+ * reads that turn out useless cost more than shorter waits gain. So some tokens are computed
+ * with all predictions read, some with the first record only and some with none, in turns, and
+ * the fastest mode stays for a while, longer each time it wins again. A cache that is still
+ * filling is not judged: touching its memory for the first time costs more than any mode gains. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* A layer of a step, from begin to end: see expert_cache.h. */
+/* Serves one MoE layer of a step, from expert_cache_begin() to expert_cache_end(): it orders the
+ * missing reads by their place on disk and hands experts out as they arrive. */
 #include <stdlib.h>
 
 #define LOG_MODULE "experts"
@@ -144,16 +145,17 @@ static void finish(struct expert_cache *s, struct expert_job *job)
     }
 }
 
-void expert_cache_begin(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows,
-                        bool in_order)
+void expert_cache_begin(struct expert_cache *s, const struct expert_layer_request *request)
 {
+    const struct expert_want *wants = request->wants;
+    const int32_t n = request->n, rows = request->rows;
     struct session *q = &s->session;
     struct expert_job *job;
     pthread_mutex_lock(&s->lock);
     while ((job = expert_reader_take(s->reader, false, NULL))) /* read ahead; the disk goes on with the next */
         finish(s, job);
-    q->layer = s->layer_of[layer];
-    q->in_order = in_order;
+    q->layer = s->layer_of[request->layer];
+    q->in_order = request->in_order;
     q->rows = rows;
     q->failed = !reserve(q, n);
     q->n = q->failed ? 0 : n;
@@ -169,7 +171,7 @@ void expert_cache_begin(struct expert_cache *s, int32_t layer, const struct expe
         enter_want(s, i);
     }
     expert_prefetch_settle(s, q->layer);
-    if (!in_order)
+    if (!q->in_order)
         sort_by_place(s, q->order, q->n);
     if (q->n)
         pump(s);

@@ -1,4 +1,5 @@
-/* See expert_slots.h. */
+/* Reserves address space for every record and populates it slot by slot, so that memory follows
+ * the budget while addresses never move. */
 #include "engine/experts/cache/expert_slots.h"
 
 #include <errno.h>

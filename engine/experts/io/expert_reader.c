@@ -1,4 +1,6 @@
-/* See expert_reader.h: queues, chunks, what a read's result means. */
+/* Splits records into chunks, keeps the queues of urgent and expected reads, and decides what
+ * the result of a read means. The system calls are in expert_reader_uring.c and
+ * expert_reader_threads.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Reading by threads that pread: where io_uring or O_DIRECT is refused. */
+/* Reads chunks with pread() in a few threads, for systems that refuse io_uring or O_DIRECT. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

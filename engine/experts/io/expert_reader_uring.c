@@ -1,4 +1,5 @@
-/* Reading by io_uring: the owner thread begins reads and finishes them; the kernel does the rest. */
+/* Reads chunks with io_uring: the owner thread submits reads and reaps completions, and needs no
+ * thread of its own. */
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* See rates_file.h. */
+/* Appends one line per measurement and rewrites the file atomically, so that a crash never
+ * leaves half a line. */
 #include "engine/experts/io/rates_file.h"
 
 #include <string.h>

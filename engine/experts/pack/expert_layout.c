@@ -1,4 +1,5 @@
-/* See expert_layout.h: from a model's own files. */
+/* Derives the layout of expert records from a model's own files: the planes of an expert become
+ * spans, and spans that share or adjoin a block become one part. */
 #include "engine/experts/pack/expert_layout.h"
 
 #include <string.h>
@@ -16,6 +17,8 @@ struct maker {
     struct expert_layout *layout;
     const struct model *model;
     int32_t last_file; /* where the last address was found: the next one is mostly there as well */
+    struct span spans[EXPERT_MATRIX__N * EXPERT_PLANE__N]; /* of the record being made */
+    int n_spans;
     struct err *e;
 };
 
@@ -103,9 +106,10 @@ static int32_t find_file(struct maker *k, const uint8_t *at, uint64_t *offset)
     return -1;
 }
 
-static bool add_span(struct maker *k, struct span *spans, int *n, const struct weight *w, int matrix, int plane,
-                     const uint8_t *at)
+/* Inserts a plane into the record's spans, which are kept in order of file and offset. */
+static bool add_span(struct maker *k, const struct weight *w, int matrix, int plane, const uint8_t *at)
 {
+    struct span *spans = k->spans;
     struct span s = {.matrix = matrix, .plane = plane};
     s.file = find_file(k, at, &s.from);
     if (s.file < 0)
@@ -113,11 +117,10 @@ static bool add_span(struct maker *k, struct span *spans, int *n, const struct w
                          "tensor %s had to be laid out anew in memory: its experts can't be streamed from the file",
                          w->name);
     s.to = s.from + (uint64_t)(w->rows - 1) * plane_stride(w, plane) + plane_row_size(w, plane);
-    int i = *n;
+    int i = k->n_spans++;
     for (; i && (spans[i - 1].file > s.file || (spans[i - 1].file == s.file && spans[i - 1].from > s.from)); i--)
         spans[i] = spans[i - 1];
     spans[i] = s;
-    ++*n;
     return true;
 }
 
@@ -186,19 +189,18 @@ static bool make_parts(struct expert_record *r, const struct span *spans, int n)
 
 static bool make_record(struct maker *k, struct expert_layer *layer, const struct weight *const plan[], int32_t expert)
 {
-    struct span spans[EXPERT_MATRIX__N * EXPERT_PLANE__N];
     struct expert_record *r = &layer->records[expert];
-    int n = 0;
+    k->n_spans = 0;
     for (int m = 0; m < EXPERT_MATRIX__N; m++) {
         struct weight_planes where = weight_planes(plan[m], expert);
         for (int p = 0; p < EXPERT_PLANE__N; p++) {
             const uint8_t *at = plane_of(&where, p);
             r->planes[m][p] = EXPERT_NO_PLANE;
-            if (at && !add_span(k, spans, &n, plan[m], m, p, at))
+            if (at && !add_span(k, plan[m], m, p, at))
                 return false;
         }
     }
-    if (!make_parts(r, spans, n))
+    if (!make_parts(r, k->spans, k->n_spans))
         return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: over 2 GiB", layer->layer, expert);
     expert_order_parts(r, layer->weights);
     uint64_t bytes = expert_read_bytes(r);

@@ -9,7 +9,9 @@
  * of PACK_PLANE_ALIGN, and zeros fill up. Where planes lie follows from the model, so the file says nothing about it;
  * data_offset and file_bytes must come out the same. */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "engine/experts/pack/expert_layout.h"
 
@@ -27,6 +29,13 @@ struct pack_header {
     uint64_t table_hash;  /* hash64 of the checksums; 0 while the file is not whole */
     uint64_t header_hash; /* hash64 of all fields before it */
 };
+
+struct pack_file { /* open for reading */
+    int fd;
+    const char *path; /* for error texts */
+};
+/* Bytes read, fewer only at the end of the file; -1: *e. */
+ssize_t pack_file_read(const struct pack_file *f, void *into, size_t len, uint64_t at, struct err *e);
 
 /* The layout of the file that belongs to this model: every field but files and checksums. The arena of *l must be
  * there. */

@@ -1,4 +1,5 @@
-/* See pack_format.h and expert_pack.h: where records lie in a sidecar, and whether a file is one. */
+/* Computes where records lie in a sidecar file, and decides whether a file is a valid sidecar of
+ * a model. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -170,29 +171,43 @@ uint64_t expert_pack_bytes(const struct expert_layout *l, uint64_t *records)
     return data_offset(l) + sum;
 }
 
-static bool read_at(int fd, void *into, size_t len, uint64_t at, const char *path, struct err *e)
+ssize_t pack_file_read(const struct pack_file *f, void *into, size_t len, uint64_t at, struct err *e)
 {
-    for (size_t got = 0; got < len;) {
-        ssize_t n = pread(fd, (char *)into + got, len - got, (off_t)(at + got));
+    size_t got = 0;
+    while (got < len) {
+        ssize_t n = pread(f->fd, (char *)into + got, len - got, (off_t)(at + got));
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return err_errno(e, "%s", path);
+        if (n < 0) {
+            err_errno(e, "%s", f->path);
+            return -1;
+        }
         if (n == 0)
-            return err_set(e, ERR_FORMAT, "%s ends after %llu bytes", path, (unsigned long long)(at + got));
+            break;
         got += (size_t)n;
     }
-    return true;
+    return (ssize_t)got;
 }
 
-static bool read_checksums(struct expert_layout *l, int fd, const struct pack_header *h, const char *path, struct err *e)
+/* Reads all of the range; a file that ends within it is an error. */
+static bool read_whole(const struct pack_file *f, void *into, size_t len, uint64_t at, struct err *e)
+{
+    ssize_t got = pack_file_read(f, into, len, at, e);
+    if (got < 0)
+        return false;
+    return (size_t)got == len ||
+           err_set(e, ERR_FORMAT, "%s ends after %llu bytes", f->path,
+                   (unsigned long long)(at + (uint64_t)got));
+}
+
+static bool read_checksums(struct expert_layout *l, const struct pack_file *f, const struct pack_header *h, struct err *e)
 {
     uint64_t *sums = malloc(h->n_records * sizeof *sums), i = 0;
     if (!sums)
         return err_set(e, ERR_NOMEM, "no memory for %llu checksums", (unsigned long long)h->n_records);
-    bool ok = read_at(fd, sums, h->n_records * sizeof *sums, EXPERT_ALIGN, path, e);
+    bool ok = read_whole(f, sums, h->n_records * sizeof *sums, EXPERT_ALIGN, e);
     if (ok && (!h->table_hash || hash64(sums, h->n_records * sizeof *sums, 0) != h->table_hash))
-        ok = err_set(e, ERR_FORMAT, "%s: the table of checksums is damaged", path);
+        ok = err_set(e, ERR_FORMAT, "%s: the table of checksums is damaged", f->path);
     for (int32_t k = 0; ok && k < l->n_layers; k++)
         for (int32_t x = 0; x < l->layers[k].n_expert; x++)
             l->layers[k].records[x].checksum = sums[i++];
@@ -200,24 +215,24 @@ static bool read_checksums(struct expert_layout *l, int fd, const struct pack_he
     return ok;
 }
 
-static bool open_file(struct expert_layout *l, const struct model *m, const char *path, int fd, struct err *e)
+static bool open_file(struct expert_layout *l, const struct model *m, const struct pack_file *f, struct err *e)
 {
     struct pack_header h = {0}, want;
-    if (!read_at(fd, &h, sizeof h, 0, path, e) || !pack_layout(l, m, e))
+    if (!read_whole(f, &h, sizeof h, 0, e) || !pack_layout(l, m, e))
         return false;
     want = pack_header_of(l, m);
     l->files = arena_alloc(l->arena, sizeof *l->files);
-    char *name = arena_strdup(l->arena, path);
+    char *name = arena_strdup(l->arena, f->path);
     if (!l->files || !name)
         return err_set(e, ERR_NOMEM, "no memory for the layout of the experts");
     l->n_files = 1;
     l->files[0].path = name;
-    if (!pack_header_check(&h, &want, path, e) || !expert_file_identify(&l->files[0], e))
+    if (!pack_header_check(&h, &want, f->path, e) || !expert_file_identify(&l->files[0], e))
         return false;
     if (l->files[0].size != h.file_bytes)
-        return err_set(e, ERR_FORMAT, "%s has %llu bytes, want %llu", path, (unsigned long long)l->files[0].size,
+        return err_set(e, ERR_FORMAT, "%s has %llu bytes, want %llu", f->path, (unsigned long long)l->files[0].size,
                        (unsigned long long)h.file_bytes);
-    return read_checksums(l, fd, &h, path, e);
+    return read_checksums(l, f, &h, e);
 }
 
 bool expert_pack_open(struct expert_layout *l, const struct model *m, const char *path, struct err *e)
@@ -227,7 +242,7 @@ bool expert_pack_open(struct expert_layout *l, const struct model *m, const char
     if (fd < 0)
         return err_errno(e, "%s", path);
     l->arena = arena_create(0);
-    bool ok = l->arena ? open_file(l, m, path, fd, e) : err_set(e, ERR_NOMEM, "no memory for the layout of the experts");
+    bool ok = l->arena ? open_file(l, m, &(struct pack_file){.fd = fd, .path = path}, e) : err_set(e, ERR_NOMEM, "no memory for the layout of the experts");
     close(fd);
     if (!ok)
         expert_layout_close(l);

@@ -1,5 +1,6 @@
-/* See expert_pack.h: writing a sidecar. Records are read by the parts of the model's own layout, laid out anew and
- * written in order. What the table of checksums names is on the disk: data are synced first, then the table. */
+/* Writes a sidecar. Records are read by the parts of the model's own layout, repacked without
+ * gaps and written in order. Data is synced before the table of checksums, so a checksum in the
+ * file proves that its record is on disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -48,23 +49,9 @@ static bool write_at(const struct writer *w, const void *data, size_t len, uint6
     return true;
 }
 
-/* Bytes read, fewer only at the end of the file; -1: *e. */
-static ssize_t read_at(int fd, void *into, size_t len, uint64_t at, const char *path, struct err *e)
+static struct pack_file part_file(const struct writer *w)
 {
-    size_t got = 0;
-    while (got < len) {
-        ssize_t n = pread(fd, (char *)into + got, len - got, (off_t)(at + got));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            err_errno(e, "%s", path);
-            return -1;
-        }
-        if (n == 0)
-            break;
-        got += (size_t)n;
-    }
-    return (ssize_t)got;
+    return (struct pack_file){.fd = w->fd, .path = w->part};
 }
 
 /* --- one record --- */
@@ -86,7 +73,8 @@ static bool read_record(struct writer *w, const struct expert_record *r, struct 
         size_t want = left < p->length ? (size_t)left : p->length;
         if (!open_source(w, p->file, e))
             return false;
-        ssize_t got = read_at(w->sources[p->file], w->in + p->at, want, p->offset, f->path, e);
+        const struct pack_file source = {.fd = w->sources[p->file], .path = f->path};
+        ssize_t got = pack_file_read(&source, w->in + p->at, want, p->offset, e);
         if (got < 0)
             return false;
         if ((size_t)got < want)
@@ -96,10 +84,16 @@ static bool read_record(struct writer *w, const struct expert_record *r, struct 
     return true;
 }
 
-static void copy_rows(uint8_t *to, size_t to_stride, const uint8_t *from, size_t from_stride, size_t size, int32_t rows)
+struct row_source { /* one plane of a matrix in the model's file */
+    const uint8_t *at; /* NULL: the format has no such plane */
+    size_t stride;
+};
+
+/* Packs rows: those of the sidecar have no gaps, so `size` is their stride as well. */
+static void copy_rows(const uint8_t *to, const struct row_source *from, size_t size, int32_t rows)
 {
-    for (int32_t i = 0; from && i < rows; i++)
-        memcpy(to + (size_t)i * to_stride, from + (size_t)i * from_stride, size);
+    for (int32_t i = 0; from->at && i < rows; i++)
+        memcpy((uint8_t *)to + (size_t)i * size, from->at + (size_t)i * from->stride, size);
 }
 
 static void planes_of(const struct expert_record *r, const uint8_t *memory, struct weight_planes where[EXPERT_MATRIX__N])
@@ -117,11 +111,12 @@ static uint64_t lay_out(struct writer *w, const struct expert_layer *from, const
     memset(w->out, 0, to->record_bytes);
     for (int i = 0; i < EXPERT_MATRIX__N; i++) {
         const struct weight *a = &from->weights[i], *b = &to->weights[i];
-        copy_rows((uint8_t *)target[i].data, b->row_bytes, source[i].data, a->row_bytes, b->row_bytes, b->rows);
-        copy_rows((uint8_t *)target[i].scales, b->scale_row_bytes, source[i].scales, a->scale_row_bytes,
-                  b->scale_row_bytes, b->rows);
-        copy_rows((uint8_t *)target[i].biases, b->scale_row_bytes, source[i].biases, a->scale_row_bytes,
-                  b->scale_row_bytes, b->rows);
+        const struct row_source data = {.at = source[i].data, .stride = a->row_bytes};
+        const struct row_source scales = {.at = source[i].scales, .stride = a->scale_row_bytes};
+        const struct row_source biases = {.at = source[i].biases, .stride = a->scale_row_bytes};
+        copy_rows(target[i].data, &data, b->row_bytes, b->rows);
+        copy_rows(target[i].scales, &scales, b->scale_row_bytes, b->rows);
+        copy_rows(target[i].biases, &biases, b->scale_row_bytes, b->rows);
     }
     return expert_checksum(to->weights, target);
 }
@@ -131,8 +126,9 @@ static bool is_there(struct writer *w, const struct expert_layer *to, int32_t ex
 {
     const struct expert_part *p = &to->records[expert].parts[0];
     struct weight_planes where[EXPERT_MATRIX__N];
+    const struct pack_file part = part_file(w);
     struct err ignored;
-    if (!sum || read_at(w->fd, w->out, p->length, p->offset, w->part, &ignored) != (ssize_t)p->length)
+    if (!sum || pack_file_read(&part, w->out, p->length, p->offset, &ignored) != (ssize_t)p->length)
         return false;
     planes_of(&to->records[expert], w->out, where);
     return expert_checksum(to->weights, where) == sum;
@@ -229,10 +225,11 @@ static bool resume(struct writer *w)
 {
     struct pack_header h;
     struct err ignored;
+    const struct pack_file part = part_file(w);
     size_t bytes = w->header.n_records * sizeof *w->sums;
-    return read_at(w->fd, &h, sizeof h, 0, w->part, &ignored) == sizeof h &&
+    return pack_file_read(&part, &h, sizeof h, 0, &ignored) == sizeof h &&
            pack_header_check(&h, &w->header, w->part, &ignored) &&
-           read_at(w->fd, w->sums, bytes, EXPERT_ALIGN, w->part, &ignored) == (ssize_t)bytes;
+           pack_file_read(&part, w->sums, bytes, EXPERT_ALIGN, &ignored) == (ssize_t)bytes;
 }
 
 static bool check_room(struct writer *w, struct err *e)

@@ -1,4 +1,5 @@
-/* See expert_eviction.h. */
+/* Chooses the record to evict by recency or by frequency, whichever was wrong less often lately,
+ * and caches the least valuable expert of each layer. */
 #include "engine/experts/policy/expert_eviction.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* See expert_history.h. */
+/* Keeps three exponentially decaying use counts per expert in logarithmic form, so that only the
+ * experts of a step are updated, and saves them with the checksums. */
 #include "engine/experts/policy/expert_history.h"
 
 #include <inttypes.h>

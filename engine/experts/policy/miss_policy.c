@@ -1,4 +1,5 @@
-/* See miss_policy.h. */
+/* Estimates the time of a layer with missing experts for both processors and picks the faster
+ * one. The rates are measured elsewhere and kept in a small file. */
 #include "engine/experts/policy/miss_policy.h"
 
 #include <inttypes.h>

@@ -135,7 +135,8 @@ bool expert_pool_bring(struct expert_pool *p, struct device_slots *s, struct dev
             *(here ? &p->held[n_held++] : &p->missing[n_missing++]) = (struct expert_want){.expert = i, .rows = 1};
         }
     }
-    expert_cache_begin(p->store, layer, p->missing, n_missing, n_rows, false);
+    expert_cache_begin(p->store,
+                       &(struct expert_layer_request){.layer = layer, .wants = p->missing, .n = n_missing, .rows = n_rows});
     expert_cache_count_device_hits(p->store, layer, p->held, n_held, n_rows);
     bool ok = n_missing == 0 || read_missing(p, s, m, layer, e);
     expert_cache_end(p->store);
@@ -224,7 +225,8 @@ static bool warm(struct expert_pool *p, struct device_slots *s, struct device_mo
             }
         }
         if (n_missing) {
-            expert_cache_begin(p->store, layer, p->missing, n_missing, 0, false);
+            expert_cache_begin(p->store,
+                               &(struct expert_layer_request){.layer = layer, .wants = p->missing, .n = n_missing});
             ok = read_missing(p, s, m, layer, e);
             expert_cache_end(p->store);
         }
