@@ -1,4 +1,4 @@
-/* diagnostics.h */
+/* diagnostics.h: each function looks at one thing and reports what it found, with the way to mend it. */
 #include "fcgi/admin/diagnostics.h"
 
 #include <stdio.h>

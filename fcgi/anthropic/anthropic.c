@@ -1,4 +1,4 @@
-/* anthropic.h: Anthropic's error object. */
+/* anthropic.h: the codes of err.h become Anthropic's error types, in its error object. */
 #include "fcgi/anthropic/anthropic.h"
 
 #include "fcgi/http/reply.h"

@@ -1,4 +1,4 @@
-/* messages.h: the request. */
+/* messages.h: reads the request, but for the messages' content, into a chat's own request. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* throttle.h */
+/* throttle.h: an attempt counts against three subjects, and the longest wait of the three holds. */
 #include "fcgi/auth/throttle.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* inference.h */
+/* inference.h: one loop waits for whichever job has an event and hands it to the job's generation. */
 #include "fcgi/inference/inference.h"
 
 #include <stdatomic.h>

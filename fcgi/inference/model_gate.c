@@ -1,4 +1,4 @@
-/* model_gate.h */
+/* model_gate.h: looks at the engine's status page before a job is submitted. */
 #include "fcgi/inference/model_gate.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* ollama.h: what its endpoints share. */
+/* ollama.h: the model's name, times and errors as all of Ollama's endpoints write them. */
 #include "fcgi/ollama/ollama.h"
 
 #include <stdio.h>

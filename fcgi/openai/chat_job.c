@@ -1,4 +1,4 @@
-/* chat_job.h */
+/* chat_job.h: a checked request becomes a prompt and the parameters of a job, which then runs. */
 #define LOG_MODULE "chat"
 #include "fcgi/openai/chat_job.h"
 

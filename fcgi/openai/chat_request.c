@@ -1,4 +1,4 @@
-/* chat_request.h */
+/* chat_request.h: the body of a chat completion is read field by field, in the order in which fields depend on each other. */
 #include "fcgi/openai/chat_request.h"
 
 #include <string.h>

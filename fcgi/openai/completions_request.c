@@ -1,4 +1,4 @@
-/* completions.h: the request. */
+/* completions.h: reads the request: prompts as text or token ids, and what is asked of the answer. */
 #include <stdio.h>
 #include <string.h>
 

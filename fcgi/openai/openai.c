@@ -1,4 +1,4 @@
-/* openai.h */
+/* openai.h: the members that several of OpenAI's objects share. */
 #include "fcgi/openai/openai.h"
 
 #include <stdio.h>

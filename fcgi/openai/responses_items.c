@@ -1,4 +1,4 @@
-/* responses.h: items of the input. */
+/* responses.h: each item of the input becomes a message of a chat, or a part of one. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* responses.h: the request. */
+/* responses.h: reads the request into a chat's own request, and what its answer repeats of it. */
 #include <stdio.h>
 #include <string.h>
 

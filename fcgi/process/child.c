@@ -1,4 +1,4 @@
-/* child.h */
+/* child.h: each thread accepts, serves one request, and accepts again until it is told to leave. */
 #define LOG_MODULE "worker"
 #include "fcgi/process/child.h"
 

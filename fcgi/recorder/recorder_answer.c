@@ -1,4 +1,4 @@
-/* recorder_answer.h */
+/* recorder_answer.h: attaches to a running job, reads its events from the first one on, and says when the row is due. */
 #define LOG_MODULE "recorder"
 #include "fcgi/recorder/recorder_answer.h"
 
