@@ -212,7 +212,7 @@ static bool send_export(struct request *r, struct wish *w, struct err *e)
 static bool add_account(struct request *r, struct wish *w, struct buf *account, struct err *e)
 {
     w->p.account = account;
-    return export_account(account, r->store, r->arena, r->who.user_id, w->p.exported_at, e);
+    return export_account(account, &w->p, r->arena, e);
 }
 
 static bool serve(struct request *r, struct wish *w, bool whole_account, struct err *e)
