@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     struct options o = {0};
     struct err e = {0};
     gid_t group;
-    if (!option_parse(table, N_OPTIONS, argc, argv, &o, NULL, &e))
+    if (!option_parse(table, N_OPTIONS, &(struct option_args){.argc = argc, .argv = argv}, &o, &e))
         return fail(&e, 2);
     if (o.help) {
         puts("usage: sluice-engine --model PATH --socket PATH --status FILE [options]\n");

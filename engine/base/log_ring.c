@@ -77,9 +77,10 @@ static bool copy_line(const struct slot *s, uint64_t sequence, struct log_ring_l
     return out->sequence == sequence && hash64(out, sizeof *out, 0) == hash;
 }
 
-int log_ring_read(const char *path, uint64_t after, enum log_level level, struct log_ring_line *out, int max, uint64_t *next)
+int log_ring_read(const struct log_ring_query *q, struct log_ring_line *out, uint64_t *next)
 {
-    const struct ring_file *f = mapped_file_open_readonly(path, layout);
+    uint64_t after = q->after;
+    const struct ring_file *f = mapped_file_open_readonly(q->path, layout);
     int n = 0;
     *next = after;
     if (!f)
@@ -88,9 +89,9 @@ int log_ring_read(const char *path, uint64_t after, enum log_level level, struct
     if (after > head) /* another file than the caller read before */
         after = 0;
     uint64_t i = head > LOG_RING_LINES && after < head - LOG_RING_LINES ? head - LOG_RING_LINES : after;
-    while (i < head && n < max) {
+    while (i < head && n < q->max) {
         i++;
-        n += copy_line(&f->slots[i % LOG_RING_LINES], i, &out[n]) && out[n].level <= (int32_t)level;
+        n += copy_line(&f->slots[i % LOG_RING_LINES], i, &out[n]) && out[n].level <= (int32_t)q->level;
     }
     *next = i;
     munmap((void *)f, sizeof *f);

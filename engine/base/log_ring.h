@@ -26,6 +26,12 @@ struct log_ring_line {
  * forks start. program: "engine", "worker", "up". */
 bool log_ring_attach(const char *path, const char *program, struct err *e);
 
-/* Copies the oldest lines with sequence > after and level <= level, at most max, and gives their number; *next is the
- * `after` for the call that goes on. No file: none. */
-int log_ring_read(const char *path, uint64_t after, enum log_level level, struct log_ring_line *out, int max, uint64_t *next);
+struct log_ring_query {
+    const char *path;
+    uint64_t after;       /* only lines with a larger sequence */
+    enum log_level level; /* only lines of this level or a graver one */
+    int max;              /* lines at most: the oldest of them */
+};
+/* Copies lines to out[max] and returns their number; *next is the `after` of the query that goes on from there. Without a
+ * file there are none. */
+int log_ring_read(const struct log_ring_query *q, struct log_ring_line *out, uint64_t *next);

@@ -134,19 +134,27 @@ static const struct option *find(const struct option *table, size_t n, const cha
     return NULL;
 }
 
-/* Takes argv[*i] (and its value); advances *i past what it used. */
-static bool take_flag(const struct option *table, size_t n, int argc, char **argv, int *i,
-                      void *into, struct err *e)
+struct parse {
+    const struct option *table; /* [n] */
+    size_t n;
+    const struct option_args *args;
+    int at; /* the argument that is looked at */
+    void *into;
+};
+
+/* Takes the flag at p->at, and its value where that is an argument of its own. */
+static bool take_flag(struct parse *p, struct err *e)
 {
-    const char *flag = argv[*i] + 2, *equals = strchr(flag, '=');
+    void *into = p->into;
+    const char *flag = p->args->argv[p->at] + 2, *equals = strchr(flag, '=');
     size_t len = equals ? (size_t)(equals - flag) : strlen(flag);
-    const struct option *o = find(table, n, flag, len);
+    const struct option *o = find(p->table, p->n, flag, len);
     if (o && o->type == OPTION_BOOL && !equals) {
         *(bool *)((char *)into + o->offset) = true;
         return true;
     }
     if (!o && !equals && !strncmp(flag, "no-", 3)) {
-        o = find(table, n, flag + 3, len - 3);
+        o = find(p->table, p->n, flag + 3, len - 3);
         if (o && o->type == OPTION_BOOL) {
             *(bool *)((char *)into + o->offset) = false;
             return true;
@@ -155,14 +163,14 @@ static bool take_flag(const struct option *table, size_t n, int argc, char **arg
     }
     if (!o)
         return err_set(e, ERR_INPUT, "unknown option --%.*s", (int)(len < 80 ? len : 80), flag);
-    if (!equals && *i + 1 >= argc)
+    if (!equals && p->at + 1 >= p->args->argc)
         return err_field(e, ERR_INPUT, o->name, "needs a value");
-    return set_value(o, equals ? equals + 1 : argv[++*i], into, e);
+    return set_value(o, equals ? equals + 1 : p->args->argv[++p->at], into, e);
 }
 
-bool option_parse(const struct option *table, size_t n, int argc, char **argv, void *into,
-                  char **rest, struct err *e)
+bool option_parse(const struct option *table, size_t n, const struct option_args *args, void *into, struct err *e)
 {
+    struct parse p = {.table = table, .n = n, .args = args, .into = into};
     int n_rest = 0;
     bool flags = true;
     for (size_t i = 0; i < n; i++) {
@@ -170,20 +178,21 @@ bool option_parse(const struct option *table, size_t n, int argc, char **argv, v
         if (table[i].fallback && !set_value(&table[i], table[i].fallback, into, e))
             return err_prefix(e, "default");
     }
-    for (int i = 1; i < argc; i++) {
-        if (flags && !strcmp(argv[i], "--")) {
+    for (p.at = 1; p.at < args->argc; p.at++) {
+        char *word = args->argv[p.at];
+        if (flags && !strcmp(word, "--")) {
             flags = false;
-        } else if (flags && !strncmp(argv[i], "--", 2)) {
-            if (!take_flag(table, n, argc, argv, &i, into, e))
+        } else if (flags && !strncmp(word, "--", 2)) {
+            if (!take_flag(&p, e))
                 return false;
-        } else if (rest) {
-            rest[n_rest++] = argv[i];
+        } else if (args->rest) {
+            args->rest[n_rest++] = word;
         } else {
-            return err_set(e, ERR_INPUT, "'%.80s' is not an option", argv[i]);
+            return err_set(e, ERR_INPUT, "'%.80s' is not an option", word);
         }
     }
-    if (rest)
-        rest[n_rest] = NULL;
+    if (args->rest)
+        args->rest[n_rest] = NULL;
     return true;
 }
 

@@ -22,11 +22,13 @@ struct option {
     const char *help;      /* one sentence */
 };
 
-/* Fills `into` with the defaults, then with argv[1..]. What is not an option is kept in order in
- * rest (NULL-terminated, argc + 1 places, owned by the caller); rest == NULL refuses it.
- * "--" ends the options. Values point into argv. */
-bool option_parse(const struct option *table, size_t n, int argc, char **argv, void *into,
-                  char **rest, struct err *e);
+struct option_args {
+    int argc;
+    char **argv;
+    char **rest; /* [argc + 1] takes what is not an option, in order, NULL-terminated; NULL: such is refused */
+};
+/* Fills `into` with the defaults, then with argv[1..]. "--" ends the options. Values point into argv. */
+bool option_parse(const struct option *table, size_t n, const struct option_args *args, void *into, struct err *e);
 /* The options' part of --help on standard output. */
 void option_help(const struct option *table, size_t n);
 /* "10", "4K", "2MiB", "1.5G" (powers of 1024) to bytes. */

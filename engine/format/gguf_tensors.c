@@ -74,17 +74,23 @@ static bool size_of(const struct tensor *t, const struct ggml_type *type, uint64
     return true;
 }
 
-static bool add_one(const struct gguf *g, const struct gguf_tensor *from, int32_t file, struct tensor_table *table,
-                    struct range *r, struct err *e)
+struct adding { /* the tensors of one file to a table */
+    const struct gguf *g;
+    int32_t file;
+    struct tensor_table *table;
+};
+
+static bool add_one(const struct adding *a, const struct gguf_tensor *from, struct range *r, struct err *e)
 {
+    const struct gguf *g = a->g;
     char name[256], unknown[16];
     snprintf(name, sizeof name, "%.*s", (int)from->name.len, from->name.at);
     const struct ggml_type *type = find_type(from->type);
-    struct tensor t = {.name = name, .file = file, .n_dims = from->n_dims};
+    struct tensor t = {.name = name, .file = a->file, .n_dims = from->n_dims};
     for (int i = 0; i < t.n_dims; i++)
         t.dims[i] = from->dims[t.n_dims - 1 - i];
     snprintf(unknown, sizeof unknown, "type %u", from->type);
-    t.type_name = type ? type->name : arena_strdup(table->arena, unknown);
+    t.type_name = type ? type->name : arena_strdup(a->table->arena, unknown);
     t.type = type ? type->type : TENSOR_OTHER;
     t.block = type ? type->block : WEIGHT_NONE;
     if (!t.type_name)
@@ -101,7 +107,7 @@ static bool add_one(const struct gguf *g, const struct gguf_tensor *from, int32_
                          name, t.bytes, from->offset, room);
     t.data = g->data + g->data_start + from->offset;
     *r = (struct range){from->offset, from->offset + t.bytes, from};
-    return tensor_table_add(table, &t, e);
+    return tensor_table_add(a->table, &t, e);
 }
 
 bool gguf_add_tensors(const struct gguf *g, int32_t file, struct tensor_table *t, struct err *e)
@@ -109,9 +115,10 @@ bool gguf_add_tensors(const struct gguf *g, int32_t file, struct tensor_table *t
     struct range *ranges = calloc((size_t)g->n_tensors + 1, sizeof *ranges);
     if (!ranges)
         return err_set(e, ERR_NOMEM, "no memory for %" PRIu64 " tensors", g->n_tensors);
+    const struct adding adding = {.g = g, .file = file, .table = t};
     bool ok = true;
     for (uint64_t i = 0; ok && i < g->n_tensors; i++)
-        ok = add_one(g, &g->tensors[i], file, t, &ranges[i], e);
+        ok = add_one(&adding, &g->tensors[i], &ranges[i], e);
     if (ok)
         qsort(ranges, (size_t)g->n_tensors, sizeof *ranges, by_begin);
     for (uint64_t i = 1; ok && i < g->n_tensors; i++)

@@ -123,16 +123,12 @@ static bool check_overlap(struct range *ranges, size_t n, struct err *e)
     return true;
 }
 
-struct reader {
-    const uint8_t *data; /* the data part */
-    uint64_t data_size;
-    int32_t file;
-    safetensors_want want;
-    void *context;
-};
-
-static bool read_entries(const struct reader *r, const cJSON *root, struct tensor_table *t, struct err *e)
+/* header: its bytes, behind the 8 of its length and in front of the data. */
+static bool read_entries(const struct safetensors_source *s, uint64_t header, const cJSON *root,
+                         struct tensor_table *t, struct err *e)
 {
+    const uint8_t *data = s->data + 8 + header;
+    const uint64_t data_size = s->size - 8 - header;
     size_t count = 0, n = 0;
     const cJSON *o;
     cJSON_ArrayForEach(o, root) count++;
@@ -143,11 +139,11 @@ static bool read_entries(const struct reader *r, const cJSON *root, struct tenso
     cJSON_ArrayForEach(o, root) {
         if (!strcmp(o->string, "__metadata__"))
             continue;
-        struct tensor one = {.file = r->file};
-        if (!read_entry(o, r->data_size, &one, &ranges[n], e))
+        struct tensor one = {.file = s->file};
+        if (!read_entry(o, data_size, &one, &ranges[n], e))
             goto out;
-        one.data = r->data + ranges[n++].begin;
-        if ((!r->want || r->want(r->context, one.name)) && !tensor_table_add(t, &one, e))
+        one.data = data + ranges[n++].begin;
+        if ((!s->want || s->want(s->context, one.name)) && !tensor_table_add(t, &one, e))
             goto out;
     }
     ok = check_overlap(ranges, n, e);
@@ -156,9 +152,10 @@ out:
     return ok;
 }
 
-bool safetensors_read(const uint8_t *data, size_t size, int32_t file, safetensors_want want, void *context,
-                      struct tensor_table *t, struct err *e)
+bool safetensors_read(const struct safetensors_source *s, struct tensor_table *t, struct err *e)
 {
+    const uint8_t *data = s->data;
+    const size_t size = s->size;
     if (size < 8)
         return err_set(e, ERR_FORMAT, "not a safetensors file: %zu bytes", size);
     uint64_t header = 0;
@@ -177,8 +174,7 @@ bool safetensors_read(const uint8_t *data, size_t size, int32_t file, safetensor
             e->code = ERR_FORMAT;
         return err_prefix(e, "safetensors header");
     }
-    struct reader r = {data + 8 + header, size - 8 - header, file, want, context};
-    bool ok = cJSON_IsObject(root) ? read_entries(&r, root, t, e)
+    bool ok = cJSON_IsObject(root) ? read_entries(s, header, root, t, e)
                                    : err_set(e, ERR_FORMAT, "safetensors header is not an object");
     cJSON_Delete(root);
     return ok;

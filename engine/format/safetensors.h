@@ -13,10 +13,16 @@
 
 #define SAFETENSORS_MAX_HEADER (100u << 20) /* the format's own limit */
 
-/* Whether a tensor is to be added; NULL: all are. */
+/* Whether a tensor is to be added. */
 typedef bool (*safetensors_want)(void *context, const char *name);
 
-/* Adds the tensors of the mapped bytes to t. Tensors point into data, which must outlive the table.
- * Errors name the tensor; the caller prefixes the file's name. */
-bool safetensors_read(const uint8_t *data, size_t size, int32_t file, safetensors_want want, void *context,
-                      struct tensor_table *t, struct err *e);
+struct safetensors_source {
+    const uint8_t *data; /* the whole file; must outlive the table, whose tensors point into it */
+    size_t size;
+    int32_t file;          /* what tensor.file becomes */
+    safetensors_want want; /* NULL: all tensors are added */
+    void *context;         /* of want */
+};
+
+/* Adds the tensors of the mapped bytes to t. Errors name the tensor; the caller prefixes the file's name. */
+bool safetensors_read(const struct safetensors_source *s, struct tensor_table *t, struct err *e);

@@ -16,7 +16,8 @@ bool tensor_file_open(struct tensor_file *f, const char *path, struct err *e)
     if (!f->arena)
         return err_set(e, ERR_NOMEM, "no memory to read a file");
     tensor_table_init(&f->tensors, f->arena);
-    if (file_map(path, &f->map, e) && safetensors_read(f->map.data, f->map.size, 0, NULL, NULL, &f->tensors, e))
+    if (file_map(path, &f->map, e) &&
+        safetensors_read(&(struct safetensors_source){.data = f->map.data, .size = f->map.size}, &f->tensors, e))
         return true;
     tensor_file_close(f);
     return err_prefix(e, "%s", path);
@@ -56,21 +57,20 @@ static void put_entry(struct buf *b, const struct tensor_entry *t, uint64_t at)
     buf_printf(b, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + tensor_entry_bytes(t));
 }
 
-static bool write_header(struct tensor_writer *w, const struct tensor_entry *entries, size_t n, const char *metadata,
-                         struct err *e)
+static bool write_header(struct tensor_writer *w, const struct tensor_list *l, struct err *e)
 {
     struct buf b = {0};
     buf_puts(&b, "{");
-    if (metadata) {
+    if (l->about) {
         buf_puts(&b, "\"__metadata__\":{\"about\":");
-        buf_json_string(&b, metadata, strlen(metadata));
+        buf_json_string(&b, l->about, strlen(l->about));
         buf_puts(&b, "}");
     }
-    for (size_t i = 0; i < n; i++) {
-        if (i || metadata)
+    for (size_t i = 0; i < l->n; i++) {
+        if (i || l->about)
             buf_putc(&b, ',');
-        put_entry(&b, &entries[i], w->expected);
-        w->expected += tensor_entry_bytes(&entries[i]);
+        put_entry(&b, &l->entries[i], w->expected);
+        w->expected += tensor_entry_bytes(&l->entries[i]);
     }
     buf_putc(&b, '}');
     while ((b.len + 8) % 64)
@@ -78,7 +78,7 @@ static bool write_header(struct tensor_writer *w, const struct tensor_entry *ent
     uint8_t length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)((uint64_t)b.len >> (8 * i));
-    bool ok = !b.failed || err_set(e, ERR_NOMEM, "no memory for a header of %zu tensors", n);
+    bool ok = !b.failed || err_set(e, ERR_NOMEM, "no memory for a header of %zu tensors", l->n);
     ok = ok && ((fwrite(length, 8, 1, w->out) == 1 && fwrite(b.data, b.len, 1, w->out) == 1) ||
                 err_errno(e, "writing %s", w->path));
     buf_fini(&b);
@@ -96,21 +96,20 @@ static bool create(struct tensor_writer *w, const char *path, struct err *e)
     return w->out || err_errno(e, "creating %s", w->part);
 }
 
-bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_entry *entries, size_t n,
-                         const char *metadata, struct err *e)
+bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_list *list, struct err *e)
 {
-    if (create(w, path, e) && write_header(w, entries, n, metadata, e))
+    if (create(w, path, e) && write_header(w, list, e))
         return true;
     tensor_writer_abort(w);
     return false;
 }
 
-bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const void *header, size_t len, uint64_t bytes,
+bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const struct tensor_raw_header *header,
                              struct err *e)
 {
-    bool ok = create(w, path, e) &&
-              (fwrite(header, 1, len, w->out) == len || err_errno(e, "writing %s", w->path));
-    w->expected = bytes;
+    bool ok = create(w, path, e) && (fwrite(header->data, 1, header->len, w->out) == header->len ||
+                                     err_errno(e, "writing %s", w->path));
+    w->expected = header->data_bytes;
     if (!ok)
         tensor_writer_abort(w);
     return ok;

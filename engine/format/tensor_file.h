@@ -38,12 +38,20 @@ struct tensor_writer {
 };
 
 uint64_t tensor_entry_bytes(const struct tensor_entry *t);
-/* Writes the header; `metadata` may be NULL, else becomes __metadata__'s "about". The data follow in the
- * order of the entries. Data begin at a multiple of 64. */
-bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_entry *entries, size_t n,
-                         const char *metadata, struct err *e);
-/* The same over any header, for files of another kind; `bytes` of data follow. */
-bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const void *header, size_t len, uint64_t bytes,
+struct tensor_list {
+    const struct tensor_entry *entries; /* [n]; the data follow in this order */
+    size_t n;
+    const char *about; /* member of __metadata__; NULL: none */
+};
+/* Writes the header. Data begin at a multiple of 64. */
+bool tensor_writer_begin(struct tensor_writer *w, const char *path, const struct tensor_list *list, struct err *e);
+
+struct tensor_raw_header { /* of a file of another kind */
+    const void *data;
+    size_t len;
+    uint64_t data_bytes; /* that follow it */
+};
+bool tensor_writer_begin_raw(struct tensor_writer *w, const char *path, const struct tensor_raw_header *header,
                              struct err *e);
 bool tensor_writer_put(struct tensor_writer *w, const void *data, size_t len, struct err *e);
 /* Gives the file its name, when all promised bytes were written. */

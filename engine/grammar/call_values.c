@@ -74,7 +74,9 @@ expr call_parameters(struct answer *x, size_t i, const struct call_tags *tags)
     bool object = json_schema_is_object(x->s, t->parameters);
     if (!object)
         err_set(&why, ERR_INPUT, "with strict the parameters must be a schema of type 'object'");
-    if (object && json_schema_parameters(x->s, t->parameters, t->strict, tags->stop, add_value, &v, &why))
+    const struct json_parameter_sink sink = {
+        .strict = t->strict, .stop = tags->stop, .give = add_value, .context = &v};
+    if (object && json_schema_parameters(x->s, t->parameters, &sink, &why))
         return expr_seq_list(x->b, &v.list);
     if (t->strict || why.code == ERR_NOMEM)
         return refuse(x, t, &why);

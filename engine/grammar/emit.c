@@ -117,11 +117,16 @@ static uint32_t lead_bits(int n)
     return n == 2 ? 0xC0 : n == 3 ? 0xE0 : 0xF0;
 }
 
-/* Characters lo .. hi, both with n bytes, that differ in their last `free` continuation bytes at most. */
-static void utf8_edges(struct emit *m, struct edge_list *l, uint32_t lo, uint32_t hi, int n, uint32_t next);
+struct utf8_range { /* characters lo .. hi, which have equally many bytes */
+    uint32_t lo, hi;
+    int n;         /* > 0: all n bytes are to be read; < 0: the -n continuation bytes that are left */
+    uint32_t next; /* the node behind the last byte */
+};
 
-/* The bytes behind the first: from character lo to hi, which have the same bytes before. Returns a node. */
-static uint32_t utf8_rest(struct emit *m, uint32_t lo, uint32_t hi, int left, uint32_t next)
+static void utf8_edges(struct emit *m, struct edge_list *l, struct utf8_range r);
+
+/* The bytes behind the first of a range whose characters have the same bytes before. Returns a node. */
+static uint32_t utf8_rest(struct emit *m, struct utf8_range r)
 {
     struct edge_list *l = malloc(sizeof *l);
     if (!l) {
@@ -129,7 +134,7 @@ static uint32_t utf8_rest(struct emit *m, uint32_t lo, uint32_t hi, int left, ui
         return 0;
     }
     l->n = 0;
-    utf8_edges(m, l, lo, hi, -left, next);
+    utf8_edges(m, l, r);
     uint32_t at = add_edges(m, l->n), node = 0;
     if (!bad(m)) {
         memcpy(m->edges + at, l->at, l->n * sizeof *l->at);
@@ -139,10 +144,11 @@ static uint32_t utf8_rest(struct emit *m, uint32_t lo, uint32_t hi, int left, ui
     return node;
 }
 
-/* n > 0: the first of n bytes; n < 0: the first of -n continuation bytes that are left. */
-static void utf8_edges(struct emit *m, struct edge_list *l, uint32_t lo, uint32_t hi, int n, uint32_t next)
+/* Gives one edge for each range of the first byte that is left. */
+static void utf8_edges(struct emit *m, struct edge_list *l, struct utf8_range r)
 {
-    int left = (n > 0 ? n : -n) - 1; /* bytes behind this one */
+    uint32_t lo = r.lo, hi = r.hi;
+    int n = r.n, left = (n > 0 ? n : -n) - 1; /* bytes behind this one */
     uint32_t span = 1u << (6 * left), mask = n > 0 ? 0xFF : 0x3F;
     uint32_t mark = n > 0 ? (n == 1 ? 0 : lead_bits(n)) : 0x80;
     while (lo <= hi && !bad(m)) {
@@ -150,11 +156,11 @@ static void utf8_edges(struct emit *m, struct edge_list *l, uint32_t lo, uint32_
         uint32_t end = (top + 1) * span - 1;
         if (lo % span == 0 && end <= hi) { /* whole blocks, as many as there are */
             uint32_t whole = (hi + 1) / span - 1;
-            give_edge(m, l, mark | (top & mask), mark | (whole & mask), continuation(m, left, next));
+            give_edge(m, l, mark | (top & mask), mark | (whole & mask), continuation(m, left, r.next));
             lo = (whole + 1) * span;
         } else {
             uint32_t to = top == last ? hi : end;
-            give_edge(m, l, mark | (top & mask), mark | (top & mask), utf8_rest(m, lo, to, left, next));
+            give_edge(m, l, mark | (top & mask), mark | (top & mask), utf8_rest(m, (struct utf8_range){lo, to, -left, r.next}));
             lo = to + 1;
         }
     }
@@ -175,7 +181,7 @@ static uint32_t emit_class(struct emit *m, const struct expr_node *x, uint32_t n
             uint32_t from = n == 1 ? 0 : limits[n - 1] + 1;
             uint32_t lo = r[i].lo > from ? r[i].lo : from, hi = r[i].hi < limits[n] ? r[i].hi : limits[n];
             if (lo <= hi)
-                utf8_edges(m, l, lo, hi, n, next);
+                utf8_edges(m, l, (struct utf8_range){lo, hi, n, next});
         }
     uint32_t at = add_edges(m, l->n), node = 0;
     if (!bad(m)) {

@@ -31,7 +31,13 @@ struct json_parameter {
     bool text;  /* the schema takes strings only: `value` is plain text without quotes; else JSON */
     expr value;
 };
-/* Gives each property of an object schema, in order. Values as text end before `stop`. False: *e; ERR_UNSUPPORTED when the
- * schema is no plain object with declared properties. */
-bool json_schema_parameters(struct json_schema *s, const cJSON *schema, bool strict, const char *stop,
-                            bool (*give)(void *context, const struct json_parameter *p), void *context, struct err *e);
+struct json_parameter_sink {
+    bool strict;
+    const char *stop; /* values as plain text end before it */
+    bool (*give)(void *context, const struct json_parameter *p); /* false: memory ran out */
+    void *context;
+};
+/* Gives each property of an object schema, in order. False: *e; ERR_UNSUPPORTED when the schema is no plain object with
+ * declared properties. */
+bool json_schema_parameters(struct json_schema *s, const cJSON *schema, const struct json_parameter_sink *sink,
+                            struct err *e);

@@ -77,16 +77,22 @@ static bool is_end(const char *f)
     return !*f;
 }
 
-/* Digit strings d, as fractions, with 0.d over (or at) 0.lo and under (or at) 0.hi; lo or hi NULL: free. Ends anywhere that
- * this holds; `first`: not before the first digit. */
-static expr fraction_range(struct json_schema *s, const char *lo, bool open_lo, const char *hi, bool open_hi, int left, bool first)
+struct fraction_bounds { /* digits behind the point; NULL: no bound */
+    const char *lo, *hi;
+    bool open_lo, open_hi; /* the bound itself is left out */
+};
+
+/* Digit strings d, as fractions, with 0.d over (or at) 0.lo and under (or at) 0.hi. Ends anywhere that this holds; `first`: not
+ * before the first digit. */
+static expr fraction_range(struct json_schema *s, struct fraction_bounds x, int left, bool first)
 {
     struct builder *b = s->b;
     struct expr_list all = {0};
-    bool may_end = !first && (!lo || (is_end(lo) && !open_lo)) && (!hi || !is_end(hi) || !open_hi);
+    const char *lo = x.lo, *hi = x.hi;
+    bool may_end = !first && (!lo || (is_end(lo) && !x.open_lo)) && (!hi || !is_end(hi) || !x.open_hi);
     if (may_end)
         expr_list_add(b, &all, expr_empty(b));
-    if (lo && is_end(lo) && !open_lo)
+    if (lo && is_end(lo) && !x.open_lo)
         lo = NULL;
     if (!lo && !hi) {
         expr_list_add(b, &all, digits(s, first, left));
@@ -94,21 +100,22 @@ static expr fraction_range(struct json_schema *s, const char *lo, bool open_lo, 
     }
     if (left > 0) {
         char from = lo ? (is_end(lo) ? '0' : *lo) : '0', to = hi ? (is_end(hi) ? '0' : *hi) : '9';
-        const char *lo_next = lo && !is_end(lo) ? lo + 1 : lo, *hi_next = hi && !is_end(hi) ? hi + 1 : hi;
+        const struct fraction_bounds next = {.lo = lo && !is_end(lo) ? lo + 1 : lo, .open_lo = x.open_lo,
+                                             .hi = hi && !is_end(hi) ? hi + 1 : hi, .open_hi = x.open_hi};
+        const struct fraction_bounds above = {.lo = next.lo, .open_lo = x.open_lo};
+        const struct fraction_bounds below = {.hi = next.hi, .open_hi = x.open_hi};
         if (from == to) {
-            bool same_lo = lo != NULL, same_hi = hi != NULL;
-            expr_list_add(b, &all, expr_seq2(b, digit_range(s, from, to),
-                                             fraction_range(s, same_lo ? lo_next : NULL, open_lo, same_hi ? hi_next : NULL,
-                                                            open_hi, left - 1, false)));
+            expr_list_add(b, &all,
+                          expr_seq2(b, digit_range(s, from, to), fraction_range(s, next, left - 1, false)));
         } else if (from < to) {
             if (lo)
-                expr_list_add(b, &all, expr_seq2(b, digit_range(s, from, from),
-                                                 fraction_range(s, lo_next, open_lo, NULL, false, left - 1, false)));
+                expr_list_add(b, &all,
+                              expr_seq2(b, digit_range(s, from, from), fraction_range(s, above, left - 1, false)));
             expr_list_add(b, &all, expr_seq2(b, digit_range(s, lo ? (char)(from + 1) : from, hi ? (char)(to - 1) : to),
                                              digits(s, 0, left - 1)));
             if (hi)
-                expr_list_add(b, &all, expr_seq2(b, digit_range(s, to, to),
-                                                 fraction_range(s, NULL, false, hi_next, open_hi, left - 1, false)));
+                expr_list_add(b, &all,
+                              expr_seq2(b, digit_range(s, to, to), fraction_range(s, below, left - 1, false)));
         }
     }
     return expr_alt_list(b, &all);
@@ -142,17 +149,21 @@ static bool split_bound(struct json_schema *s, struct bound *x)
     return schema_fail(s, ERR_UNSUPPORTED, "a bound with more than %d digits behind the point", MAX_DIGITS) >= 0;
 }
 
-static bool read_bound(struct json_schema *s, const cJSON *schema, const char *name, const char *open_name, double sign,
-                       struct bound *x)
+struct bound_keywords {
+    const char *closed, *open;
+    double sign; /* 1: the larger of two bounds counts; -1: the smaller */
+};
+
+static bool read_bound(struct json_schema *s, const cJSON *schema, const struct bound_keywords *k, struct bound *x)
 {
-    const cJSON *shut = cJSON_GetObjectItemCaseSensitive(schema, name);
-    const cJSON *open = cJSON_GetObjectItemCaseSensitive(schema, open_name);
+    const cJSON *shut = cJSON_GetObjectItemCaseSensitive(schema, k->closed);
+    const cJSON *open = cJSON_GetObjectItemCaseSensitive(schema, k->open);
     if ((shut && !cJSON_IsNumber(shut)) || (open && !cJSON_IsNumber(open)))
-        return schema_fail(s, ERR_INPUT, "'%s' and '%s' must be numbers", name, open_name) >= 0;
+        return schema_fail(s, ERR_INPUT, "'%s' and '%s' must be numbers", k->closed, k->open) >= 0;
     *x = (struct bound){0};
     if (shut)
         *x = (struct bound){.set = true, .value = shut->valuedouble};
-    if (open && (!shut || open->valuedouble * sign >= shut->valuedouble * sign))
+    if (open && (!shut || open->valuedouble * k->sign >= shut->valuedouble * k->sign))
         *x = (struct bound){.set = true, .open = true, .value = open->valuedouble};
     if (x->set && fabs(x->value) > MAX_BOUND)
         return schema_fail(s, ERR_UNSUPPORTED, "a bound over %.0f", MAX_BOUND) >= 0;
@@ -173,7 +184,10 @@ static expr real_range(struct json_schema *s, const struct bound *lo, const stru
     if (hi->set && (from > to))
         return expr_never(b);
     /* at the lower bound's whole part */
-    expr edge = expr_seq2(b, point, fraction_range(s, low, lo->open, one ? high : NULL, one && hi->open, places, true));
+    const struct fraction_bounds low_edge = {
+        .lo = low, .open_lo = lo->open, .hi = one ? high : NULL, .open_hi = one && hi->open};
+    const struct fraction_bounds high_edge = {.hi = high, .open_hi = hi->open};
+    expr edge = expr_seq2(b, point, fraction_range(s, low_edge, places, true));
     bool alone = whole_lo && (!one || whole_hi);
     expr_list_add(b, &all, expr_seq2(b, whole_range(s, from, from), alone ? expr_optional(b, edge) : edge));
     if (one)
@@ -181,7 +195,7 @@ static expr real_range(struct json_schema *s, const struct bound *lo, const stru
     expr any = expr_optional(b, expr_seq2(b, point, digits(s, 1, places)));
     expr_list_add(b, &all, expr_seq2(b, whole_range(s, from + 1, hi->set ? to - 1 : to), any));
     if (hi->set) {
-        edge = expr_seq2(b, point, fraction_range(s, NULL, false, high, hi->open, places, true));
+        edge = expr_seq2(b, point, fraction_range(s, high_edge, places, true));
         expr_list_add(b, &all, expr_seq2(b, whole_range(s, to, to), whole_hi ? expr_optional(b, edge) : edge));
     }
     return expr_alt_list(b, &all);
@@ -263,8 +277,9 @@ static expr free_number(struct json_schema *s, bool integer)
 expr schema_number(struct json_schema *s, const cJSON *schema, bool integer)
 {
     struct bound lo, hi;
-    if (!read_bound(s, schema, "minimum", "exclusiveMinimum", 1, &lo) ||
-        !read_bound(s, schema, "maximum", "exclusiveMaximum", -1, &hi))
+    static const struct bound_keywords lower = {"minimum", "exclusiveMinimum", 1};
+    static const struct bound_keywords upper = {"maximum", "exclusiveMaximum", -1};
+    if (!read_bound(s, schema, &lower, &lo) || !read_bound(s, schema, &upper, &hi))
         return -1;
     const cJSON *multiple = cJSON_GetObjectItemCaseSensitive(schema, "multipleOf"); /* 1, if any */
     integer = integer || multiple;

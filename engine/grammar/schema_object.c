@@ -254,8 +254,8 @@ expr schema_object(struct json_schema *s, const cJSON *schema)
 
 /* ---- a function's parameters, one by one */
 
-bool json_schema_parameters(struct json_schema *s, const cJSON *schema, bool strict, const char *stop,
-                            bool (*give)(void *context, const struct json_parameter *p), void *context, struct err *e)
+bool json_schema_parameters(struct json_schema *s, const cJSON *schema, const struct json_parameter_sink *sink,
+                            struct err *e)
 {
     struct err mine = {0};
     const cJSON *required = cJSON_GetObjectItemCaseSensitive(schema, "required"), *v;
@@ -263,7 +263,7 @@ bool json_schema_parameters(struct json_schema *s, const cJSON *schema, bool str
     static const char *const plain[] = {"type", "properties", "required", "additionalProperties", NULL};
     bool ok = true;
     s->root = schema;
-    s->strict = strict;
+    s->strict = sink->strict;
     s->e = &mine;
     s->depth = 0;
     schema_leave(s, 0);
@@ -283,11 +283,11 @@ bool json_schema_parameters(struct json_schema *s, const cJSON *schema, bool str
     for (v = properties ? properties->child : NULL; v && ok; v = v->next) {
         struct json_parameter p = {.name = v->string, .required = is_required(required, v->string)};
         size_t mark = schema_enter(s, "properties", v->string);
-        p.value = schema_tag_value(s, v, stop, &p.text);
+        p.value = schema_tag_value(s, v, sink->stop, &p.text);
         ok = p.value >= 0;
         if (ok)
             schema_leave(s, mark);
-        ok = ok && give(context, &p);
+        ok = ok && sink->give(sink->context, &p);
     }
     s->e = NULL;
     if (!ok && e)

@@ -55,19 +55,24 @@ static void close_nodes(struct trie *t, uint32_t *open, uint32_t from, uint32_t 
         t->nodes[open[depth]].skip = t->n;
 }
 
-/* tokens are in order; those with keep[i] of the wanted kind are taken. */
-static bool build(struct trie *t, struct token_trie *all, const struct token *tokens, uint32_t n, const uint8_t *kind,
-                  uint8_t wanted)
+struct sorted_tokens {
+    const struct token *at; /* [n] by their bytes */
+    const uint8_t *kind;    /* [n] plain_length of each */
+    uint32_t n;
+};
+
+/* Builds the trie of the plain tokens, or that of all others. */
+static bool build(struct trie *t, struct token_trie *all, const struct sorted_tokens *tokens, bool plain)
 {
     uint32_t cap = 0, depth = 0;
     uint32_t *open = malloc(((size_t)all->max_len + 1) * sizeof *open);
     const struct token *last = NULL;
     if (!open)
         return false;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct token *x = &tokens[i];
+    for (uint32_t i = 0; i < tokens->n; i++) {
+        const struct token *x = &tokens->at[i];
         uint32_t shared = 0;
-        if ((kind[i] > 0) != wanted)
+        if ((tokens->kind[i] > 0) != plain)
             continue;
         while (last && shared < last->len && shared < x->len && last->bytes[shared] == x->bytes[shared])
             shared++;
@@ -146,7 +151,8 @@ struct token_trie *token_trie_create(const struct vocab *v, int32_t n_vocab, con
             t->ends[eos[i] >> 5] |= 1u << (eos[i] & 31);
     uint32_t n = collect(t, tokens);
     fill_sets(t, tokens, n, kind);
-    ok = build(&t->plain, t, tokens, n, kind, 1) && build(&t->other, t, tokens, n, kind, 0);
+    const struct sorted_tokens sorted = {.at = tokens, .kind = kind, .n = n};
+    ok = build(&t->plain, t, &sorted, true) && build(&t->other, t, &sorted, false);
 out:
     free(tokens);
     free(kind);

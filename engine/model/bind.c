@@ -297,21 +297,15 @@ static void bind_view(struct binder *b, struct weight *w, struct names n, int32_
     w->scale_row_bytes *= (size_t)s.step;
 }
 
-void bind_stack(struct binder *b, struct weight *w, struct names n, int32_t n_matrix, struct row_slice s,
-                int32_t rows, int32_t cols)
+void bind_stack(struct binder *b, struct weight *w, struct names n, const struct stack_shape *s)
 {
-    *w = (struct weight){.rows = rows, .cols = cols};
-    bind_view(b, w, n, n_matrix, s);
-}
-
-void bind_rows(struct binder *b, struct weight *w, struct names n, struct row_slice s, int32_t rows, int32_t cols)
-{
-    bind_stack(b, w, n, 0, s, rows, cols);
+    *w = (struct weight){.rows = s->rows, .cols = s->cols};
+    bind_view(b, w, n, s->n_matrix, s->slice.of ? s->slice : (struct row_slice){0, 1, s->rows});
 }
 
 void bind_matrix(struct binder *b, struct weight *w, struct names n, int32_t rows, int32_t cols)
 {
-    bind_stack(b, w, n, 0, (struct row_slice){0, 1, rows}, rows, cols);
+    bind_stack(b, w, n, &(struct stack_shape){.rows = rows, .cols = cols});
 }
 
 static bool copy_f32(struct binder *b, const struct tensor *t, float *out, const struct row_slice *s, int32_t count)
@@ -329,10 +323,10 @@ static bool copy_f32(struct binder *b, const struct tensor *t, float *out, const
     return true;
 }
 
-/* total: values in the file; count of them are taken as *s says. */
-static void bind_values(struct binder *b, struct vector *v, struct names n, const struct row_slice *s, int64_t total,
-                        int32_t count)
+static void bind_values(struct binder *b, struct vector *v, struct names n, const struct vector_slices *s)
 {
+    int64_t total = (int64_t)s->n_runs * s->slice.of; /* values in the file */
+    int32_t count = s->n_runs * s->count;
     *v = (struct vector){0};
     struct tensor *t = bind_find(b, n, NULL, 0);
     if (!t)
@@ -350,22 +344,21 @@ static void bind_values(struct binder *b, struct vector *v, struct names n, cons
     float *copy = arena_alloc(b->arena, (size_t)count * sizeof *copy);
     if (!copy)
         bind_fail(b, ERR_NOMEM, t->name, "no memory for tensor %s", t->name);
-    else if (copy_f32(b, t, copy, s, count))
+    else if (copy_f32(b, t, copy, &s->slice, count))
         *v = (struct vector){copy, count};
 }
 
 void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count)
 {
-    bind_values(b, v, n, &(struct row_slice){0, 1, count}, count, count);
+    bind_values(b, v, n, &(struct vector_slices){.n_runs = 1, .count = count, .slice = {0, 1, count}});
 }
 
-void bind_vector_slices(struct binder *b, struct vector *v, struct names n, int32_t n_matrix, struct row_slice s,
-                        int32_t count)
+void bind_vector_slices(struct binder *b, struct vector *v, struct names n, const struct vector_slices *s)
 {
     if (b->manifest)
-        note(b, n, (struct tensor_manifest_item){.is_vector = true, .cols = n_matrix * s.of});
+        note(b, n, (struct tensor_manifest_item){.is_vector = true, .cols = s->n_runs * s->slice.of});
     else if (bind_has(b, n))
-        bind_values(b, v, n, &s, (int64_t)n_matrix * s.of, n_matrix * count);
+        bind_values(b, v, n, s);
     else
         bind_missing(b, n);
 }

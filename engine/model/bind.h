@@ -57,10 +57,13 @@ void bind_matrix(struct binder *b, struct weight *w, struct names n, int32_t row
 struct row_slice {
     int32_t first, step, of;
 };
-void bind_rows(struct binder *b, struct weight *w, struct names n, struct row_slice s, int32_t rows, int32_t cols);
-/* A stack [n_matrix, rows, cols] in one tensor, all rows or a slice of them. */
-void bind_stack(struct binder *b, struct weight *w, struct names n, int32_t n_matrix, struct row_slice s,
-                int32_t rows, int32_t cols);
+struct stack_shape {
+    int32_t n_matrix;       /* 0: a plain matrix */
+    int32_t rows, cols;     /* of each matrix as it is viewed */
+    struct row_slice slice; /* which rows of the tensor these are; `of` 0: all of them */
+};
+/* A stack [n_matrix, rows, cols] or a plain matrix in one tensor, all rows or a slice of them. */
+void bind_stack(struct binder *b, struct weight *w, struct names n, const struct stack_shape *s);
 /* Routed experts: stacked, fused, or one tensor each; sizes are those in *m. bind_experts.c */
 void bind_experts(struct binder *b, struct moe_plan *m, int32_t d_model);
 /* The layouts of gpt-oss: gate and up interleaved row by row, MXFP4 blocks in four dimensions or transposed bf16; and
@@ -71,9 +74,12 @@ bool bind_want_shape(struct binder *b, const struct tensor *t, int32_t n_matrix,
 /* Dense feed-forward of d_ff rows under `hf` ("mlp") and with `gguf_suffix` ("" or "_shexp"). */
 void bind_mlp(struct binder *b, struct mlp_plan *m, struct names n, int32_t d_ff, int32_t d_model);
 
-/* Values first, first + step, ... of each of n_matrix runs of `of`: the biases of fused experts. */
-void bind_vector_slices(struct binder *b, struct vector *v, struct names n, int32_t n_matrix, struct row_slice s,
-                        int32_t count);
+struct vector_slices {
+    int32_t n_runs, count;  /* `count` values are taken of each run */
+    struct row_slice slice; /* values first, first + step, ... of a run of `of` */
+};
+/* Slices of one tensor, side by side in one vector: the biases of fused experts. */
+void bind_vector_slices(struct binder *b, struct vector *v, struct names n, const struct vector_slices *s);
 /* f32 copies; every value must be finite. The file's shape may have any dimensions whose product is n. */
 void bind_vector(struct binder *b, struct vector *v, struct names n, int32_t count);
 void bind_vector_optional(struct binder *b, struct vector *v, struct names n, int32_t count);

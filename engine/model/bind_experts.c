@@ -42,12 +42,15 @@ static void bind_separate(struct binder *b, struct weight *w, const char *projec
 
 void bind_experts(struct binder *b, struct moe_plan *m, int32_t d_model)
 {
-    struct row_slice down = {0, 1, d_model}, own = {0, 1, m->d_ff};
-    struct row_slice first = {0, 1, 2 * m->d_ff}, second = {m->d_ff, 1, 2 * m->d_ff};
+    const struct stack_shape up = {.n_matrix = m->n_expert, .rows = m->d_ff, .cols = d_model};
+    const struct stack_shape down = {.n_matrix = m->n_expert, .rows = d_model, .cols = m->d_ff};
     if (bind_has(b, FUSED)) {
-        bind_stack(b, &m->gate, FUSED, m->n_expert, first, m->d_ff, d_model);
-        bind_stack(b, &m->up, FUSED, m->n_expert, second, m->d_ff, d_model);
-        bind_stack(b, &m->down, STACKED("down"), m->n_expert, down, d_model, m->d_ff);
+        struct stack_shape first = up, second = up;
+        first.slice = (struct row_slice){0, 1, 2 * m->d_ff};
+        second.slice = (struct row_slice){m->d_ff, 1, 2 * m->d_ff};
+        bind_stack(b, &m->gate, FUSED, &first);
+        bind_stack(b, &m->up, FUSED, &second);
+        bind_stack(b, &m->down, STACKED("down"), &down);
         return;
     }
     if (bind_has(b, (struct names){"mlp.experts.0.gate_proj", "ffn_gate.0"})) {
@@ -58,7 +61,7 @@ void bind_experts(struct binder *b, struct moe_plan *m, int32_t d_model)
         bind_separate(b, &m->down, "down", m->n_expert);
         return;
     }
-    bind_stack(b, &m->gate, STACKED("gate"), m->n_expert, own, m->d_ff, d_model);
-    bind_stack(b, &m->up, STACKED("up"), m->n_expert, own, m->d_ff, d_model);
-    bind_stack(b, &m->down, STACKED("down"), m->n_expert, down, d_model, m->d_ff);
+    bind_stack(b, &m->gate, STACKED("gate"), &up);
+    bind_stack(b, &m->up, STACKED("up"), &up);
+    bind_stack(b, &m->down, STACKED("down"), &down);
 }

@@ -15,27 +15,36 @@ static struct tensor *find(struct binder *b, const char *hf)
     return bind_find(b, (struct names){hf, NULL}, NULL, 0);
 }
 
-static bool block_shape(struct binder *b, const struct tensor *t, int32_t n_expert, int32_t rows, int32_t groups, bool codes)
+/* Bytes of the shape dims[n_dims]: three dimensions for scales, four for codes. */
+static bool block_shape(struct binder *b, const struct tensor *t, const int64_t *dims, int n_dims)
 {
     char shape[128];
-    bool ok = t->n_dims == (codes ? 4 : 3) && t->dims[0] == n_expert && t->dims[1] == rows && t->dims[2] == groups &&
-              (!codes || t->dims[3] == 16);
-    if (ok && t->type == TENSOR_U8)
+    bool ok = t->n_dims == n_dims && t->type == TENSOR_U8;
+    for (int i = 0; i < n_dims && ok; i++)
+        ok = t->dims[i] == dims[i];
+    if (ok)
         return true;
     return bind_fail(b, ERR_FORMAT, t->name, "tensor %s is %s %s, want U8 [%d, %d, %d%s]", t->name, t->type_name,
-                     tensor_shape_text(t, shape, sizeof shape), n_expert, rows, groups, codes ? ", 16" : "");
+                     tensor_shape_text(t, shape, sizeof shape), (int)dims[0], (int)dims[1], (int)dims[2],
+                     n_dims == 4 ? ", 16" : "");
 }
 
+struct mxfp4_blocks {
+    const struct tensor *codes, *scales;
+    int32_t n_expert;
+};
+
 /* Rows first, first + step, ... of the blocks; *w has rows and cols. */
-static void view_blocks(struct binder *b, struct weight *w, const struct tensor *codes, const struct tensor *scales,
-                        int32_t n_expert, struct row_slice s)
+static void view_blocks(struct binder *b, struct weight *w, const struct mxfp4_blocks *x, struct row_slice s)
 {
-    int32_t groups = w->cols / 32;
+    const struct tensor *codes = x->codes, *scales = x->scales;
+    int32_t groups = w->cols / 32, n_expert = x->n_expert;
+    const int64_t dims[] = {n_expert, s.of, groups, 16};
     if (w->cols % 32) {
         bind_fail(b, ERR_FORMAT, codes->name, "tensor %s: %d columns do not divide into blocks of 32", codes->name, w->cols);
         return;
     }
-    if (!block_shape(b, codes, n_expert, s.of, groups, true) || !block_shape(b, scales, n_expert, s.of, groups, false))
+    if (!block_shape(b, codes, dims, 4) || !block_shape(b, scales, dims, 3))
         return;
     size_t row = (size_t)groups * 16, scale_row = (size_t)groups;
     *w = (struct weight){.type = WEIGHT_MXFP4, .bits = 4, .group = 32, .scale_type = SCALE_E8M0, .n_matrix = n_expert,
@@ -59,9 +68,11 @@ static void bind_blocks(struct binder *b, struct moe_plan *m, int32_t d_model)
         bind_missing(b, (struct names){"mlp.experts.down_proj_scales", NULL});
     if (!gate_up_scales || !down || !down_scales)
         return;
-    view_blocks(b, &m->gate, gate_up, gate_up_scales, m->n_expert, (struct row_slice){0, 2, 2 * m->d_ff});
-    view_blocks(b, &m->up, gate_up, gate_up_scales, m->n_expert, (struct row_slice){1, 2, 2 * m->d_ff});
-    view_blocks(b, &m->down, down, down_scales, m->n_expert, (struct row_slice){0, 1, d_model});
+    const struct mxfp4_blocks both = {.codes = gate_up, .scales = gate_up_scales, .n_expert = m->n_expert};
+    const struct mxfp4_blocks last = {.codes = down, .scales = down_scales, .n_expert = m->n_expert};
+    view_blocks(b, &m->gate, &both, (struct row_slice){0, 2, 2 * m->d_ff});
+    view_blocks(b, &m->up, &both, (struct row_slice){1, 2, 2 * m->d_ff});
+    view_blocks(b, &m->down, &last, (struct row_slice){0, 1, d_model});
 }
 
 /* Copies column first, first + step, ... of each [cols, of] matrix into rows. */
@@ -109,16 +120,18 @@ static void bind_transposed(struct binder *b, struct moe_plan *m, int32_t d_mode
 static void bind_biases(struct binder *b, struct moe_plan *m, int32_t d_model, bool fused)
 {
     static const struct names gate_up = {"mlp.experts.gate_up_proj_bias", NULL};
-    int32_t wide = 2 * m->d_ff, n = m->n_expert;
-    struct row_slice all = {0, 1, m->d_ff};
+    int32_t n = m->n_expert;
+    struct vector_slices even = {.n_runs = n, .count = m->d_ff, .slice = {0, 2, 2 * m->d_ff}}, odd = even, all = even;
+    odd.slice.first = 1;
+    all.slice = (struct row_slice){0, 1, m->d_ff};
     if (fused) {
-        bind_vector_slices(b, &m->b_gate, gate_up, n, (struct row_slice){0, 2, wide}, m->d_ff);
-        bind_vector_slices(b, &m->b_up, gate_up, n, (struct row_slice){1, 2, wide}, m->d_ff);
+        bind_vector_slices(b, &m->b_gate, gate_up, &even);
+        bind_vector_slices(b, &m->b_up, gate_up, &odd);
         bind_vector(b, &m->b_down, (struct names){"mlp.experts.down_proj_bias", NULL}, n * d_model);
         return;
     }
-    bind_vector_slices(b, &m->b_gate, (struct names){"mlp.experts.gate_proj.bias", "ffn_gate_exps.bias"}, n, all, m->d_ff);
-    bind_vector_slices(b, &m->b_up, (struct names){"mlp.experts.up_proj.bias", "ffn_up_exps.bias"}, n, all, m->d_ff);
+    bind_vector_slices(b, &m->b_gate, (struct names){"mlp.experts.gate_proj.bias", "ffn_gate_exps.bias"}, &all);
+    bind_vector_slices(b, &m->b_up, (struct names){"mlp.experts.up_proj.bias", "ffn_up_exps.bias"}, &all);
     bind_vector(b, &m->b_down, (struct names){"mlp.experts.down_proj.bias", "ffn_down_exps.bias"}, n * d_model);
 }
 

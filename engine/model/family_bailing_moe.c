@@ -21,9 +21,9 @@ static void attention(struct config *c, struct binder *b, struct attention_plan 
     static const struct names bias = {"attention.query_key_value.bias", "attn_qkv.bias"};
     family_read_attention(c, a, d_model);
     int32_t q = a->n_head * a->d_head, kv = a->n_kv_head * a->d_head, all = q + 2 * kv;
-    bind_rows(b, &a->wq, qkv, (struct row_slice){0, 1, all}, q, d_model);
-    bind_rows(b, &a->wk, qkv, (struct row_slice){q, 1, all}, kv, d_model);
-    bind_rows(b, &a->wv, qkv, (struct row_slice){q + kv, 1, all}, kv, d_model);
+    bind_stack(b, &a->wq, qkv, &(struct stack_shape){.rows = q, .cols = d_model, .slice = {0, 1, all}});
+    bind_stack(b, &a->wk, qkv, &(struct stack_shape){.rows = kv, .cols = d_model, .slice = {q, 1, all}});
+    bind_stack(b, &a->wv, qkv, &(struct stack_shape){.rows = kv, .cols = d_model, .slice = {q + kv, 1, all}});
     bind_matrix(b, &a->wo, (struct names){"attention.dense", "attn_output"}, d_model, q);
     bind_vector_optional(b, &a->bo, (struct names){"attention.dense.bias", "attn_output.bias"}, d_model);
     if (bind_has(b, bias)) {

@@ -60,7 +60,9 @@ static bool read_shards(struct model_source *s, const char *folder, struct err *
             s->paths[s->n_maps] = arena_strdup(s->arena, path);
             s->names[s->n_maps++] = name;
             s->file_bytes += map->size;
-            ok = safetensors_read(map->data, map->size, i, wanted, &filter, &s->tensors, e);
+            const struct safetensors_source from = {
+                .data = map->data, .size = map->size, .file = i, .want = wanted, .context = &filter};
+            ok = safetensors_read(&from, &s->tensors, e);
         }
         if (!ok)
             err_prefix(e, "%s", name);

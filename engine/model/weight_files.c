@@ -37,14 +37,18 @@ static bool keep(const char **list, int *n, char *name, struct err *e)
     return true;
 }
 
-static bool pass_over(struct weight_files *f, struct arena *arena, const char *name, const char *why, struct err *e)
+static bool skip_file(struct weight_files *f, struct arena *arena, const char *name, const char *why, struct err *e)
 {
     return keep(f->passed, &f->n_passed, arena_printf(arena, "%s (%s)", name, why), e);
 }
 
-/* All *.safetensors, and the index's name. */
-static bool list_folder(const char *folder, struct arena *arena, const char **found, int *n, char *index,
-                        struct err *e)
+struct listing { /* of a model folder */
+    const char **found; /* [n] all *.safetensors, sorted */
+    int n;
+    char index[256]; /* the name of the index; "": there is none */
+};
+
+static bool list_folder(const char *folder, struct arena *arena, struct listing *l, struct err *e)
 {
     DIR *d = opendir(folder);
     if (!d)
@@ -54,13 +58,13 @@ static bool list_folder(const char *folder, struct arena *arena, const char **fo
         if (one->d_name[0] == '.')
             continue;
         if (ends_with(one->d_name, weights_suffix))
-            ok = keep(found, n, arena_strdup(arena, one->d_name), e);
+            ok = keep(l->found, &l->n, arena_strdup(arena, one->d_name), e);
         else if (ends_with(one->d_name, index_suffix) &&
-                 (!index[0] || !strcmp(one->d_name, "model.safetensors.index.json")))
-            snprintf(index, 256, "%s", one->d_name);
+                 (!l->index[0] || !strcmp(one->d_name, "model.safetensors.index.json")))
+            snprintf(l->index, sizeof l->index, "%s", one->d_name);
     }
     closedir(d);
-    qsort(found, (size_t)*n, sizeof *found, by_name);
+    qsort(l->found, (size_t)l->n, sizeof *l->found, by_name);
     return ok;
 }
 
@@ -87,7 +91,7 @@ static bool open_index(struct weight_files *f, const char *folder, const char *n
 }
 
 /* The shards that the index names, each once. *absent: the first that is not in the folder. */
-static bool index_shards(struct weight_files *f, const char *const *found, int n, const char **absent, struct err *e)
+static bool index_shards(struct weight_files *f, const struct listing *l, const char **absent, struct err *e)
 {
     const cJSON *one;
     const char *last = NULL; /* maps list a shard's tensors in a row, mostly */
@@ -103,7 +107,7 @@ static bool index_shards(struct weight_files *f, const char *const *found, int n
             known = !strcmp(f->names[i], last);
         if (known)
             continue;
-        if (!is_in(found, n, last) && !*absent)
+        if (!is_in(l->found, l->n, last) && !*absent)
             *absent = last;
         if (!keep(f->names, &f->n, one->valuestring, e))
             return false;
@@ -112,23 +116,22 @@ static bool index_shards(struct weight_files *f, const char *const *found, int n
     return true;
 }
 
-static bool use_index(struct weight_files *f, const char *name, const char *const *found, int n, struct arena *arena,
-                      struct err *e)
+static bool use_index(struct weight_files *f, const struct listing *l, struct arena *arena, struct err *e)
 {
     const char *absent = NULL;
-    if (!index_shards(f, found, n, &absent, e))
+    if (!index_shards(f, l, &absent, e))
         return false;
     if (!absent)
         return true;
     int present = 0;
     for (int i = 0; i < f->n; i++)
-        present += is_in(found, n, f->names[i]);
+        present += is_in(l->found, l->n, f->names[i]);
     /* Converters leave the original's index beside their single file. */
-    if (present || !is_in(found, n, "model.safetensors"))
-        return err_set(e, ERR_FORMAT, "%s names %d shards; %s is not in the folder", name, f->n, absent);
+    if (present || !is_in(l->found, l->n, "model.safetensors"))
+        return err_set(e, ERR_FORMAT, "%s names %d shards; %s is not in the folder", l->index, f->n, absent);
     weight_files_fini(f);
     f->n = 0;
-    return pass_over(f, arena, name, "names shards that are not here", e);
+    return skip_file(f, arena, l->index, "names shards that are not here", e);
 }
 
 /* NAME-00001-of-00003.safetensors: the set's size, and this one's number; 0 for other names. */
@@ -144,12 +147,13 @@ static int shard_of(const char *name, int *number)
 }
 
 /* Case 3: keeps the set that the first numbered name begins; a hole in it is refused. */
-static bool use_numbered(struct weight_files *f, const char *const *found, int n, struct arena *arena, struct err *e)
+static bool use_numbered(struct weight_files *f, const struct listing *l, struct arena *arena, struct err *e)
 {
+    const char *const *found = l->found;
     int number, total = 0;
     const char *stem = NULL;
     size_t stem_len = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < l->n; i++) {
         int of = shard_of(found[i], &number);
         if (of && !stem) {
             stem = found[i];
@@ -158,7 +162,7 @@ static bool use_numbered(struct weight_files *f, const char *const *found, int n
         }
         bool same = of && of == total && !strncmp(found[i], stem, stem_len + 1);
         if (same ? !keep(f->names, &f->n, arena_strdup(arena, found[i]), e)
-                 : of && !pass_over(f, arena, found[i], "of another set of shards", e))
+                 : of && !skip_file(f, arena, found[i], "of another set of shards", e))
             return false;
     }
     for (int i = 0; i < f->n; i++) {
@@ -171,38 +175,36 @@ static bool use_numbered(struct weight_files *f, const char *const *found, int n
     return true;
 }
 
-static bool choose(struct weight_files *f, const char *folder, const char **found, int n, const char *index,
-                   struct arena *arena, struct err *e)
+static bool choose(struct weight_files *f, const char *folder, const struct listing *l, struct arena *arena,
+                   struct err *e)
 {
-    if (index[0] && (!open_index(f, folder, index, e) || !use_index(f, index, found, n, arena, e)))
+    if (l->index[0] && (!open_index(f, folder, l->index, e) || !use_index(f, l, arena, e)))
         return false;
-    if (!f->n && is_in(found, n, "model.safetensors"))
+    if (!f->n && is_in(l->found, l->n, "model.safetensors"))
         return keep(f->names, &f->n, arena_strdup(arena, "model.safetensors"), e);
-    if (!f->n && !use_numbered(f, found, n, arena, e))
+    if (!f->n && !use_numbered(f, l, arena, e))
         return false;
-    for (int i = 0; !f->n && i < n; i++)
-        f->names[i] = found[i];
+    for (int i = 0; !f->n && i < l->n; i++)
+        f->names[i] = l->found[i];
     if (!f->n)
-        f->n = n;
+        f->n = l->n;
     return f->n || err_set(e, ERR_NOTFOUND, "no weights: the folder has no *.safetensors");
 }
 
 bool weight_files_find(struct weight_files *f, const char *folder, struct arena *arena, struct err *e)
 {
     *f = (struct weight_files){0};
-    const char **found = arena_alloc(arena, MAX_FILES * sizeof *found);
+    struct listing l = {.found = arena_alloc(arena, MAX_FILES * sizeof *l.found)};
     f->names = arena_alloc(arena, MAX_FILES * sizeof *f->names);
     f->passed = arena_alloc(arena, 2 * MAX_FILES * sizeof *f->passed);
-    if (!found || !f->names || !f->passed)
+    if (!l.found || !f->names || !f->passed)
         return err_set(e, ERR_NOMEM, "no memory for file names");
-    int n = 0;
-    char index[256] = "";
-    bool ok = list_folder(folder, arena, found, &n, index, e) && choose(f, folder, found, n, index, arena, e);
+    bool ok = list_folder(folder, arena, &l, e) && choose(f, folder, &l, arena, e);
     qsort(f->names, (size_t)f->n, sizeof *f->names, by_name);
-    for (int i = 0; ok && i < n; i++) {
+    for (int i = 0; ok && i < l.n; i++) {
         int number;
-        if (!is_in(f->names, f->n, found[i]) && !(shard_of(found[i], &number) && !f->index && f->n_passed))
-            ok = pass_over(f, arena, found[i], "not a part of this model", e);
+        if (!is_in(f->names, f->n, l.found[i]) && !(shard_of(l.found[i], &number) && !f->index && f->n_passed))
+            ok = skip_file(f, arena, l.found[i], "not a part of this model", e);
     }
     if (!ok)
         weight_files_fini(f);

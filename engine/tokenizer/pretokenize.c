@@ -74,8 +74,7 @@ void pretokenizer_scratch_destroy(struct pretokenizer_scratch **s)
 struct walk {
     const struct pretokenizer *pretokenizer;
     struct pretokenizer_scratch *scratch;
-    pretokenizer_piece_fn fn;
-    void *context;
+    const struct pretokenizer_input *in;
     struct err *e;
 };
 
@@ -85,7 +84,7 @@ static bool split(const struct walk *w, size_t i, const char *text, size_t len)
     if (len == 0)
         return true;
     if (i == w->pretokenizer->n_steps)
-        return w->fn(w->context, text, len);
+        return w->in->on_piece(w->in->context, text, len);
     const struct step *step = &w->pretokenizer->steps[i];
     struct pcre_scratch *scratch = w->scratch->pcre[i];
     const char *subject = pcre_scratch_subject(scratch, text, len);
@@ -94,7 +93,8 @@ static bool split(const struct walk *w, size_t i, const char *text, size_t len)
     bool matches = step->kind != VOCAB_SPLIT_GAPS, gaps = step->kind != VOCAB_SPLIT_MATCHES;
     size_t done = 0, match[2];
     while (done < len) {
-        int found = pcre_pattern_find(step->pcre, scratch, subject, len, done, match, w->e);
+        int found = pcre_pattern_find(
+            step->pcre, scratch, &(struct pcre_search){.subject = subject, .len = len, .from = done}, match, w->e);
         if (found < 0)
             return false;
         if (!found)
@@ -109,9 +109,9 @@ static bool split(const struct walk *w, size_t i, const char *text, size_t len)
     return true;
 }
 
-bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch, const char *text,
-                  size_t len, pretokenizer_piece_fn fn, void *context, struct err *e)
+bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch,
+                      const struct pretokenizer_input *in, struct err *e)
 {
-    struct walk w = {s, scratch, fn, context, e};
-    return split(&w, 0, text, len);
+    struct walk w = {s, scratch, in, e};
+    return split(&w, 0, in->text, in->len);
 }

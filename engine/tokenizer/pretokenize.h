@@ -19,8 +19,13 @@ struct pretokenizer_scratch *pretokenizer_scratch_create(const struct pretokeniz
 void pretokenizer_scratch_destroy(struct pretokenizer_scratch **s);
 
 typedef bool (*pretokenizer_piece_fn)(void *context, const char *piece, size_t len);
-/* Gives every piece, none of them empty, to fn, which returns false to stop. `text` is well-formed
- * UTF-8. False with ERR_LIMIT when a pattern needs too many steps, or when fn returned false (then
- * e is as fn left it). */
-bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch, const char *text,
-                  size_t len, pretokenizer_piece_fn fn, void *context, struct err *e);
+struct pretokenizer_input {
+    const char *text; /* well-formed UTF-8 */
+    size_t len;
+    pretokenizer_piece_fn on_piece; /* returns false to stop */
+    void *context;                  /* of on_piece */
+};
+/* Gives every piece, none of them empty, to on_piece. False with ERR_LIMIT when a pattern needs too many steps, or
+ * when on_piece returned false (then e is as on_piece left it). */
+bool pretokenizer_run(const struct pretokenizer *s, struct pretokenizer_scratch *scratch,
+                      const struct pretokenizer_input *in, struct err *e);

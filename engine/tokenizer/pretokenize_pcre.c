@@ -135,10 +135,10 @@ const char *pcre_scratch_subject(struct pcre_scratch *s, const char *text, size_
     return copied ? s->shadow.data : text;
 }
 
-int pcre_pattern_find(const struct pcre_pattern *p, struct pcre_scratch *s, const char *subject, size_t len,
-              size_t from, size_t match[2], struct err *e)
+int pcre_pattern_find(const struct pcre_pattern *p, struct pcre_scratch *s, const struct pcre_search *search,
+                      size_t match[2], struct err *e)
 {
-    int rc = pcre2_match(p->code, (PCRE2_SPTR)subject, len, from, PCRE2_NO_UTF_CHECK, s->match,
+    int rc = pcre2_match(p->code, (PCRE2_SPTR)search->subject, search->len, search->from, PCRE2_NO_UTF_CHECK, s->match,
                          s->context);
     if (rc == PCRE2_ERROR_NOMATCH)
         return 0;

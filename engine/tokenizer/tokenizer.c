@@ -150,10 +150,11 @@ static bool on_piece(void *context, const char *piece, size_t len)
            err_set(c->e, ERR_NOMEM, "out of memory for token ids");
 }
 
-/* The part [start, end) of a view; its spans are written to the scratch. */
-static bool section(struct call *c, const struct text_view *view, size_t start, size_t end,
-                    bool with_spans, struct text_view *out)
+/* A part of a view; its spans are written to the scratch. */
+static bool section(struct call *c, const struct text_view *view, struct text_span part, bool with_spans,
+                    struct text_view *out)
 {
+    const size_t start = part.start, end = part.end;
     *out = (struct text_view){view->text + start, end - start, c->s->spans, 0};
     if (!with_spans)
         return true;
@@ -181,7 +182,8 @@ static bool encode_words(struct call *c, const char *text, size_t len)
     struct text_view view = {text, len, NULL, 0};
     if (c->t->vocab->header->prefix_space && !normalizer_prefix_space(&c->s->prefixed, &view))
         return err_set(c->e, ERR_NOMEM, "out of memory");
-    return pretokenizer_run(c->t->pretokenizer, c->s->pretokenizer, view.text, view.len, on_piece, c, c->e);
+    const struct pretokenizer_input in = {.text = view.text, .len = view.len, .on_piece = on_piece, .context = c};
+    return pretokenizer_run(c->t->pretokenizer, c->s->pretokenizer, &in, c->e);
 }
 
 /* A section between added tokens of the first pass: normalize, second pass, words. */
@@ -191,7 +193,7 @@ static bool encode_section(struct call *c, const struct text_view *whole, size_t
     bool second = c->mode == TOKENIZE_SPECIAL && c->t->normalized.any;
     if (start == end)
         return true;
-    if (!section(c, whole, start, end, second, &view))
+    if (!section(c, whole, (struct text_span){start, end}, second, &view))
         return false;
     if (c->t->vocab->header->nfc && !normalizer_nfc(&c->s->composed, &view))
         return err_set(c->e, ERR_NOMEM, "out of memory");
@@ -223,25 +225,23 @@ static bool encode(struct call *c, struct text_view view)
     return encode_section(c, &view, done, view.len);
 }
 
-bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
-                      enum tokenize_mode mode, const struct text_span *untrusted, size_t n_untrusted,
-                      struct ids *out, struct err *e)
+bool tokenizer_encode(const struct tokenizer *t, const struct tokenizer_input *in, struct ids *out, struct err *e)
 {
-    if (len > TEXT_MAX)
-        return err_set(e, ERR_LIMIT, "text of %zu bytes, at most %d are tokenized", len, TEXT_MAX);
+    if (in->len > TEXT_MAX)
+        return err_set(e, ERR_LIMIT, "text of %zu bytes, at most %d are tokenized", in->len, TEXT_MAX);
     size_t last = 0;
-    for (size_t i = 0; i < n_untrusted; last = untrusted[i++].end)
-        if (untrusted[i].start < last || untrusted[i].end < untrusted[i].start ||
-            untrusted[i].end > len)
+    for (size_t i = 0; i < in->n_untrusted; last = in->untrusted[i++].end)
+        if (in->untrusted[i].start < last || in->untrusted[i].end < in->untrusted[i].start ||
+            in->untrusted[i].end > in->len)
             return err_set(e, ERR_INTERNAL, "untrusted span %zu is out of order", i);
     struct scratch *s = scratch_take(t);
     if (!s)
         return err_set(e, ERR_NOMEM, "out of memory");
     size_t before = out->n;
-    struct call c = {t, s, mode, out, e};
-    bool ok = len == 0 || encode(&c, (struct text_view){text, len, untrusted, n_untrusted});
+    struct call c = {t, s, in->mode, out, e};
+    bool ok = in->len == 0 || encode(&c, (struct text_view){in->text, in->len, in->untrusted, in->n_untrusted});
     if (!ok)
         out->n = before;
-    scratch_give(t, s, len);
+    scratch_give(t, s, in->len);
     return ok;
 }

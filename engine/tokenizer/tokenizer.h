@@ -27,7 +27,12 @@ enum tokenize_mode {
 
 struct tokenizer *tokenizer_create(const struct vocab *v, struct err *e); /* v outlives it */
 void tokenizer_destroy(struct tokenizer **t);
-/* Appends to out. Ill-formed UTF-8 counts as U+FFFD per maximal part. `untrusted` may be NULL. */
-bool tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
-                      enum tokenize_mode mode, const struct text_span *untrusted, size_t n_untrusted,
-                      struct ids *out, struct err *e);
+struct tokenizer_input {
+    const char *text; /* ill-formed UTF-8 counts as U+FFFD per maximal part */
+    size_t len;
+    enum tokenize_mode mode;
+    const struct text_span *untrusted; /* [n_untrusted] parts in which no added token is recognised */
+    size_t n_untrusted;
+};
+/* Appends the text's token ids to out; on failure out is as it was. */
+bool tokenizer_encode(const struct tokenizer *t, const struct tokenizer_input *in, struct ids *out, struct err *e);

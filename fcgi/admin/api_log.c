@@ -49,7 +49,9 @@ static bool read_log(struct request *r, struct err *e)
     struct log_ring_line *lines = malloc((size_t)room * sizeof *lines);
     if (!lines)
         return err_set(e, ERR_NOMEM, "no memory for the log");
-    int n = log_ring_read(path, (uint64_t)after, (enum log_level)level, lines, room, &next);
+    const struct log_ring_query query = {
+        .path = path, .after = (uint64_t)after, .level = (enum log_level)level, .max = room};
+    int n = log_ring_read(&query, lines, &next);
     int from = n > (int)limit ? n - (int)limit : 0;
     buf_puts(&b, "{\"items\":[");
     put_lines(&b, lines + from, n - from);

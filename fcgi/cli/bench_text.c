@@ -45,7 +45,10 @@ static bool tokenized(const char *model, int32_t n_vocab, int32_t n, struct ids 
     struct tokenizer *t = v && vocab_size(v) <= n_vocab ? tokenizer_create(v, &ignored) : NULL;
     bool ok = t && compose(n, &text);
     while (ok && out->n < (size_t)n) /* tokens are seldom longer than four bytes on average, but may be */
-        ok = tokenizer_encode(t, text.data, text.len, TOKENIZE_PLAIN, NULL, 0, out, &ignored);
+        ok = tokenizer_encode(t,
+                &(struct tokenizer_input){.text = text.data, .len = text.len,
+                                          .mode = TOKENIZE_PLAIN},
+                out, &ignored);
     tokenizer_destroy(&t);
     vocab_close(&v);
     buf_fini(&text);

@@ -13,7 +13,8 @@ int cli_options(const struct command *c, int argc, char **argv, void *into, char
             return 0;
         }
     struct err e = {0};
-    if (option_parse(c->options, c->n_options, argc, argv, into, rest, &e))
+    if (option_parse(c->options, c->n_options, &(struct option_args){.argc = argc, .argv = argv, .rest = rest}, into,
+                     &e))
         return -1;
     command_fail(c->name, &e);
     return 2;

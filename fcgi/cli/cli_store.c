@@ -87,7 +87,8 @@ int cli_store_run(const struct command *c, int argc, char **argv, const struct c
     struct arena *a = arena_create(1 << 20);
     char **words = a ? arena_alloc(a, sizeof *words * ((size_t)argc + 1)) : NULL;
     int status = 0;
-    if (!words || !option_parse(c->options, c->n_options, argc, argv, call->settings, words, &e)) {
+    const struct option_args args = {.argc = argc, .argv = argv, .rest = words};
+    if (!words || !option_parse(c->options, c->n_options, &args, call->settings, &e)) {
         command_fail(c->name, &e);
         status = 2;
     } else if (*call->help) {

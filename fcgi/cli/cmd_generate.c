@@ -62,7 +62,10 @@ static const struct option options[] = {
 static bool tokenize(struct generate *g, const struct buf *text, struct err *e)
 {
     struct tokenizer *t = tokenizer_create(g->vocab, e);
-    bool ok = t && tokenizer_encode(t, text->data ? text->data : "", text->len, TOKENIZE_SPECIAL, NULL, 0, &g->prompt, e);
+    bool ok = t && tokenizer_encode(t,
+            &(struct tokenizer_input){.text = text->data ? text->data : "", .len = text->len,
+                                      .mode = TOKENIZE_SPECIAL},
+            &g->prompt, e);
     tokenizer_destroy(&t);
     return ok;
 }

@@ -47,7 +47,8 @@ static bool compute(struct logits *l, struct cli_run *r, const struct ids *ids, 
     int32_t n = (int32_t)ids->n, last = l->last < n ? (int32_t)l->last : n;
     struct tensor_entry entry = {"logits", "F32", 2, {last, r->plan->n_vocab}};
     l->n_vocab = r->plan->n_vocab;
-    if (!tensor_writer_begin(&l->writer, l->out, &entry, 1, "sluice logits", e))
+    const struct tensor_list list = {.entries = &entry, .n = 1, .about = "sluice logits"};
+    if (!tensor_writer_begin(&l->writer, l->out, &list, e))
         return false;
     struct cli_run_feed feed = {.tokens = ids->at, .n = n, .n_out = last, .want_logits = true, .on_row = write_row,
                             .context = l};

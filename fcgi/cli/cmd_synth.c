@@ -250,7 +250,8 @@ static bool write_tensors(struct synth *s, struct err *e)
     }
     synth_seed(&r, (uint64_t)s->seed);
     ok = ok && synth_space(s->out, bytes, e) && file_join(path, sizeof path, s->out, "model.safetensors", e) &&
-         tensor_writer_begin(&w, path, entries, n, "sluice synth: random weights", e);
+         tensor_writer_begin(
+             &w, path, &(struct tensor_list){.entries = entries, .n = n, .about = "sluice synth: random weights"}, e);
     for (int32_t i = 0; ok && i < o->n; i++)
         ok = write_item(s, &w, &r, &o->items[i], e);
     ok = ok && tensor_writer_end(&w, e);

@@ -85,8 +85,10 @@ static bool answer(void *context, const struct cli_jsonl_line *line, struct buf 
         ok = err_field(e, ERR_INPUT, "text", "neither it nor bytes_hex is there");
     if (ok)
         ok = hex ? put_hex(&input, hex, e) : cli_jsonl_text(line, text, &input);
-    ok = ok && tokenizer_encode(c->tokenizer, input.data ? input.data : "", input.len,
-                                special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN, NULL, 0, &ids, e);
+    ok = ok && tokenizer_encode(c->tokenizer,
+            &(struct tokenizer_input){.text = input.data ? input.data : "", .len = input.len,
+                                      .mode = special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN},
+            &ids, e);
     if (ok)
         put_ids(out, &ids);
     buf_fini(&input);
@@ -99,8 +101,10 @@ static bool print_ids(const struct context *c, bool json, struct err *e)
     struct buf in = {0}, out = {0};
     struct ids ids = {0};
     bool ok = file_read_fd(STDIN_FILENO, INPUT_MAX, &in, e) &&
-              tokenizer_encode(c->tokenizer, in.data ? in.data : "", in.len, c->mode, NULL, 0, &ids,
-                               e);
+              tokenizer_encode(c->tokenizer,
+                      &(struct tokenizer_input){.text = in.data ? in.data : "", .len = in.len,
+                                                .mode = c->mode},
+                      &ids, e);
     if (ok && json)
         put_ids(&out, &ids);
     for (size_t i = 0; ok && !json && i < ids.n; i++)
@@ -125,7 +129,10 @@ static bool bench(const struct context *c, const char *path, double load_ms, str
     for (int i = 0; i < BENCH_RUNS && ok; i++) {
         ids.n = 0;
         double start = clock_ms();
-        ok = tokenizer_encode(c->tokenizer, (const char *)m.data, m.size, c->mode, NULL, 0, &ids, e);
+        ok = tokenizer_encode(c->tokenizer,
+                &(struct tokenizer_input){.text = (const char *)m.data, .len = m.size,
+                                          .mode = c->mode},
+                &ids, e);
         double ms = clock_ms() - start;
         first = i ? first : ms;
         best = i && best < ms ? best : ms;

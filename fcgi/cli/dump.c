@@ -89,7 +89,8 @@ bool dump_write(struct dump *d, struct err *e)
     for (size_t i = 0; i < d->n; i++)
         entries[i] = (struct tensor_entry){d->items[i].name, d->items[i].is_int ? "I32" : "F32", 2,
                                            {d->items[i].rows, d->items[i].cols}};
-    bool ok = tensor_writer_begin(&w, d->path, entries, d->n, "sluice logits --dump", e);
+    bool ok = tensor_writer_begin(
+        &w, d->path, &(struct tensor_list){.entries = entries, .n = d->n, .about = "sluice logits --dump"}, e);
     for (size_t i = 0; ok && i < d->n; i++)
         ok = tensor_writer_put(&w, d->items[i].values.data, d->items[i].values.len, e);
     ok = ok && tensor_writer_end(&w, e);

@@ -392,8 +392,9 @@ static bool write_file(const struct synth_gguf_params *p, const struct family_me
     f->put(&m, p->shape);
     put_header(&m, p, o, &header, bytes);
     bool ok = (!header.failed && !m.out.failed) || err_set(e, ERR_NOMEM, "no memory for a GGUF header");
+    const struct tensor_raw_header raw = {.data = header.data, .len = header.len, .data_bytes = *bytes};
     ok = ok && file_join(path, sizeof path, p->folder, "model.gguf", e) && synth_space(path, *bytes, e) &&
-         tensor_writer_begin_raw(&w, path, header.data, header.len, *bytes, e);
+         tensor_writer_begin_raw(&w, path, &raw, e);
     synth_seed(&r, p->seed);
     for (int32_t i = 0; ok && i < o->n; i++)
         ok = put_item(&w, &r, format_of(p->format, &o->items[i], o->n_layer), &o->items[i], e);

@@ -1,4 +1,4 @@
-/* prompt.h */
+/* prompt.h: renders the chat template and tokenizes the result with its untrusted spans. */
 #include "fcgi/inference/prompt.h"
 
 #include <stdio.h>
@@ -31,8 +31,10 @@ bool prompt_make(const struct text_model *m, const struct prompt_input *in, stru
     const char *data = text->data ? text->data : "";
     out->format = generic && in->tools && in->tools->child ? CHAT_GENERIC_TOOLS_FORMAT : chat_template_traits(t)->format;
     out->opens_reasoning = chat_prompt_opens_reasoning(t, data, text->len);
-    return tokenizer_encode(m->tokenizer, data, text->len, TOKENIZE_SPECIAL, out->rendered.untrusted,
-                            out->rendered.n_untrusted, &out->ids, e);
+    return tokenizer_encode(m->tokenizer,
+            &(struct tokenizer_input){.text = data, .len = text->len, .mode = TOKENIZE_SPECIAL,
+                .untrusted = out->rendered.untrusted, .n_untrusted = out->rendered.n_untrusted},
+            &out->ids, e);
 }
 
 bool prompt_generic_tools(const struct request *r)

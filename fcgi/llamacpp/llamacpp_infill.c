@@ -86,8 +86,8 @@ static bool find_marks(struct infill *f, struct request *r, struct err *e)
         f->marks[i] = find_mark(r->worker->text->vocab, (enum fim_mark)i);
     if (f->marks[FIM_PREFIX] >= 0 && f->marks[FIM_SUFFIX] >= 0 && f->marks[FIM_MIDDLE] >= 0)
         return true;
-    r->hint.status = 501;
-    r->hint.code = "not_implemented";
+    r->error_override.status = 501;
+    r->error_override.code = "not_implemented";
     return err_set(e, ERR_UNSUPPORTED,
                    "this model does not fill in the middle: its vocabulary has no token for%s%s%s",
                    f->marks[FIM_PREFIX] < 0 ? " prefix" : "",
@@ -111,8 +111,9 @@ static void put_mark(struct writer *w, int32_t id)
 /* What stands in a file is text, marks that it spells included. */
 static void put_text(struct writer *w, const char *text)
 {
-    w->ok = w->ok && tokenizer_encode(w->m->tokenizer, text, strlen(text), TOKENIZE_PLAIN, NULL, 0,
-                                      w->out, w->e);
+    w->ok = w->ok && tokenizer_encode(w->m->tokenizer,
+            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
+            w->out, w->e);
 }
 
 static void put_name(struct writer *w, const char *name)

@@ -103,7 +103,9 @@ static bool add_bias(cJSON *map, const struct text_model *m, const char *text, c
     if (strlen(text) > MAX_BIAS_TEXT)
         return err_field(e, ERR_INPUT, "logit_bias", "a text of %zu bytes is too long",
                          strlen(text));
-    bool ok = tokenizer_encode(m->tokenizer, text, strlen(text), TOKENIZE_PLAIN, NULL, 0, &ids, e);
+    bool ok = tokenizer_encode(m->tokenizer,
+            &(struct tokenizer_input){.text = text, .len = strlen(text), .mode = TOKENIZE_PLAIN},
+            &ids, e);
     for (size_t i = 0; ok && i < ids.n; i++) {
         snprintf(name, sizeof name, "%d", (int)ids.at[i]);
         ok = cJSON_AddNumberToObject(map, name, forbids ? FORBIDDEN : bias->valuedouble) != NULL ||
@@ -180,8 +182,10 @@ static bool add_part(struct ids *out, const struct text_model *m, const cJSON *p
 {
     if (!cJSON_IsString(part))
         return completions_push_id(out, m->vocab, part, e);
-    return tokenizer_encode(m->tokenizer, part->valuestring, strlen(part->valuestring),
-                            TOKENIZE_SPECIAL, NULL, 0, out, e);
+    return tokenizer_encode(m->tokenizer,
+            &(struct tokenizer_input){.text = part->valuestring, .len = strlen(part->valuestring),
+                                      .mode = TOKENIZE_SPECIAL},
+            out, e);
 }
 
 /* A text, a list of token ids and texts that make one prompt, or {"prompt_string": text}. */

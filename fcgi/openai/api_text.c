@@ -132,8 +132,10 @@ static bool tokenize(struct request *r, struct err *e)
     text = text ? text : content;
     if (!text)
         return err_field(e, ERR_INPUT, "prompt", "is needed: the text to tokenize");
-    bool ok = tokenizer_encode(r->worker->text->tokenizer, text, strlen(text),
-                               special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN, NULL, 0, &ids, e) &&
+    bool ok = tokenizer_encode(r->worker->text->tokenizer,
+            &(struct tokenizer_input){.text = text, .len = strlen(text),
+                                      .mode = special ? TOKENIZE_SPECIAL : TOKENIZE_PLAIN},
+            &ids, e) &&
               reply_ids(r, &ids, pieces, strings);
     ids_fini(&ids);
     return ok;

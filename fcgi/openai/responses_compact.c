@@ -94,8 +94,10 @@ static size_t tokens_of(struct view *v, const cJSON *item)
     buf_clear(&v->text);
     json_write(&v->text, json_member(item, "content"));
     size_t n = v->text.len;
-    if (!v->text.failed && tokenizer_encode(v->r->worker->text->tokenizer, v->text.data,
-                                            v->text.len, TOKENIZE_PLAIN, NULL, 0, &ids, &none))
+    if (!v->text.failed && tokenizer_encode(v->r->worker->text->tokenizer,
+            &(struct tokenizer_input){.text = v->text.data, .len = v->text.len,
+                                      .mode = TOKENIZE_PLAIN},
+            &ids, &none))
         n = ids.n;
     ids_fini(&ids);
     return n;
@@ -142,7 +144,7 @@ static void put_messages(struct view *v)
                  "%d of the user's oldest messages were left out: those after them fill half of "
                  "the context",
                  dropped);
-        warn_field(v->r, "output", message, false);
+        ignored_warn(v->r, "output", message, false);
     }
 }
 
@@ -158,9 +160,9 @@ static void put_compaction(struct view *v)
     v->out.failed |= content.failed;
     buf_fini(&content);
     if (!g->content.len)
-        warn_field(v->r, "output", "the model wrote no summary", false);
+        ignored_warn(v->r, "output", "the model wrote no summary", false);
     else if (g->finish == ENGINE_LENGTH)
-        warn_field(v->r, "output", "the summary was cut at its longest", false);
+        ignored_warn(v->r, "output", "the summary was cut at its longest", false);
 }
 
 static void send_reply(void *context, const struct err *broken)

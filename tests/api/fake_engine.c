@@ -205,7 +205,10 @@ static void answer(struct fake *f)
     bool cancelled = !prefill(f);
     double began = clock_ms();
     int32_t n = 0;
-    tokenizer_encode(f->text->tokenizer, f->say, strlen(f->say), TOKENIZE_SPECIAL, NULL, 0, &ids, &e);
+    tokenizer_encode(f->text->tokenizer,
+            &(struct tokenizer_input){.text = f->say, .len = strlen(f->say),
+                                      .mode = TOKENIZE_SPECIAL},
+            &ids, &e);
     detokenizer_init(&d, f->text->vocab, f->job.special_text);
     for (; !cancelled && n < (int32_t)ids.n && n < f->job.max_tokens; n++) {
         struct engine_token token;

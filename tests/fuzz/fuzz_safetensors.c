@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tensor_table t;
     struct err e = {0};
     tensor_table_init(&t, arena);
-    if (safetensors_read(data, size, 0, NULL, NULL, &t, &e))
+    if (safetensors_read(&(struct safetensors_source){.data = data, .size = size}, &t, &e))
         for (int32_t i = 0; i < t.n; i++)
             for (uint64_t k = 0; k < t.at[i].bytes; k++)
                 sink ^= t.at[i].data[k];

@@ -22,7 +22,10 @@ static void use(struct vocab *v, const char *text, size_t len)
     struct text_span span = {len / 3, len / 2};
     if (!t && e.code == ERR_NONE)
         abort();
-    if (t && tokenizer_encode(t, text, len, TOKENIZE_SPECIAL, &span, 1, &ids, &e)) {
+    if (t && tokenizer_encode(t,
+            &(struct tokenizer_input){.text = text, .len = len, .mode = TOKENIZE_SPECIAL,
+                                      .untrusted = &span, .n_untrusted = 1},
+            &ids, &e)) {
         detokenizer_init(&d, v, true);
         for (size_t i = 0; i < ids.n; i++)
             if (ids.at[i] < 0 || ids.at[i] >= vocab_size(v) || !detokenizer_push(&d, ids.at[i], &out))

@@ -195,7 +195,8 @@ static const struct option table[] = {
 
 static bool parse(struct values *v, char **rest, struct err *e, int argc, char **argv)
 {
-    return option_parse(table, sizeof table / sizeof table[0], argc, argv, v, rest, e);
+    return option_parse(table, sizeof table / sizeof table[0],
+                        &(struct option_args){.argc = argc, .argv = argv, .rest = rest}, v, e);
 }
 
 static void test_option_reads_values_and_keeps_the_rest(void **state)

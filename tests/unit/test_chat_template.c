@@ -266,7 +266,10 @@ static void test_user_text_never_becomes_a_special_token(void **state)
     if (!text_model_open(&m, chat_cases_path("../../engine/demo-model"), NULL, &e))
         fail_msg("%s", e.text);
     assert_true(chat_template_render(m.chat_template, &(struct chat_input){.messages = messages, .add_generation_prompt = true}, &r, &e));
-    assert_true(tokenizer_encode(m.tokenizer, r.text.data, r.text.len, TOKENIZE_SPECIAL, r.untrusted, r.n_untrusted, &ids, &e));
+    assert_true(tokenizer_encode(m.tokenizer,
+            &(struct tokenizer_input){.text = r.text.data, .len = r.text.len,
+                .mode = TOKENIZE_SPECIAL, .untrusted = r.untrusted, .n_untrusted = r.n_untrusted},
+            &ids, &e));
     struct buf text = {0};
     int added = 0;
     for (size_t i = 0; i < ids.n; i++) {

@@ -38,7 +38,7 @@ static void check_class(const char *pattern, const unsigned char *set)
             continue;
         size_t n = utf8_encode(cp, text);
         const char *subject = pcre_scratch_subject(s, (const char *)text, n);
-        int found = pcre_pattern_find(p, s, subject, n, 0, match, &e);
+        int found = pcre_pattern_find(p, s, &(struct pcre_search){.subject = subject, .len = n}, match, &e);
         if (found != (set[cp / 8] >> cp % 8 & 1))
             fail_msg("%s and U+%04X: found %d", pattern, cp, found);
     }
@@ -74,11 +74,12 @@ static void check_pieces(const char *pattern, const char *text, const char *want
     struct pcre_scratch *s = pcre_scratch_create();
     if (!p)
         fail_msg("%s", e.text);
-    size_t at = 0, match[2];
-    while (pcre_pattern_find(p, s, pcre_scratch_subject(s, text, strlen(text)), strlen(text), at, match, &e) == 1) {
-        snprintf(got + strlen(got), sizeof got - strlen(got), "%s%.*s", at ? "|" : "",
+    size_t match[2];
+    struct pcre_search search = {.subject = pcre_scratch_subject(s, text, strlen(text)), .len = strlen(text)};
+    while (pcre_pattern_find(p, s, &search, match, &e) == 1) {
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%s%.*s", search.from ? "|" : "",
                  (int)(match[1] - match[0]), text + match[0]);
-        at = match[1];
+        search.from = match[1];
     }
     assert_string_equal(got, want);
     pcre_scratch_destroy(&s);

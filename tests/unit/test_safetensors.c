@@ -29,7 +29,7 @@ static bool read_bytes(struct file *f, const char *header, uint64_t claimed, siz
         f->bytes[i] = (uint8_t)(claimed >> (8 * i));
     memcpy(f->bytes + 8, header, n);
     tensor_table_init(&f->table, f->arena);
-    return safetensors_read(f->bytes, f->size, 0, NULL, NULL, &f->table, &f->e);
+    return safetensors_read(&(struct safetensors_source){.data = f->bytes, .size = f->size}, &f->table, &f->e);
 }
 
 static bool read_header(struct file *f, const char *header, size_t data)
@@ -84,7 +84,8 @@ static void test_short_files_are_refused(void **state)
     struct file f;
     struct tensor_table none = {0};
     struct err e = {0};
-    assert_false(safetensors_read((const uint8_t *)"1234567", 7, 0, NULL, NULL, &none, &e));
+    const struct safetensors_source seven = {.data = (const uint8_t *)"1234567", .size = 7};
+    assert_false(safetensors_read(&seven, &none, &e));
     assert_int_equal(e.code, ERR_FORMAT);
     assert_false(read_bytes(&f, "{}", 3, 0));
     assert_non_null(strstr(f.e.text, "cut short"));
@@ -149,7 +150,7 @@ static void test_every_truncation_is_refused(void **state)
         memcpy(full + 8, header, sizeof header - 1);
         memcpy(bytes, full, n);
         tensor_table_init(&t, arena);
-        assert_false(safetensors_read(bytes, n, 0, NULL, NULL, &t, &e));
+        assert_false(safetensors_read(&(struct safetensors_source){.data = bytes, .size = n}, &t, &e));
         assert_int_equal(e.code, ERR_FORMAT);
         tensor_table_fini(&t);
         arena_destroy(&arena);
@@ -167,7 +168,8 @@ static void test_what_is_written_is_read_back(void **state)
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/x.safetensors", dir);
     struct tensor_entry entries[2] = {{"one \"quoted\"", "F32", 2, {2, 3}}, {"two", "U8", 1, {3}}};
-    assert_true(tensor_writer_begin(&w, path, entries, 2, "a test", &e));
+    struct tensor_list list = {.entries = entries, .n = 2, .about = "a test"};
+    assert_true(tensor_writer_begin(&w, path, &list, &e));
     assert_int_equal(access(path, F_OK), -1); /* no name before it is whole */
     assert_true(tensor_writer_put(&w, values, sizeof values, &e));
     assert_true(tensor_writer_put(&w, "abc", 3, &e));
@@ -179,7 +181,8 @@ static void test_what_is_written_is_read_back(void **state)
     assert_null(tensor_file_get(&f, "two", "F32", &e));
     assert_memory_equal(tensor_file_get(&f, "two", "U8", &e)->data, "abc", 3);
     tensor_file_close(&f);
-    assert_true(tensor_writer_begin(&w, path, entries, 2, NULL, &e));
+    list.about = NULL;
+    assert_true(tensor_writer_begin(&w, path, &list, &e));
     assert_false(tensor_writer_end(&w, &e)); /* promised more than was put */
     assert_true(tensor_file_open(&f, path, &e)); /* and the old file is still there */
     tensor_file_close(&f);

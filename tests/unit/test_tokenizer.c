@@ -17,7 +17,10 @@ static struct ids encode(const struct tokenizer *t, const char *text, size_t len
 {
     struct ids ids = {0};
     struct err e = {0};
-    if (!tokenizer_encode(t, text, len, mode, spans, n, &ids, &e))
+    if (!tokenizer_encode(t,
+            &(struct tokenizer_input){.text = text, .len = len, .mode = mode, .untrusted = spans,
+                                      .n_untrusted = n},
+            &ids, &e))
         fail_msg("%s", e.text);
     return ids;
 }
@@ -176,7 +179,10 @@ static void test_spans_out_of_order_are_refused(void **state)
     struct ids ids = {0};
     for (size_t i = 0; i < 3; i++) {
         struct err e = {0};
-        assert_false(tokenizer_encode(d->t, "abcdef", 6, TOKENIZE_SPECIAL, bad[i], 2, &ids, &e));
+        assert_false(tokenizer_encode(d->t,
+                &(struct tokenizer_input){.text = "abcdef", .len = 6, .mode = TOKENIZE_SPECIAL,
+                                          .untrusted = bad[i], .n_untrusted = 2},
+                &ids, &e));
         assert_int_equal(e.code, ERR_INTERNAL);
     }
     assert_int_equal(ids.n, 0);
@@ -266,8 +272,10 @@ static void *encode_all(void *arg)
         const struct text_case *c = &j->cases->at[i];
         struct ids ids = {0};
         struct err e = {0};
-        j->wrong += !tokenizer_encode(j->t, c->input.data ? c->input.data : "", c->input.len,
-                                      TOKENIZE_SPECIAL, NULL, 0, &ids, &e) ||
+        j->wrong += !tokenizer_encode(j->t,
+                &(struct tokenizer_input){.text = c->input.data ? c->input.data : "",
+                                          .len = c->input.len, .mode = TOKENIZE_SPECIAL},
+                &ids, &e) ||
                     !equal(&ids, &c->ids);
         ids_fini(&ids);
     }

@@ -136,9 +136,13 @@ static void test_plain_text_never_becomes_a_special_token(void **state)
     assert_non_null(v);
     struct tokenizer *t = tokenizer_create(v, &e);
     struct ids ids = {0};
-    assert_true(tokenizer_encode(t, "ab", 2, TOKENIZE_PLAIN, NULL, 0, &ids, &e));
+    assert_true(tokenizer_encode(t,
+            &(struct tokenizer_input){.text = "ab", .len = 2, .mode = TOKENIZE_PLAIN},
+            &ids, &e));
     assert_int_equal(ids.n, 2);
-    assert_true(tokenizer_encode(t, "ab", 2, TOKENIZE_SPECIAL, NULL, 0, &ids, &e));
+    assert_true(tokenizer_encode(t,
+            &(struct tokenizer_input){.text = "ab", .len = 2, .mode = TOKENIZE_SPECIAL},
+            &ids, &e));
     assert_int_equal(ids.n, 3);
     assert_int_equal(ids.at[2], 256);
     ids_fini(&ids);

@@ -176,7 +176,7 @@ void tiny_write(const struct tiny *t, const char *name, int part, int parts)
             chosen[n++] = l.entries[i];
         }
     assert_true(file_join(path, sizeof path, t->dir, name, &e));
-    assert_true(tensor_writer_begin(&w, path, chosen, (size_t)n, NULL, &e));
+    assert_true(tensor_writer_begin(&w, path, &(struct tensor_list){.entries = chosen, .n = (size_t)n}, &e));
     bool spoiled = false;
     for (int k = 0; k < n; k++) {
         bool here = t->spoil && !spoiled && strstr(l.names[from[k]], t->spoil);
