@@ -11,9 +11,9 @@
 #include "engine/base/log.h"
 #include "engine/experts/cache/expert_cache_internal.h"
 
-#define SMALLEST_RECORDS 4     /* one to compute with, the others under way */
+#define SMALLEST_RECORDS 4     /* one being computed, the others in flight */
 #define LEARN_AT_CLOSE_NS 500000000u
-#define CHECK_EVERY 64         /* of the records that were found right before, one in so many is checked again */
+#define CHECK_EVERY 64         /* one in so many reads of records that were verified before is verified again */
 
 uint64_t expert_cache_min_bytes(const struct expert_layout *l)
 {
@@ -78,7 +78,7 @@ void expert_cache_record_use(struct expert_cache *s, int32_t layer, const struct
     }
 }
 
-/* One that was read ahead and is not wanted yet. */
+/* A prefetched expert whose layer has not come yet. */
 static struct expert_slot *find_prefetched(struct expert_cache *s)
 {
     for (int32_t i = 0; i < s->prefetch.n; i++) {
@@ -89,7 +89,7 @@ static struct expert_slot *find_prefetched(struct expert_cache *s)
     return NULL;
 }
 
-/* The record that is worth least among those that nobody holds, of all or of one size. */
+/* The least valuable record that is not pinned, of all or of one size. */
 static struct expert_slot *victim(struct expert_cache *s, int32_t size_class)
 {
     struct expert_slot *spare = expert_slots_find_spare(&s->slots, size_class);
@@ -102,15 +102,16 @@ static struct expert_slot *victim(struct expert_cache *s, int32_t size_class)
     return &s->slots.slots[*expert_cache_slot_of(s, c.layer, c.expert)];
 }
 
-/* What was read ahead goes only when nothing else can. */
+/* Prefetched records are evicted only when nothing else can be. */
 static struct expert_slot *victim_of_any_size(struct expert_cache *s)
 {
     struct expert_slot *slot = victim(s, ANY_SIZE);
     return slot ? slot : find_prefetched(s);
 }
 
-/* What makes room for a record of this layer: one of its size, whose memory is handed on, where records of that size have
- * their share of the cache; memory that goes back to the system and is taken again costs as much as reading does. */
+/* Chooses what to evict for a record of this layer. One of the same size is preferred while that size has
+ * its share of the cache, because its memory can be reused: returning memory to the system and
+ * populating it again costs as much as reading does. */
 static struct expert_slot *victim_for(struct expert_cache *s, int32_t layer)
 {
     const int32_t size_class = s->slots.class_of[layer];
@@ -136,7 +137,7 @@ struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, 
         struct expert_slot *old = victim_for(s, layer);
         if (!old)
             return NULL;
-        /* One of the same size hands its memory on: neither zeroed nor registered again. */
+        /* Memory of the same size is reused: it is neither zeroed nor populated again. */
         if (s->slots.bytes <= s->budget && old->size_class == s->slots.class_of[layer])
             forget(s, slot = old);
         else
@@ -144,7 +145,7 @@ struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, 
     }
     if (!slot)
         slot = expert_slots_take(&s->slots, layer);
-    for (struct expert_slot *old; !slot && (old = victim_for(s, layer));) { /* the system has less memory than the budget says */
+    for (struct expert_slot *old; !slot && (old = victim_for(s, layer));) { /* the system has less memory than the budget allows */
         if (old->size_class == s->slots.class_of[layer]) {
             forget(s, slot = old);
         } else {
@@ -174,7 +175,8 @@ void expert_cache_start_read(struct expert_cache *s, struct expert_slot *slot, b
 
 /* --- what was read --- */
 
-/* What no sum is known of is taken down later, when there is nothing better to do: see expert_cache_checksum_one(). */
+/* Compares a record with its known checksum. If there is none, it is computed later, when there is nothing
+ * better to do: see expert_cache_checksum_one(). */
 static bool verify(struct expert_cache *s, struct expert_slot *slot, const struct weight_planes where[EXPERT_MATRIX__N],
                    struct err *e)
 {
@@ -194,7 +196,7 @@ static bool verify(struct expert_cache *s, struct expert_slot *slot, const struc
     uint64_t sum = expert_checksum(layer->weights, where);
     s->history.checked[i] = s->history.sums[i] == sum;
     return s->history.checked[i] ||
-           err_set(e, ERR_IO, "what was read is not what it should be: checksum %016" PRIx64 ", want %016" PRIx64, sum,
+           err_set(e, ERR_IO, "checksum mismatch: read %016" PRIx64 ", expected %016" PRIx64, sum,
                    s->history.sums[i]);
 }
 
@@ -267,7 +269,8 @@ int32_t expert_cache_list_hottest(struct expert_cache *s, struct hot_expert *lis
     return n;
 }
 
-/* Hottest first, as many as fit. A record that can't be read is left to the step that wants it. */
+/* Reads the most used experts, as many as fit. A record that cannot be read is left to the step that wants
+ * it, which reports the error. */
 static void warm(struct expert_cache *s)
 {
     struct hot_expert *list = malloc((size_t)s->history.n * sizeof *list);
@@ -325,9 +328,10 @@ static bool make_plan(struct expert_cache *s, struct err *e)
     return true;
 }
 
-/* --- door --- */
+/* --- interface --- */
 
-/* Memory that is short is taken from what the owner holds first. Under the lock, or alone. */
+/* When memory is short, the device's share shrinks first. Call under the lock, or before there are other
+ * threads. */
 static void set_budget(struct expert_cache *s, uint64_t bytes)
 {
     const uint64_t device_share = s->params.device_share, own = s->params.budget > s->smallest + device_share ? s->params.budget - device_share : s->smallest;
@@ -374,7 +378,7 @@ struct expert_cache *expert_cache_open(const struct expert_cache_params *p, stru
     s->saved_ns = clock_ns();
     pthread_mutex_init(&s->lock, NULL);
     if (!open_parts(s, e)) {
-        s->params.state_dir = NULL; /* nothing was learnt */
+        s->params.state_dir = NULL; /* there is no history to save */
         expert_cache_close(&s);
         return NULL;
     }
@@ -439,7 +443,7 @@ void expert_cache_counters(const struct expert_cache *s, struct expert_counters 
     c->resident_bytes = s->slots.bytes + s->device_resident.bytes;
     c->locked_bytes = s->slots.locked_bytes;
     c->resident_experts = s->device_resident.experts + (uint64_t)(s->slots.n_taken - s->slots.n_spare);
-    c->evictions = s->params.device_share ? s->device_resident.evictions : c->evictions; /* what passes through is no eviction */
+    c->evictions = s->params.device_share ? s->device_resident.evictions : c->evictions; /* records on their way to the device are no evictions */
     c->prefetching = expert_prefetch_enabled(s);
     expert_reader_counters(s->reader, &c->disk);
     pthread_mutex_unlock(&open->lock);

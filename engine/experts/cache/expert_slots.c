@@ -119,11 +119,11 @@ void expert_slots_fini(struct expert_slots *s)
     *s = (struct expert_slots){0};
 }
 
-/* False: the system has no memory for it. */
-static bool hold(struct expert_slots *s, struct expert_slot *slot)
+/* Populates and locks the slot's pages. False: the system has no memory for them. */
+static bool populate(struct expert_slots *s, struct expert_slot *slot)
 {
-    /* Before it is locked, which cuts huge pages at the record's ends. */
-    if (madvise(slot->memory, slot->bytes, MADV_POPULATE_WRITE) && errno == ENOMEM) { /* older kernels do not know it: EINVAL */
+    /* Populate before locking, because mlock() splits huge pages at the ends of the record. */
+    if (madvise(slot->memory, slot->bytes, MADV_POPULATE_WRITE) && errno == ENOMEM) { /* EINVAL: older kernels do not know it */
         madvise(slot->memory, slot->bytes, MADV_DONTNEED);
         return false;
     }
@@ -142,7 +142,7 @@ struct expert_slot *expert_slots_take(struct expert_slots *s, int32_t layer)
     if (!c->n_unused)
         return NULL;
     struct expert_slot *slot = &s->slots[c->unused[c->n_unused - 1]];
-    if (!hold(s, slot))
+    if (!populate(s, slot))
         return NULL;
     c->n_unused--;
     slot->at = s->n_taken;

@@ -16,7 +16,7 @@ struct span { /* one plane of one matrix in its file */
 struct maker {
     struct expert_layout *layout;
     const struct model *model;
-    int32_t last_file; /* where the last address was found: the next one is mostly there as well */
+    int32_t last_file; /* where the last address was found; the next one is usually there too */
     struct span spans[EXPERT_MATRIX__N * EXPERT_PLANE__N]; /* of the record being made */
     int n_spans;
     struct err *e;
@@ -114,7 +114,7 @@ static bool add_span(struct maker *k, const struct weight *w, int matrix, int pl
     s.file = find_file(k, at, &s.from);
     if (s.file < 0)
         return err_field(k->e, ERR_UNSUPPORTED, w->name,
-                         "tensor %s had to be laid out anew in memory: its experts can't be streamed from the file",
+                         "tensor %s had to be repacked in memory, so its experts cannot be streamed from the file",
                          w->name);
     s.to = s.from + (uint64_t)(w->rows - 1) * plane_stride(w, plane) + plane_row_size(w, plane);
     int i = k->n_spans++;
@@ -124,7 +124,7 @@ static bool add_span(struct maker *k, const struct weight *w, int matrix, int pl
     return true;
 }
 
-/* Where the last byte of gate or up in this part ends, from its beginning; 0: it has none. */
+/* The end of the last byte of gate or up in this part, from its beginning; 0: it has none. */
 static uint32_t gate_up_end(const struct expert_record *r, const struct expert_part *part, const struct weight weights[EXPERT_MATRIX__N])
 {
     uint32_t end = 0;
@@ -159,7 +159,8 @@ void expert_order_parts(struct expert_record *r, const struct weight weights[EXP
     memcpy(r->parts, parts, (size_t)n * sizeof *parts);
 }
 
-/* Spans in order of file and offset become parts; what shares or neighbours a block is read in one. */
+/* Merges spans, in order of file and offset, into parts: spans that share or adjoin a block are read in
+ * one piece. */
 static bool make_parts(struct expert_record *r, const struct span *spans, int n)
 {
     uint64_t at = 0;
@@ -201,7 +202,7 @@ static bool make_record(struct maker *k, struct expert_layer *layer, const struc
         }
     }
     if (!make_parts(r, k->spans, k->n_spans))
-        return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: over 2 GiB", layer->layer, expert);
+        return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: larger than 2 GiB", layer->layer, expert);
     expert_order_parts(r, layer->weights);
     uint64_t bytes = expert_read_bytes(r);
     k->layout->read_bytes += bytes;
@@ -247,7 +248,7 @@ static bool list_files(struct maker *k)
             return false;
         model_mapping(k->model, i, &start, &len);
         if (l->files[i].size != len)
-            return err_set(k->e, ERR_CONFLICT, "%s changed while the model was opened", l->files[i].path);
+            return err_set(k->e, ERR_CONFLICT, "%s changed while the model was being opened", l->files[i].path);
     }
     return true;
 }
