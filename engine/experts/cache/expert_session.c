@@ -109,7 +109,7 @@ static void pump(struct expert_cache *s)
     for (int32_t i = 0; i < n; i++) {
         s->counters.misses++;
         s->counters.miss_bytes +=
-            expert_read_bytes(&s->params.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
+            expert_record_read_bytes(&s->params.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
         expert_cache_start_read(s, &s->slots.slots[q->wants[batch[i]].slot], true);
     }
 }
