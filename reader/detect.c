@@ -68,11 +68,19 @@ static bool is_type(const char *t)
     return n == strlen(t) && n < 100 && strchr(t, '/') && strchr(t, '/') == strrchr(t, '/') && t[0] != '/';
 }
 
-static bool ask(magic_t m, int flags, const unsigned char *data, size_t len, char *out, size_t size)
+/* What libmagic says of the bytes under these flags; NULL: it fails. Valid until the next call. */
+static const char *magic_of(magic_t m, int flags, const unsigned char *data, size_t len)
 {
-    const char *said = magic_setflags(m, flags) == 0 ? magic_buffer(m, data, len) : NULL;
-    snprintf(out, size, "%s", said ? said : "");
-    return said != NULL;
+    return magic_setflags(m, flags) == 0 ? magic_buffer(m, data, len) : NULL;
+}
+
+static bool ask(magic_t m, int flags, const unsigned char *data, size_t len, struct content *c)
+{
+    const char *type = magic_of(m, flags | MAGIC_MIME_TYPE, data, len);
+    snprintf(c->own_type, sizeof c->own_type, "%s", type ? type : "");
+    const char *charset = type ? magic_of(m, flags | MAGIC_MIME_ENCODING, data, len) : NULL;
+    snprintf(c->charset, sizeof c->charset, "%s", charset ? charset : "");
+    return charset != NULL;
 }
 
 /* libmagic takes no stand on a file of a few letters. */
@@ -114,8 +122,7 @@ bool content_detect(const unsigned char *data, size_t len, struct content *c)
     if (!len)
         return content_refuse(c, "empty", "is empty");
     magic_t m = magic_open(flags);
-    bool ok = m && magic_load(m, NULL) == 0 && ask(m, flags | MAGIC_MIME_TYPE, data, len, c->own_type, sizeof c->own_type) &&
-              ask(m, flags | MAGIC_MIME_ENCODING, data, len, c->charset, sizeof c->charset);
+    bool ok = m && magic_load(m, NULL) == 0 && ask(m, flags, data, len, c);
     if (m)
         magic_close(m);
     /* libmagic 5.46 knows no more than some archives by what is in them; what else begins so is looked into all the same. */

@@ -1,7 +1,7 @@
 # sluice-reader: the text in uploaded files, in a sandbox of its own. Everything but main is a library, for the tests.
 
 noinst_LIBRARIES += libsluice-reader.a
-libsluice_reader_a_SOURCES = %D%/reader.h %D%/content.h %D%/detect.c %D%/plain.c %D%/zip.c %D%/document.c %D%/sandbox.c \
+libsluice_reader_a_SOURCES = %D%/reader.h %D%/content.h %D%/detect.c %D%/plain_text.c %D%/zip_document.c %D%/document.c %D%/sandbox.c \
 	%D%/sandbox.h
 READER_LIBS = libsluice-reader.a libsluice-base.a $(MAGIC_LIBS) $(ARCHIVE_LIBS) $(EXPAT_LIBS) \
 	$(SECCOMP_LIBS) $(CJSON_LIBS) -lm

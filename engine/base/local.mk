@@ -21,6 +21,8 @@ libsluice_base_a_SOURCES = \
 	%D%/text_span.h \
 	%D%/thread_pool.c %D%/thread_pool.h \
 	%D%/unicode_table.c \
-	%D%/utf8.c %D%/utf8.h
+	%D%/utf8.c %D%/utf8.h \
+	%D%/zip_reader.c %D%/zip_reader.h \
+	%D%/zip_writer.c %D%/zip_writer.h
 BASE_LIBS = libsluice-base.a $(CJSON_LIBS) $(XXHASH_LIBS)
 EXTRA_DIST += %D%/unicode_table.py

@@ -1,8 +1,10 @@
-/* account.h */
+/* account.json of an archive: the user, their library, keys, sessions and usage, without any
+ * secret. */
 #include "fcgi/export/account.h"
 
 #include <string.h>
 
+#include "fcgi/export/export.h"
 #include "sql/chats/store_library.h"
 #include "sql/core/store.h"
 #include "sql/users/store_users.h"
@@ -82,13 +84,17 @@ static void begin(struct listing *l, const char *name, bool json)
     l->n = 0;
 }
 
-bool export_account(struct buf *out, struct store *s, struct arena *a, int64_t user_id, int64_t exported_at, struct err *e)
+bool export_account(struct buf *out, const struct export_params *p, struct arena *a, struct err *e)
 {
+    struct store *s = p->store;
+    const int64_t user_id = p->which.user_id;
     struct store_user u;
     struct listing l = {.out = out, .n = -1};
     if (!store_user_by_id(s, a, user_id, &u, e))
         return false;
-    buf_printf(out, "{\"schema\":\"sluice-account\",\"version\":1,\"exported_at\":%lld,\n\"user\":{", (long long)exported_at);
+    buf_printf(out,
+               "{\"schema\":\"sluice-account\",\"version\":1,\"exported_at\":%lld,\n\"user\":{",
+               (long long)p->exported_at);
     put_text(out, "name", u.name);
     buf_printf(out, ",\"role\":\"%s\",\"created_at\":%lld},\n\"defaults\":", u.admin ? "admin" : "user", (long long)u.created_at);
     buf_puts(out, u.settings);

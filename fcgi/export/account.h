@@ -8,6 +8,7 @@
 #include "engine/base/err.h"
 
 struct arena;
-struct store;
+struct export_params;
 
-bool export_account(struct buf *out, struct store *s, struct arena *a, int64_t user_id, int64_t exported_at, struct err *e);
+/* Of *p: the store, the user and the time. */
+bool export_account(struct buf *out, const struct export_params *p, struct arena *a, struct err *e);

@@ -43,9 +43,9 @@ static int lock_user(struct request *r, struct err *e)
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
         return fd;
     close(fd);
-    r->hint.status = 429;
-    r->hint.code = "export_running";
-    r->hint.retry_after_s = RETRY_S;
+    r->error_override.status = 429;
+    r->error_override.code = "export_running";
+    r->error_override.retry_after_s = RETRY_S;
     err_set(e, ERR_BUSY, "another export of yours is being made");
     return -1;
 }
@@ -212,7 +212,7 @@ static bool send_export(struct request *r, struct wish *w, struct err *e)
 static bool add_account(struct request *r, struct wish *w, struct buf *account, struct err *e)
 {
     w->p.account = account;
-    return export_account(account, r->store, r->arena, r->who.user_id, w->p.exported_at, e);
+    return export_account(account, &w->p, r->arena, e);
 }
 
 static bool serve(struct request *r, struct wish *w, bool whole_account, struct err *e)

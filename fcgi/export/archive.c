@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fcgi/export/run.h"
+#include "fcgi/export/export_internal.h"
 #include "sql/chats/store_openai.h"
 #include "sql/chats/store_responses.h"
 #include "sql/chats/store_responses.h"
@@ -53,7 +53,7 @@ static bool put_file(void *context, const struct store_export_conversation *c)
     struct buf name = {0};
     const int64_t files = ++x->w.n_files;
     put_entry_name(&name, files, c->title);
-    bool ok = !name.failed && zip_entry(x->zip, name.data, c->updated_at, false, &x->e);
+    bool ok = !name.failed && zip_writer_entry(x->zip, name.data, c->updated_at, false, &x->e);
     buf_fini(&name);
     if (!ok)
         return false;
@@ -67,10 +67,10 @@ static bool put_bytes(struct export *x, const struct store_export_file *f, int f
     char name[16 + DIGEST_TEXT_SIZE], piece[16384];
     ssize_t n;
     snprintf(name, sizeof name, "attachments/%s", f->sha256);
-    if (!zip_entry(x->zip, name, f->created_at, strncmp(f->type, "text/", 5) != 0, &x->e))
+    if (!zip_writer_entry(x->zip, name, f->created_at, strncmp(f->type, "text/", 5) != 0, &x->e))
         return false;
     while ((n = read(fd, piece, sizeof piece)) > 0)
-        if (!zip_write(x->zip, piece, (size_t)n, &x->e))
+        if (!zip_writer_write(x->zip, piece, (size_t)n, &x->e))
             return false;
     return n == 0 || err_errno(&x->e, "reading an attachment");
 }
@@ -97,8 +97,8 @@ static bool put_attachment(void *context, const struct store_export_file *f)
 static bool put_account(struct export *x)
 {
     const struct buf *text = x->p->account;
-    return !text || (zip_entry(x->zip, "account.json", x->p->exported_at, false, &x->e) &&
-                     zip_write(x->zip, text->data, text->len, &x->e));
+    return !text || (zip_writer_entry(x->zip, "account.json", x->p->exported_at, false, &x->e) &&
+                     zip_writer_write(x->zip, text->data, text->len, &x->e));
 }
 
 static bool put_response(void *context, const struct store_response *row)
@@ -128,9 +128,10 @@ static bool put_response(void *context, const struct store_response *row)
 /* What /v1/responses keeps for the account: an object a line. */
 static bool put_responses(struct export *x)
 {
-    return !x->p->account || (zip_entry(x->zip, "responses.jsonl", x->p->exported_at, false, &x->e) &&
-                              store_response_each(x->p->store, x->p->which.user_id, put_response, x, &x->e) &&
-                              x->e.code == ERR_NONE && export_send(x, true));
+    return !x->p->account ||
+           (zip_writer_entry(x->zip, "responses.jsonl", x->p->exported_at, false, &x->e) &&
+            store_response_each(x->p->store, x->p->which.user_id, put_response, x, &x->e) &&
+            x->e.code == ERR_NONE && export_send(x, true));
 }
 
 static bool put_item(void *context, const struct store_openai_item *item)
@@ -162,7 +163,7 @@ static bool put_openai_conversation(void *context, const struct store_openai_con
 static bool put_openai_conversations(struct export *x)
 {
     return !x->p->account ||
-           (zip_entry(x->zip, "api-conversations.jsonl", x->p->exported_at, false, &x->e) &&
+           (zip_writer_entry(x->zip, "api-conversations.jsonl", x->p->exported_at, false, &x->e) &&
             store_openai_conversation_each(x->p->store, x->p->which.user_id,
                                            put_openai_conversation, x, &x->e) &&
             x->e.code == ERR_NONE && export_send(x, true));
@@ -185,7 +186,7 @@ static bool put_index_row(void *context, const struct store_export_conversation 
 
 static bool put_index(struct export *x)
 {
-    if (!zip_entry(x->zip, "index.json", x->p->exported_at, false, &x->e))
+    if (!zip_writer_entry(x->zip, "index.json", x->p->exported_at, false, &x->e))
         return false;
     x->w.n_files = 0;
     buf_printf(&x->w.out, "{\"schema\":\"sluice-export-index\",\"version\":1,\"exported_at\":%lld,\"conversations\":[",
@@ -202,10 +203,10 @@ static bool put_index(struct export *x)
 bool export_archive(struct export *x)
 {
     x->format = &export_json;
-    x->zip = zip_create(x->p->sink, &x->e);
+    x->zip = zip_writer_create(x->p->sink.write, x->p->sink.context, &x->e);
     return x->zip && store_export_each(x->p->store, &x->p->which, put_file, x, &x->e) &&
            x->e.code == ERR_NONE &&
            store_export_files(x->p->store, &x->p->which, put_attachment, x, &x->e) &&
            x->e.code == ERR_NONE && put_account(x) && put_responses(x) &&
-           put_openai_conversations(x) && put_index(x) && zip_finish(x->zip, &x->e);
+           put_openai_conversations(x) && put_index(x) && zip_writer_finish(x->zip, &x->e);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fcgi/export/format.h"
-#include "fcgi/export/run.h"
+#include "fcgi/export/export_internal.h"
 
 #define FLUSH_BYTES (64 << 10)
 #define MAX_NAME 48 /* bytes of a title in a file's name */
@@ -39,7 +39,7 @@ bool export_send(struct export *x, bool all)
         return err_set(&x->e, ERR_NOMEM, "no memory for the export");
     if (!out->len || (!all && out->len < FLUSH_BYTES))
         return true;
-    bool ok = x->zip ? zip_write(x->zip, out->data, out->len, &x->e)
+    bool ok = x->zip ? zip_writer_write(x->zip, out->data, out->len, &x->e)
                      : x->p->sink.write(x->p->sink.context, out->data, out->len, &x->e);
     if (out->cap > 16 * FLUSH_BYTES) /* one very long message does not keep its memory */
         buf_fini(out);
@@ -87,6 +87,7 @@ static bool put_conversation(void *context, const struct store_export_conversati
 
 void export_open(struct export *x)
 {
+    x->w.format = x->format;
     x->w.n_conversations = 0;
     if (x->format->begin)
         x->format->begin(&x->w);
@@ -110,7 +111,7 @@ bool export_run(const struct export_params *p, struct err *e)
 {
     struct export x = {.p = p, .format = p->format, .w = {.exported_at = p->exported_at}};
     bool ok = p->format->archive ? export_archive(&x) : put_one_document(&x);
-    zip_destroy(&x.zip);
+    zip_writer_destroy(&x.zip);
     export_tree_fini(&x.tree);
     buf_fini(&x.w.out);
     buf_fini(&x.files);

@@ -26,8 +26,12 @@ bool export_tree_read(struct export_tree *t, struct store *s, int64_t user_id, c
                       struct err *e);
 void export_tree_fini(struct export_tree *t);
 
+struct export_format;
+struct text_parts;
+
 struct export_writer {
     struct buf out;
+    const struct export_format *format; /* of the document that is open */
     int64_t exported_at;
     int64_t n_conversations; /* opened so far, with the one that is open */
     int64_t n_messages;      /* of the open one, written so far */
@@ -38,7 +42,8 @@ struct export_writer {
 struct export_format {
     const char *name, *media, *suffix;
     bool shown_only; /* gets only the messages of the branch that is shown */
-    bool archive;    /* a file per conversation, see zip.h; it has no functions */
+    bool archive;    /* a file per conversation, see archive.c; it has no functions */
+    const struct text_parts *parts; /* of a format that is read as text (text_parts.h); else NULL */
     void (*begin)(struct export_writer *w);
     void (*open)(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t);
     /* number: of the message, from 1; its place is t->places[number - 1] */

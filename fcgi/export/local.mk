@@ -5,17 +5,16 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_export.c \
 	%D%/archive.c \
 	%D%/export.c %D%/export.h \
+	%D%/export_internal.h \
+	%D%/export_tree.c \
 	%D%/format.h \
-	%D%/html.c \
+	%D%/format_html.c \
+	%D%/format_json.c \
+	%D%/format_jsonl.c \
+	%D%/format_markdown.c \
+	%D%/format_text.c \
+	%D%/format_words.c \
 	%D%/html_markdown.c \
 	%D%/html_text.c %D%/html_text.h \
-	%D%/json.c \
-	%D%/jsonl.c \
-	%D%/markdown.c \
 	%D%/markdown_source.c %D%/markdown_source.h \
-	%D%/plain.c %D%/plain.h \
-	%D%/run.h \
-	%D%/text.c \
-	%D%/tree.c \
-	%D%/words.c \
-	%D%/zip.c %D%/zip.h
+	%D%/text_parts.c %D%/text_parts.h

@@ -72,7 +72,7 @@ struct progress {
     struct request *r;
     struct buf text;
     uint64_t told_ns;
-    bool events;
+    bool events, dry_run;
 };
 
 /* A file out of an own archive, before the conversation that names it. */
@@ -80,10 +80,11 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct progress *g = context;
     int64_t id;
-    const struct attachment_source from = {.user_id = g->r->who.user_id, .name = STORE_IMPORTED_FILE, .text = g->r->worker->text,
+    const struct attachment_source from = {.store = g->r->store, .user_id = g->r->who.user_id,
+                                           .name = STORE_IMPORTED_FILE, .text = g->r->worker->text,
                                            .model_id = g->r->worker->model_id,
                                            .storage_bytes = g->r->who.limits.storage_bytes};
-    return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, g->r->store, &from, file, &id, e);
+    return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, &from, file, &id, e);
 }
 
 static bool on_progress(void *context, const struct import_progress *p)
@@ -125,37 +126,48 @@ static bool query_flag(struct request *r, const char *name, bool *out, struct er
     return true;
 }
 
-static bool run_import(struct request *r, struct upload *u, bool dry_run, struct progress *g, struct import_report *report, struct err *e)
+static bool run_import(struct request *r, struct upload *u, struct progress *g,
+                       struct import_report *report, struct err *e)
 {
     struct err why = {0};
-    if (!dry_run && !limits_storage(r, 1, e))
+    if (!g->dry_run && !limits_storage(r, 1, e))
         return false;
     if (g->events && !sse_start(&g->sse, r))
         return true;
     const uint64_t began = clock_ns();
-    bool ok = import_run(&(struct import_params){.store = r->store, .user_id = r->who.user_id, .fd = u->file.fd, .dry_run = dry_run,
-                                                 .take_file = take_file, .max_file_bytes = setting_int(r, SETTING_ATTACHMENT_BYTES),
-                                                 .storage_bytes = r->who.limits.storage_bytes, .progress = on_progress, .context = g},
-                         report, &why);
+    bool ok = import_run(
+        &(struct import_params){.store = r->store,
+                                .user_id = r->who.user_id,
+                                .fd = u->file.fd,
+                                .dry_run = g->dry_run,
+                                .take_file = take_file,
+                                .max_file_bytes = setting_int(r, SETTING_ATTACHMENT_BYTES),
+                                .storage_bytes = r->who.limits.storage_bytes,
+                                .progress = on_progress,
+                                .context = g},
+        report, &why);
     if (!ok)
         limits_storage_refused(r, &why);
     unlock(u); /* before the reply: who has it may send the next one */
-    log_info("user=%lld dry_run=%d format=%s conversations=%lld imported=%lld duplicates=%lld failed=%lld ms=%.0f%s%s",
-             (long long)r->who.user_id, dry_run, report->format ? report->format : "-", (long long)report->conversations,
-             (long long)report->imported, (long long)report->duplicates, (long long)report->failed,
-             (double)(clock_ns() - began) / 1e6, ok ? "" : " ended=", ok ? "" : err_code_name(why.code));
-    if (!dry_run && report->imported) {
+    log_info("user=%lld dry_run=%d format=%s conversations=%lld imported=%lld duplicates=%lld "
+             "failed=%lld ms=%.0f%s%s",
+             (long long)r->who.user_id, g->dry_run, report->format ? report->format : "-",
+             (long long)report->conversations, (long long)report->imported,
+             (long long)report->duplicates, (long long)report->failed,
+             (double)(clock_ns() - began) / 1e6,
+             ok ? "" : " ended=", ok ? "" : err_code_name(why.code));
+    if (!g->dry_run && report->imported) {
         char target[64];
         snprintf(target, sizeof target, "%lld conversations", (long long)report->imported);
         audit_record(r, r->who.user_id, r->who.name, "history.import", target);
     }
     if (g->events) {
-        end_events(g, report, dry_run, ok ? NULL : &why);
+        end_events(g, report, g->dry_run, ok ? NULL : &why);
         return true;
     }
     if (!ok && !report->conversations) /* refused as a whole */
         return err_field(e, why.code, why.field, "%s", why.text);
-    import_report_json(&g->text, report, dry_run, ok ? NULL : &why);
+    import_report_json(&g->text, report, g->dry_run, ok ? NULL : &why);
     return reply_json_buf(r, 200, &g->text);
 }
 
@@ -163,11 +175,10 @@ static bool import(struct request *r, struct err *e)
 {
     struct upload u = {.lock = -1, .file.fd = -1};
     struct progress g = {.r = r, .told_ns = clock_ns()};
-    bool dry_run;
     struct import_report *report = calloc(1, sizeof *report);
     bool ok = report || err_set(e, ERR_NOMEM, "memory ran out");
-    ok = ok && query_flag(r, "dry_run", &dry_run, e) && query_flag(r, "events", &g.events, e) && take_upload(r, &u, e) &&
-         run_import(r, &u, dry_run, &g, report, e);
+    ok = ok && query_flag(r, "dry_run", &g.dry_run, e) && query_flag(r, "events", &g.events, e) &&
+         take_upload(r, &u, e) && run_import(r, &u, &g, report, e);
     store_upload_drop(&u.file);
     unlock(&u);
     buf_fini(&g.text);

@@ -74,13 +74,21 @@ static bool get_flag(const cJSON *o, const char *name, bool *out, struct err *e)
 }
 
 /* A whole number from min; null: `missing`, where that is not below 0. */
-static bool get_count(const cJSON *o, const char *name, int64_t min, int64_t missing, int64_t *out, struct err *e)
+static bool get_count(const cJSON *o, const char *name, int64_t min, int64_t *out, struct err *e)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
-    *out = missing;
-    if (cJSON_IsNull(v) && missing >= 0)
-        return true;
+    *out = -1;
     return must(name, cJSON_IsNumber(v), "a whole number", e) && json_get_int(o, name, min, INT64_C(1) << 52, out, e);
+}
+
+/* The same, where null stands for 0. */
+static bool get_count_or_null(const cJSON *o, const char *name, int64_t min, int64_t *out,
+                              struct err *e)
+{
+    if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(o, name)))
+        return get_count(o, name, min, out, e);
+    *out = 0;
+    return true;
 }
 
 static bool read_key(const cJSON *o, const char *name, bool nullable, const char **out, struct err *e)
@@ -119,18 +127,28 @@ static const char *keep(struct draft *d, struct json_slice s, struct err *e)
     return copy;
 }
 
+struct json_field { /* a member that is kept as the JSON that it is */
+    const char *name;
+    char bracket; /* with which it begins */
+    bool nullable;
+    size_t max; /* bytes */
+};
+static const struct json_field tool_calls_field = {"tool_calls", '[', true, IMPORT_TEXT_BYTES};
+static const struct json_field timings_field = {"timings", '{', true, IMPORT_TEXT_BYTES};
+static const struct json_field settings_field = {"settings", '{', false, STORE_SETTINGS_BYTES};
+
 /* As written, when it is of that type; NULL for null. */
-static bool read_json(struct draft *d, struct json_slice o, const char *name, char bracket, bool nullable, size_t max, const char **out,
-                      struct err *e)
+static bool read_json(struct draft *d, struct json_slice o, const struct json_field *f,
+                      const char **out, struct err *e)
 {
-    struct json_slice s = json_slice_member(o, name);
+    struct json_slice s = json_slice_member(o, f->name);
     *out = NULL;
-    if (nullable && s.len == 4 && s.text[0] == 'n')
+    if (f->nullable && s.len == 4 && s.text[0] == 'n')
         return true;
-    if (!s.text || s.text[0] != bracket)
-        return must(name, false, bracket == '{' ? "an object" : "an array", e);
-    if (s.len > max)
-        return err_field(e, ERR_INPUT, name, "is longer than %zu bytes", max);
+    if (!s.text || s.text[0] != f->bracket)
+        return must(f->name, false, f->bracket == '{' ? "an object" : "an array", e);
+    if (s.len > f->max)
+        return err_field(e, ERR_INPUT, f->name, "is longer than %zu bytes", f->max);
     return (*out = keep(d, s, e)) != NULL;
 }
 
@@ -141,15 +159,16 @@ static bool read_usage(const cJSON *o, struct store_import_message *m, struct er
     m->has_usage = cJSON_IsObject(usage);
     if (!m->has_usage)
         return must("usage", cJSON_IsNull(usage), "an object or null", e);
-    return check_members(usage, members, e) && get_count(usage, "prompt_tokens", 0, -1, &m->prompt_tokens, e) &&
-           get_count(usage, "cached_tokens", 0, -1, &m->cached_tokens, e) &&
-           get_count(usage, "completion_tokens", 0, -1, &m->completion_tokens, e);
+    return check_members(usage, members, e) &&
+           get_count(usage, "prompt_tokens", 0, &m->prompt_tokens, e) &&
+           get_count(usage, "cached_tokens", 0, &m->cached_tokens, e) &&
+           get_count(usage, "completion_tokens", 0, &m->completion_tokens, e);
 }
 
 static bool read_place(const cJSON *o, int index, struct store_import_message *m, struct err *e)
 {
     int64_t id, parent;
-    if (!get_count(o, "id", 1, -1, &id, e) || !get_count(o, "parent", 1, 0, &parent, e))
+    if (!get_count(o, "id", 1, &id, e) || !get_count_or_null(o, "parent", 1, &parent, e))
         return false;
     m->parent = (int)parent - 1;
     return must("id", id == index + 1, "the message's place in the list, from 1", e) &&
@@ -180,9 +199,10 @@ static bool read_file(struct draft *d, const cJSON *o, struct store_import_file 
     const char *mime;
     char clean_name[FILE_NAME_SIZE];
     int64_t size;
-    if (!must("attachments", cJSON_IsObject(o), "an array of objects", e) || !check_members(o, members, e) ||
-        !get_text(o, "sha256", false, &f->sha256, e) || !get_text(o, "name", false, &f->name, e) ||
-        !get_text(o, "mime", false, &mime, e) || !get_count(o, "size", 0, -1, &size, e))
+    if (!must("attachments", cJSON_IsObject(o), "an array of objects", e) ||
+        !check_members(o, members, e) || !get_text(o, "sha256", false, &f->sha256, e) ||
+        !get_text(o, "name", false, &f->name, e) || !get_text(o, "mime", false, &mime, e) ||
+        !get_count(o, "size", 0, &size, e))
         return false;
     const size_t n = strlen(f->name);
     bool clean = n >= 1 && n <= STORE_FILE_NAME_BYTES;
@@ -226,18 +246,22 @@ static bool are_objects(const cJSON *list)
     return true;
 }
 
-static bool read_message(struct draft *d, const cJSON *o, struct json_slice text, int index, struct store_import_message *m,
-                         struct err *e)
+static bool read_message(struct draft *d, const cJSON *o, struct json_slice text,
+                         struct store_import_message *m, struct err *e)
 {
     const cJSON *attachments = json_member(o, "attachments");
-    if (!must("", cJSON_IsObject(o), "an object", e) || !check_members(o, message_members, e) || !read_place(o, index, m, e) ||
-        !read_words(o, m, e) || !get_text(o, "content", false, &m->content, e) ||
-        !get_text(o, "reasoning", false, &m->reasoning, e) || !get_text(o, "tool_call_id", true, &m->tool_call_id, e) ||
-        !get_text(o, "error", true, &m->error, e) || !get_text(o, "model", true, &m->model, e) || !read_usage(o, m, e) ||
-        !read_json(d, text, "tool_calls", '[', true, IMPORT_TEXT_BYTES, &m->tool_calls, e) ||
-        !must("tool_calls", are_objects(json_member(o, "tool_calls")), "an array of objects or null", e) ||
-        !read_json(d, text, "timings", '{', true, IMPORT_TEXT_BYTES, &m->timings, e) ||
-        !get_count(o, "created_at", 0, -1, &m->created_at, e) || !get_count(o, "finished_at", 0, -1, &m->finished_at, e) ||
+    if (!must("", cJSON_IsObject(o), "an object", e) || !check_members(o, message_members, e) ||
+        !read_place(o, d->out.n_messages, m, e) || !read_words(o, m, e) ||
+        !get_text(o, "content", false, &m->content, e) ||
+        !get_text(o, "reasoning", false, &m->reasoning, e) ||
+        !get_text(o, "tool_call_id", true, &m->tool_call_id, e) ||
+        !get_text(o, "error", true, &m->error, e) || !get_text(o, "model", true, &m->model, e) ||
+        !read_usage(o, m, e) || !read_json(d, text, &tool_calls_field, &m->tool_calls, e) ||
+        !must("tool_calls", are_objects(json_member(o, "tool_calls")),
+              "an array of objects or null", e) ||
+        !read_json(d, text, &timings_field, &m->timings, e) ||
+        !get_count(o, "created_at", 0, &m->created_at, e) ||
+        !get_count(o, "finished_at", 0, &m->finished_at, e) ||
         !must("attachments", cJSON_IsArray(attachments), "an array", e))
         return false;
     return read_files(d, attachments, m, e);
@@ -259,16 +283,14 @@ static bool read_messages(struct draft *d, const cJSON *item, struct json_slice 
     struct store_import_message *messages = arena_alloc(d->arena, ((size_t)n + 1) * sizeof *messages);
     if (!messages)
         return draft_no_memory(e);
-    int i = 0;
+    d->out.messages = messages;
     cJSON_ArrayForEach(o, list)
     {
         at = json_slice_next(array, at);
-        if (!read_message(d, o, at, i, &messages[i], e))
-            return in_message(e, i);
-        i++;
+        if (!read_message(d, o, at, &messages[d->out.n_messages], e))
+            return in_message(e, d->out.n_messages);
+        d->out.n_messages++;
     }
-    d->out.messages = messages;
-    d->out.n_messages = n;
     return true;
 }
 
@@ -276,13 +298,16 @@ static bool read(struct draft *d, const cJSON *item, struct json_slice text, str
 {
     struct store_import *c = &d->out;
     int64_t leaf;
-    if (!check_members(item, conversation_members, e) || !read_key(item, "key", false, &c->key, e) ||
-        !get_text(item, "title", false, &c->title, e) || !get_count(item, "created_at", 0, -1, &c->created_at, e) ||
-        !get_count(item, "updated_at", 0, -1, &c->updated_at, e) || !get_flag(item, "pinned", &c->pinned, e) ||
-        !get_flag(item, "archived", &c->archived, e) || !get_count(item, "trashed_at", 0, 0, &c->trashed_at, e) ||
+    if (!check_members(item, conversation_members, e) ||
+        !read_key(item, "key", false, &c->key, e) ||
+        !get_text(item, "title", false, &c->title, e) ||
+        !get_count(item, "created_at", 0, &c->created_at, e) ||
+        !get_count(item, "updated_at", 0, &c->updated_at, e) ||
+        !get_flag(item, "pinned", &c->pinned, e) || !get_flag(item, "archived", &c->archived, e) ||
+        !get_count_or_null(item, "trashed_at", 0, &c->trashed_at, e) ||
         !read_key(item, "fork_of", true, &c->fork_of, e) || !read_tags(d, item, e) ||
-        !read_json(d, text, "settings", '{', false, STORE_SETTINGS_BYTES, &c->settings, e) ||
-        !get_count(item, "leaf", 1, 0, &leaf, e) || !read_messages(d, item, text, e))
+        !read_json(d, text, &settings_field, &c->settings, e) ||
+        !get_count_or_null(item, "leaf", 1, &leaf, e) || !read_messages(d, item, text, e))
         return false;
     c->leaf = (int)leaf - 1;
     return must("title", strlen(c->title) <= STORE_TITLE_BYTES, "at most 512 bytes long", e) &&

@@ -12,7 +12,7 @@
 #include "engine/base/json.h"
 #include "engine/base/json_repair.h"
 #include "fcgi/import/formats.h"
-#include "fcgi/import/run.h"
+#include "fcgi/import/import_internal.h"
 #include "sql/chats/store_import.h"
 #include "sql/core/secret.h"
 
@@ -117,15 +117,21 @@ static void note_format(struct import_report *r, const char *name)
     r->format = !r->format || !strcmp(r->format, name) ? name : "mixed";
 }
 
+struct item { /* one conversation of the file */
+    const cJSON *json;
+    struct json_slice text; /* of which it was parsed */
+};
+
 /* A parsed conversation. True: done, or *why says what is wrong with it alone. */
-static bool take_tree(struct import_run *x, const struct import_format *f, const cJSON *item, const struct split *s, struct err *why,
-                      struct err *e)
+static bool take_tree(struct import_run *x, const struct import_format *f, const struct item *item,
+                      struct err *why, struct err *e)
 {
     struct draft d;
     struct store_imported done = {0};
     bool known = false;
     draft_begin(&d, x->arena);
-    bool good = f->read(&d, item, json_slice_of(s->item.data, s->item.len), why) && (f->whole || draft_finish(&d, f->name, why));
+    bool good =
+        f->read(&d, item->json, item->text, why) && (f->whole || draft_finish(&d, f->name, why));
     d.out.user_id = x->params->user_id;
     d.out.storage_bytes = x->params->storage_bytes;
     bool ok = !good || write_or_look(x, &d.out, &known, &done, e);
@@ -194,7 +200,8 @@ static bool take_item(struct import_run *x, struct split *s, const char *entry, 
     if (!*skip) {
         x->report->conversations++;
         if (f)
-            ok = take_tree(x, f, item, s, &why, e);
+            ok = take_tree(x, f, &(struct item){item, json_slice_of(s->item.data, s->item.len)},
+                           &why, e);
         else if (item)
             err_set(&why, ERR_INPUT, "this is not a conversation in a form that is known here");
         if (why.code != ERR_NONE) {

@@ -12,8 +12,8 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/format_sluice.c \
 	%D%/formats.c %D%/formats.h \
 	%D%/import.c %D%/import.h \
+	%D%/import_internal.h \
 	%D%/import_report.c \
-	%D%/run.h \
 	%D%/split.c %D%/split.h \
 	%D%/zip_read.c \
 	%D%/zip_survey.c %D%/zip_survey.h

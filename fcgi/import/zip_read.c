@@ -1,12 +1,11 @@
-/* run.h: the entries of a ZIP archive, one after the other, by libarchive. Nothing is ever written to a disk under an
- * entry's name. Sizes that the archive states are not believed: what comes out is counted. */
-#include <archive.h>
-#include <archive_entry.h>
+/* Conversations and files out of a ZIP archive. Nothing is ever written to a disk under an entry's
+ * name. Sizes that the archive states are not believed: what comes out is counted. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "fcgi/import/run.h"
+#include "engine/base/zip_reader.h"
+#include "fcgi/import/import_internal.h"
 #include "fcgi/import/zip_survey.h"
 #include "sql/chats/store_import.h"
 #include "sql/files/store_attachments.h"
@@ -15,8 +14,8 @@
 #define FILES "attachments/"
 #define RATIO_FREE ((int64_t)64 << 20) /* small archives may be packed as well as they like */
 
-struct zip {
-    struct archive *archive;
+struct unpacking {
+    struct zip_reader *zip;
     struct import_run *run;
     int64_t unpacked;
     int64_t entry, stated; /* bytes of this entry: so far, and as the archive says */
@@ -24,12 +23,10 @@ struct zip {
 
 static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
 {
-    struct zip *z = context;
-    la_ssize_t n = archive_read_data(z->archive, to, size);
-    if (n < 0) {
-        const char *why = archive_error_string(z->archive);
-        return err_set(e, ERR_FORMAT, "this entry of the archive is damaged: %.120s", why ? why : "") - 1;
-    }
+    struct unpacking *z = context;
+    const int64_t n = zip_reader_read(z->zip, to, size, e);
+    if (n < 0)
+        return n;
     z->unpacked += n;
     z->entry += n;
     if (z->entry > z->stated)
@@ -43,33 +40,28 @@ static int64_t read_entry(void *context, void *to, size_t size, struct err *e)
 }
 
 /* 1: an entry; 0: there are no more; -1: *e. */
-static int next_entry(struct zip *z, struct archive_entry **entry, struct err *e)
+static int next_entry(struct unpacking *z, struct zip_reader_entry *entry, struct err *e)
 {
-    const int rc = archive_read_next_header(z->archive, entry);
-    if (rc == ARCHIVE_OK || rc == ARCHIVE_WARN) {
+    const int rc = zip_reader_next(z->zip, entry, e);
+    if (rc == 1) {
         z->entry = 0;
-        z->stated = archive_entry_size(*entry);
-        return 1;
+        z->stated = entry->bytes;
     }
-    if (rc == ARCHIVE_EOF)
-        return 0;
-    const char *why = archive_error_string(z->archive);
-    err_set(e, ERR_INPUT, "the archive is damaged: %.120s", why ? why : "it cannot be read on");
-    return -1;
+    return rc;
 }
 
 /* "attachments/SHA256" of an own archive: the hash; else NULL. Folders and links are none. */
-static const char *file_hash(struct archive_entry *entry)
+static const char *file_hash(const struct zip_reader_entry *entry)
 {
-    const char *name = archive_entry_pathname(entry);
-    if (!name || archive_entry_filetype(entry) != AE_IFREG || strncmp(name, FILES, strlen(FILES)) != 0)
+    const char *name = entry->name;
+    if (!name || !entry->regular || strncmp(name, FILES, strlen(FILES)) != 0)
         return NULL;
     name += strlen(FILES);
     return strspn(name, "0123456789abcdef") == 64 && !name[64] ? name : NULL;
 }
 
 /* False with e: the import ends; a file that is not what its name says, or not taken here, is a problem of its own. */
-static bool take_file(struct zip *z, const char *sha256, struct err *e)
+static bool take_file(struct unpacking *z, const char *sha256, struct err *e)
 {
     const struct import_params *p = z->run->params;
     struct store_upload u = {.fd = -1};
@@ -99,12 +91,12 @@ static bool take_file(struct zip *z, const char *sha256, struct err *e)
 }
 
 /* The first time through: files, so that the conversations find them. A dry run only learns which there are. */
-static bool read_files(struct zip *z, struct err *e)
+static bool read_files(struct unpacking *z, struct err *e)
 {
-    struct archive_entry *entry;
+    struct zip_reader_entry entry;
     int rc;
     while ((rc = next_entry(z, &entry, e)) > 0) {
-        const char *sha256 = file_hash(entry);
+        const char *sha256 = file_hash(&entry);
         if (sha256 && z->run->params->dry_run)
             import_see(&z->run->files, sha256);
         else if (sha256 && !take_file(z, sha256, e))
@@ -113,13 +105,13 @@ static bool read_files(struct zip *z, struct err *e)
     return rc == 0;
 }
 
-static bool read_conversations(struct zip *z, struct err *e)
+static bool read_conversations(struct unpacking *z, struct err *e)
 {
-    struct archive_entry *entry;
+    struct zip_reader_entry entry;
     int rc;
     while ((rc = next_entry(z, &entry, e)) > 0) {
-        const char *name = archive_entry_pathname(entry);
-        if (archive_entry_filetype(entry) != AE_IFREG || (z->run->params->take_file && file_hash(entry)))
+        const char *name = entry.name;
+        if (!entry.regular || (z->run->params->take_file && file_hash(&entry)))
             continue; /* folders, and what was taken already; links were refused */
         if (!import_stream(z->run, read_entry, z, name ? name : "an entry without a name", e))
             return false;
@@ -127,22 +119,18 @@ static bool read_conversations(struct zip *z, struct err *e)
     return rc == 0;
 }
 
-static bool read_through(struct zip *z, bool (*read)(struct zip *z, struct err *e), struct err *e)
+static bool read_through(struct unpacking *z, bool (*read)(struct unpacking *z, struct err *e),
+                         struct err *e)
 {
-    z->archive = archive_read_new();
-    if (!z->archive)
-        return err_set(e, ERR_NOMEM, "memory ran out");
-    lseek(z->run->params->fd, 0, SEEK_SET);
-    bool ok = archive_read_support_format_zip_seekable(z->archive) == ARCHIVE_OK &&
-              archive_read_open_fd(z->archive, z->run->params->fd, BLOCK) == ARCHIVE_OK;
-    ok = ok ? read(z, e) : err_set(e, ERR_INPUT, "the archive is damaged: %.120s", archive_error_string(z->archive));
-    archive_read_free(z->archive);
+    z->zip = zip_reader_open_fd(z->run->params->fd, e);
+    const bool ok = z->zip && read(z, e);
+    zip_reader_close(&z->zip);
     return ok;
 }
 
 bool import_archive(struct import_run *x, struct err *e)
 {
-    struct zip z = {.run = x};
+    struct unpacking z = {.run = x};
     return zip_survey(x->params->fd, x->total_bytes, IMPORT_ENTRIES, e) && (!x->params->take_file || read_through(&z, read_files, e)) &&
            read_through(&z, read_conversations, e);
 }
