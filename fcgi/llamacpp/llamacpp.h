@@ -8,7 +8,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "fcgi/http/dialect.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/completions.h"
@@ -49,13 +49,9 @@ struct llamacpp_choice {
 };
 
 struct llamacpp_view { /* a listener, for both forms */
-    struct request *r;
+    struct answer_stream stream;
     const struct llamacpp_request *q;
-    const struct inference *x;
     int32_t n_ctx;
-    struct sse sse;
-    struct buf line;
-    bool begun; /* an event was written: the first one names what was ignored */
     struct llamacpp_choice choices[INFERENCE_MAX_CHOICES];
 };
 struct inference_listener llamacpp_listener(struct llamacpp_view *v, struct request *r,

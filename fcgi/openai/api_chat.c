@@ -15,7 +15,7 @@ static bool answer_whole(struct request *r, const struct chat_request *c, const 
     return ok;
 }
 
-static bool answer_stream(struct request *r, const struct chat_request *c, const struct inference_params *p,
+static bool answer_streamed(struct request *r, const struct chat_request *c, const struct inference_params *p,
                           struct err *e)
 {
     struct inference x = {0};
@@ -33,7 +33,7 @@ static bool complete_chat(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct inference_params p;
     bool ok = chat_request_read(&c, r, e) && chat_job_make(&p, &prompt, r, &c, e) &&
-              (c.streaming.stream ? answer_stream(r, &c, &p, e) : answer_whole(r, &c, &p, e));
+              (c.streaming.stream ? answer_streamed(r, &c, &p, e) : answer_whole(r, &c, &p, e));
     prompt_fini(&prompt);
     chat_request_fini(&c);
     return ok;

@@ -6,7 +6,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
 #include "fcgi/inference/constraint.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/settings.h"
@@ -44,12 +44,9 @@ struct completions_logprobs {
 };
 
 struct completions_view { /* a listener, for both forms */
-    struct request *r;
+    struct answer_stream stream;
     const struct completions_request *c;
-    const struct inference *x;
-    struct sse sse;
-    struct buf head, line;
-    bool begun; /* a chunk was written: the first one names what was ignored */
+    struct buf head; /* of every chunk: id, created, model */
     struct completions_logprobs logprobs[INFERENCE_MAX_CHOICES];
     struct buf scores[INFERENCE_MAX_CHOICES]; /* prompt_logprobs' items */
 };

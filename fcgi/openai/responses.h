@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "fcgi/http/dialect.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
 #include "fcgi/openai/chat_build.h"
 #include "fcgi/openai/chat_job.h"
 #include "fcgi/openai/chat_request.h"
@@ -104,14 +104,11 @@ void responses_compaction_write(struct buf *out, const char *summary, size_t len
 const char *responses_compaction_read(struct request *r, const char *content);
 
 struct responses_view { /* both forms */
-    struct request *r;
+    struct answer_stream stream; /* `line` holds the whole form too */
     struct responses_request *q;
-    const struct inference *x;
     int64_t created, completed; /* Unix seconds; completed 0: not yet */
     struct parts parts;
     struct buf pending; /* logprobs of tokens whose text has not come yet */
-    struct sse sse;
-    struct buf line;
     int sequence; /* number of the next event */
 };
 struct chat_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
