@@ -21,6 +21,6 @@ struct messages_view { /* both forms */
     bool begun;  /* message_start was sent */
     bool pinged;
 };
-struct chat_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
+struct answer_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
                                const struct inference_params *p, const struct inference *x);
 void messages_view_fini(struct messages_view *v);

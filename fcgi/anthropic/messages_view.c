@@ -259,15 +259,15 @@ static void end(void *context, const struct err *broken)
     sse_flush(&v->stream.sse);
 }
 
-struct chat_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
+struct answer_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
                                const struct inference_params *p, const struct inference *x)
 {
     *v = (struct messages_view){.stream = {.r = r, .x = x}, .n_prompt = p->job.n_prompt, .max_tokens = p->job.max_tokens};
     if (!c->streaming.stream)
-        return (struct chat_view){.listener = {.context = v, .delta = take_delta}, .end = send_reply};
+        return (struct answer_view){.listener = {.context = v, .delta = take_delta}, .end = send_reply};
     v->parts.listener = (struct parts_listener){.context = v, .opened = open_block, .grown = grow_block,
                                                 .closed = close_block};
-    return (struct chat_view){
+    return (struct answer_view){
         .listener = {.context = v, .delta = take_delta, .progress = take_progress, .pause = answer_stream_pause,
                      .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
         .begin = begin,

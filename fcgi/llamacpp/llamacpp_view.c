@@ -277,27 +277,10 @@ static void take_done(void *context, int choice)
 
 /* ---- the whole ---- */
 
-struct inference_listener llamacpp_listener(struct llamacpp_view *v, struct request *r,
-                                            const struct llamacpp_request *q,
-                                            const struct inference *x)
+static void send_reply(void *context, const struct err *broken)
 {
-    struct status_page page;
-    engine_status_read(r, &page);
-    *v = (struct llamacpp_view){.stream = {.r = r, .x = x}, .q = q, .n_ctx = page.n_ctx};
-    if (!q->text.streaming.stream)
-        return (struct inference_listener){.context = v, .tokens = take_tokens};
-    return (struct inference_listener){.context = v,
-                                       .tokens = take_tokens,
-                                       .delta = take_delta,
-                                       .progress = take_progress,
-                                       .done = take_done,
-                                       .pause = answer_stream_pause,
-                                       .idle_ms = answer_stream_idle_ms,
-                                       .idle = answer_stream_keep_alive};
-}
-
-void llamacpp_reply(struct llamacpp_view *v)
-{
+    struct llamacpp_view *v = context;
+    (void)broken;
     struct buf b = {0};
     const bool several = v->stream.x->n > 1;
     buf_puts(&b, several ? "[" : "");
@@ -310,20 +293,39 @@ void llamacpp_reply(struct llamacpp_view *v)
     buf_fini(&b);
 }
 
-void llamacpp_stream_begin(struct llamacpp_view *v)
+static void begin(void *context)
 {
+    struct llamacpp_view *v = context;
     answer_stream_begin(&v->stream);
     sse_flush(&v->stream.sse);
 }
 
-void llamacpp_stream_end(struct llamacpp_view *v, const struct err *broken)
+static void end(void *context, const struct err *broken)
 {
+    struct llamacpp_view *v = context;
     if (broken) {
         buf_clear(&v->stream.line);
         reply_error_object(&v->stream.line, v->stream.r, broken);
         answer_stream_event(&v->stream, NULL);
     }
     sse_flush(&v->stream.sse);
+}
+
+struct answer_view llamacpp_view(struct llamacpp_view *v, struct request *r, const struct llamacpp_request *q,
+                                 const struct inference *x)
+{
+    struct status_page page;
+    engine_status_read(r, &page);
+    *v = (struct llamacpp_view){.stream = {.r = r, .x = x}, .q = q, .n_ctx = page.n_ctx};
+    if (!q->text.streaming.stream)
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
+    return (struct answer_view){
+        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .progress = take_progress,
+                     .done = take_done, .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms,
+                     .idle = answer_stream_keep_alive},
+        .begin = begin,
+        .end = end,
+    };
 }
 
 void llamacpp_view_fini(struct llamacpp_view *v)

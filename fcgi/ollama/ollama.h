@@ -74,7 +74,7 @@ struct ollama_view { /* both forms */
     struct buf logprobs;
     int n_calls; /* that were shown */
 };
-struct chat_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
+struct answer_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
                              const struct inference *x);
 void ollama_view_fini(struct ollama_view *v);
 /* What is answered where nothing was asked: the model is loaded. */

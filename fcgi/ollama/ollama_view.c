@@ -171,13 +171,13 @@ static void end(void *context, const struct err *broken)
     sse_flush(&v->stream.sse);
 }
 
-struct chat_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
+struct answer_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
                              const struct inference *x)
 {
     *v = (struct ollama_view){.stream = {.r = r, .x = x}, .o = o};
     if (!o->chat.streaming.stream)
-        return (struct chat_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
-    return (struct chat_view){
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
+    return (struct answer_view){
         .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .pause = answer_stream_pause,
                      .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
         .begin = begin,

@@ -8,8 +8,8 @@ static bool answer_whole(struct request *r, const struct chat_request *c, const 
 {
     struct inference x = {0};
     struct chat_whole whole;
-    struct chat_view v = chat_whole_view(&whole, r, c, &x);
-    bool ok = chat_job_run(&x, r, p, &v, e);
+    struct answer_view v = chat_whole_view(&whole, r, c, &x);
+    bool ok = answer_view_run(&x, r, p, &v, e);
     chat_whole_fini(&whole);
     inference_end(&x);
     return ok;
@@ -20,8 +20,8 @@ static bool answer_streamed(struct request *r, const struct chat_request *c, con
 {
     struct inference x = {0};
     struct chat_stream s;
-    struct chat_view v = chat_stream_view(&s, r, c, &x);
-    bool ok = chat_job_run(&x, r, p, &v, e);
+    struct answer_view v = chat_stream_view(&s, r, c, &x);
+    bool ok = answer_view_run(&x, r, p, &v, e);
     chat_stream_fini(&s);
     inference_end(&x);
     return ok;

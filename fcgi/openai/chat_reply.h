@@ -16,7 +16,7 @@ struct chat_whole {
     struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items of each choice */
     struct buf scores; /* of the prompt, where they were asked for */
 };
-struct chat_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
+struct answer_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
                                  const struct inference *x);
 void chat_whole_fini(struct chat_whole *w);
 
@@ -26,6 +26,6 @@ struct chat_stream {
     struct buf head; /* of every chunk: id, created, model */
     struct buf logprobs[INFERENCE_MAX_CHOICES]; /* items not sent yet: they go with the next chunk */
 };
-struct chat_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
+struct answer_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
                                   const struct inference *x);
 void chat_stream_fini(struct chat_stream *s);

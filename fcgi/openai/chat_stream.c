@@ -26,18 +26,6 @@ static int reasoning_tokens(const struct chat_stream *s)
     return n;
 }
 
-static void put_usage_so_far(struct chat_stream *s)
-{
-    const struct stream_options *o = &s->c->streaming;
-    if (o->continuous_usage) {
-        struct engine_usage usage = inference_usage_so_far(s->stream.x);
-        buf_puts(&s->stream.line, ",\"usage\":");
-        openai_usage(&s->stream.line, &usage, reasoning_tokens(s));
-    } else if (o->include_usage) {
-        buf_puts(&s->stream.line, ",\"usage\":null");
-    }
-}
-
 static void end_chunk(struct chat_stream *s, int choice, const char *finish)
 {
     struct buf *items = &s->logprobs[choice];
@@ -52,7 +40,7 @@ static void end_chunk(struct chat_stream *s, int choice, const char *finish)
     else
         buf_puts(&s->stream.line, "null");
     buf_puts(&s->stream.line, "}]");
-    put_usage_so_far(s);
+    openai_usage_so_far(&s->stream.line, &s->c->streaming, s->stream.x, reasoning_tokens(s));
     answer_stream_warnings(&s->stream);
     buf_putc(&s->stream.line, '}');
     s->stream.line.failed |= items->failed;
@@ -156,19 +144,6 @@ static void begin(void *context)
     sse_flush(&s->stream.sse);
 }
 
-static void send_usage(struct chat_stream *s)
-{
-    struct engine_usage usage = inference_usage(s->stream.x);
-    buf_clear(&s->stream.line);
-    buf_append(&s->stream.line, s->head.data, s->head.len);
-    buf_puts(&s->stream.line, ",\"choices\":[],\"usage\":");
-    openai_usage(&s->stream.line, &usage, reasoning_tokens(s));
-    buf_puts(&s->stream.line, ",\"timings\":");
-    openai_timings(&s->stream.line, &usage);
-    buf_putc(&s->stream.line, '}');
-    answer_stream_event(&s->stream, NULL);
-}
-
 /* The usage chunk, or the error; then [DONE]. */
 static void end(void *context, const struct err *broken)
 {
@@ -178,17 +153,18 @@ static void end(void *context, const struct err *broken)
         reply_error_object(&s->stream.line, s->stream.r, broken);
         answer_stream_event(&s->stream, NULL);
     } else if (s->c->streaming.include_usage) {
-        send_usage(s);
+        openai_usage_chunk(&s->stream.line, &s->head, s->stream.x, reasoning_tokens(s));
+        answer_stream_event(&s->stream, NULL);
     }
     sse_event(&s->stream.sse, NULL, "[DONE]", 6);
     sse_flush(&s->stream.sse);
 }
 
-struct chat_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
+struct answer_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
                                   const struct inference *x)
 {
     *s = (struct chat_stream){.stream = {.r = r, .x = x}, .c = c};
-    return (struct chat_view){
+    return (struct answer_view){
         .listener = {.context = s, .tokens = take_tokens, .delta = take_delta, .progress = take_progress,
                      .done = take_done, .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
         .begin = begin,

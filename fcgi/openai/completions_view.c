@@ -106,18 +106,6 @@ static void take_scores(void *context, int choice, const struct engine_event *ev
         send_echo(v, choice);
 }
 
-static void put_usage_so_far(struct completions_view *v)
-{
-    const struct stream_options *o = &v->c->streaming;
-    if (o->continuous_usage) {
-        struct engine_usage usage = inference_usage_so_far(v->stream.x);
-        buf_puts(&v->stream.line, ",\"usage\":");
-        openai_usage(&v->stream.line, &usage, -1);
-    } else if (o->include_usage) {
-        buf_puts(&v->stream.line, ",\"usage\":null");
-    }
-}
-
 static void send_chunk(struct completions_view *v, int choice, const char *text, size_t len, const char *finish)
 {
     buf_clear(&v->stream.line);
@@ -132,7 +120,7 @@ static void send_chunk(struct completions_view *v, int choice, const char *text,
     else
         buf_puts(&v->stream.line, "null");
     buf_puts(&v->stream.line, "}]");
-    put_usage_so_far(v);
+    openai_usage_so_far(&v->stream.line, &v->c->streaming, v->stream.x, -1);
     answer_stream_warnings(&v->stream);
     buf_putc(&v->stream.line, '}');
     answer_stream_event(&v->stream, NULL);
@@ -156,26 +144,10 @@ static void take_done(void *context, int choice)
     send_chunk(v, choice, "", 0, generation_finish_reason(&v->stream.x->generations[choice]));
 }
 
-struct inference_listener completions_listener(struct completions_view *v, struct request *r,
-                                               const struct completions_request *c, const struct inference *x)
+static void send_reply(void *context, const struct err *broken)
 {
-    *v = (struct completions_view){.stream = {.r = r, .x = x}, .c = c};
-    for (int i = 0; i < c->n_prompts * c->n; i++) {
-        const struct buf *echo = &c->echoes[i / c->n];
-        if (echoes_scores(c))
-            note_first(&v->logprobs[i], r->worker->text->vocab, prompt_of(v, i)->at[0]);
-        else
-            v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
-    }
-    if (!c->streaming.stream)
-        return (struct inference_listener){.context = v, .tokens = take_tokens, .scores = take_scores};
-    return (struct inference_listener){.context = v, .tokens = take_tokens, .scores = take_scores, .delta = take_delta, .done = take_done,
-                                       .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms,
-                                       .idle = answer_stream_keep_alive};
-}
-
-void completions_reply(struct completions_view *v)
-{
+    struct completions_view *v = context;
+    (void)broken;
     struct buf b = {0}, text = {0};
     char id[OPENAI_ID_SIZE];
     struct engine_usage usage = inference_usage(v->stream.x);
@@ -208,8 +180,9 @@ void completions_reply(struct completions_view *v)
     buf_fini(&b);
 }
 
-void completions_stream_begin(struct completions_view *v)
+static void begin(void *context)
 {
+    struct completions_view *v = context;
     char id[OPENAI_ID_SIZE];
     openai_id(id, "cmpl-", v->stream.r);
     openai_head(&v->head, id, "text_completion", v->stream.r);
@@ -220,24 +193,41 @@ void completions_stream_begin(struct completions_view *v)
     sse_flush(&v->stream.sse);
 }
 
-void completions_stream_end(struct completions_view *v, const struct err *broken)
+static void end(void *context, const struct err *broken)
 {
-    struct engine_usage usage = inference_usage(v->stream.x);
+    struct completions_view *v = context;
     buf_clear(&v->stream.line);
     if (broken) {
         reply_error_object(&v->stream.line, v->stream.r, broken);
     } else if (v->c->streaming.include_usage) {
-        buf_append(&v->stream.line, v->head.data, v->head.len);
-        buf_puts(&v->stream.line, ",\"choices\":[],\"usage\":");
-        openai_usage(&v->stream.line, &usage, -1);
-        buf_puts(&v->stream.line, ",\"timings\":");
-        openai_timings(&v->stream.line, &usage);
-        buf_putc(&v->stream.line, '}');
+        openai_usage_chunk(&v->stream.line, &v->head, v->stream.x, -1);
     }
     if (v->stream.line.len)
         answer_stream_event(&v->stream, NULL);
     sse_event(&v->stream.sse, NULL, "[DONE]", 6);
     sse_flush(&v->stream.sse);
+}
+
+struct answer_view completions_view(struct completions_view *v, struct request *r, const struct completions_request *c,
+                                    const struct inference *x)
+{
+    *v = (struct completions_view){.stream = {.r = r, .x = x}, .c = c};
+    for (int i = 0; i < c->n_prompts * c->n; i++) {
+        const struct buf *echo = &c->echoes[i / c->n];
+        if (echoes_scores(c))
+            note_first(&v->logprobs[i], r->worker->text->vocab, prompt_of(v, i)->at[0]);
+        else
+            v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
+    }
+    if (!c->streaming.stream)
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens, .scores = take_scores},
+                                    .end = send_reply};
+    return (struct answer_view){
+        .listener = {.context = v, .tokens = take_tokens, .scores = take_scores, .delta = take_delta, .done = take_done,
+                     .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms, .idle = answer_stream_keep_alive},
+        .begin = begin,
+        .end = end,
+    };
 }
 
 void completions_view_fini(struct completions_view *v)

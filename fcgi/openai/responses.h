@@ -111,7 +111,7 @@ struct responses_view { /* both forms */
     struct buf pending; /* logprobs of tokens whose text has not come yet */
     int sequence; /* number of the next event */
 };
-struct chat_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
+struct answer_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
                                 const struct inference *x);
 void responses_view_fini(struct responses_view *v);
 /* "rs_...", "msg_...", "fc_...": of the answer's part. */
@@ -129,6 +129,6 @@ void responses_finish(struct responses_view *v);
  * says so: a warning, and "conversation": null. */
 void responses_conversation_append(struct responses_view *v);
 /* Makes the view a stream. */
-void responses_stream(struct responses_view *v, struct chat_view *view);
+void responses_stream(struct responses_view *v, struct answer_view *view);
 
 extern const struct api_dialect responses_dialect; /* of POST /v1/responses: its streams end in its own words */

@@ -183,7 +183,7 @@ static void end(void *context, const struct err *broken)
     sse_flush(&v->stream.sse);
 }
 
-void responses_stream(struct responses_view *v, struct chat_view *view)
+void responses_stream(struct responses_view *v, struct answer_view *view)
 {
     v->parts.listener = (struct parts_listener){.context = v, .opened = open_item, .grown = grow_item, .closed = close_item};
     view->listener.pause = answer_stream_pause;

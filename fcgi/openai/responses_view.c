@@ -216,11 +216,11 @@ static void send_reply(void *context, const struct err *broken)
     reply_json_buf(v->stream.r, 200, &v->stream.line);
 }
 
-struct chat_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
+struct answer_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
                                 const struct inference *x)
 {
     *v = (struct responses_view){.stream = {.r = r, .x = x}, .q = q, .created = clock_wall_s()};
-    struct chat_view view = {.listener = {.context = v, .tokens = take_tokens, .delta = take_delta}, .end = send_reply};
+    struct answer_view view = {.listener = {.context = v, .tokens = take_tokens, .delta = take_delta}, .end = send_reply};
     if (q->chat.streaming.stream)
         responses_stream(v, &view);
     return view;
