@@ -2,7 +2,6 @@
 noinst_LIBRARIES += libsluice-vulkan.a
 if VULKAN
 libsluice_vulkan_a_SOURCES = \
-	%D%/backend.c \
 	%D%/device/command.c \
 	%D%/device/device.c \
 	%D%/device/gpu.h \
@@ -15,27 +14,29 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/experts/expert_pool.c %D%/experts/expert_pool.h \
 	%D%/experts/expert_views.c %D%/experts/expert_views.h \
 	%D%/experts/slot_policy.c %D%/experts/slot_policy.h \
-	%D%/measure/miniature.c %D%/measure/miniature.h \
-	%D%/measure/speed.c %D%/measure/speed.h \
-	%D%/measure/unpack_speed.c %D%/measure/unpack_speed.h \
+	%D%/measure/proxy_model.c %D%/measure/proxy_model.h \
+	%D%/measure/repack_bandwidth.c %D%/measure/repack_bandwidth.h \
+	%D%/measure/vulkan_speed.c %D%/measure/vulkan_speed.h \
 	%D%/ops/backend_state.h \
-	%D%/ops/bandwidth.c %D%/ops/bandwidth.h \
-	%D%/ops/delta_net.c %D%/ops/delta_net.h \
+	%D%/ops/cpu_experts.c %D%/ops/cpu_experts.h \
+	%D%/ops/device_bandwidth.c %D%/ops/device_bandwidth.h \
 	%D%/ops/dispatch.h \
-	%D%/ops/expert_rest.c %D%/ops/expert_rest.h \
-	%D%/ops/expert_rest_rates.c \
+	%D%/ops/expert_cpu_offload.c %D%/ops/expert_cpu_offload.h \
+	%D%/ops/expert_cpu_offload_rates.c \
 	%D%/ops/forward.c %D%/ops/forward.h \
 	%D%/ops/forward_dump.c \
-	%D%/ops/meet.c %D%/ops/meet.h \
+	%D%/ops/record_gemm.c %D%/ops/record_gemm.h \
+	%D%/ops/host_sync.c %D%/ops/host_sync.h \
 	%D%/ops/record.c %D%/ops/record.h \
-	%D%/ops/step.c %D%/ops/step.h \
-	%D%/ops/wide.c %D%/ops/wide.h \
-	%D%/ops/work.c \
+	%D%/ops/delta_net_ops.c %D%/ops/delta_net_ops.h \
+	%D%/ops/vulkan_step.c %D%/ops/vulkan_step.h \
+	%D%/ops/workspace.c \
+	%D%/vulkan_backend.c \
+	%D%/weights/block_decode.c %D%/weights/block_decode.h \
 	%D%/weights/block_words.h \
 	%D%/weights/device_block.c %D%/weights/device_block.h \
 	%D%/weights/device_layout.c %D%/weights/device_layout.h \
 	%D%/weights/device_model.c %D%/weights/device_model.h \
-	%D%/weights/device_restore.c %D%/weights/device_restore.h \
 	%D%/weights/heap.c %D%/weights/heap.h
 nodist_libsluice_vulkan_a_SOURCES = %D%/shaders.spv.h
 BUILT_SOURCES += %D%/shaders.spv.h

@@ -46,16 +46,6 @@ static bool is_type(const cJSON *block, const char *type)
     return own && !strcmp(own, type);
 }
 
-/* Adds text that the body's tree does not hold. */
-static bool add_made_text(struct messages_reader *m, cJSON *message, const struct buf *text, struct err *e)
-{
-    char *copy = text->failed ? NULL : arena_copy(m->r->arena, text->data ? text->data : "", text->len);
-    if (!copy)
-        return err_set(e, ERR_NOMEM, "no memory for the messages");
-    chat_build_text(&m->build, message, copy);
-    return true;
-}
-
 /* ---- documents */
 
 static bool frame_text(struct buf *out, const char *name, const char *text)
@@ -76,7 +66,7 @@ static bool read_document_content(struct messages_reader *m, const cJSON *source
         const char *line = text_of(block, "text");
         if (line)
             buf_printf(text, "%s\n", line);
-        else if (!ignore_field(m->r, p.path, "of a document's blocks the text is read", e))
+        else if (!ignored_add(m->r, p.path, "of a document's blocks the text is read", e))
             return false;
     }
     return true;
@@ -98,14 +88,14 @@ static bool read_document(struct messages_reader *m, const cJSON *block, struct 
     if (context)
         buf_printf(out, "%s\n", context);
     if (!strcmp(type, "base64")) {
-        ok = chat_file_text(m->r, title, data, p.path, out, e);
+        ok = chat_file_text(m->r, &(struct chat_file){.name = title, .data = data, .path = p.path}, out, e);
     } else if (!strcmp(type, "text")) {
         frame_text(out, title, data);
     } else if (!strcmp(type, "content")) {
         ok = read_document_content(m, source, p, &text, e) && frame_text(out, title, text.data ? text.data : "");
     } else {
         buf_printf(out, "[document %s: not read]", title ? title : text_of(source, "url") ? text_of(source, "url") : "");
-        ok = ignore_field(m->r, p.path, "documents are read from the request alone, not from an address or a file's id", e);
+        ok = ignored_add(m->r, p.path, "documents are read from the request alone, not from an address or a file's id", e);
     }
     buf_fini(&text);
     return ok;
@@ -132,8 +122,8 @@ static bool add_other(struct messages_reader *m, cJSON *message, const cJSON *bl
     bool encrypted = is_type(block, "redacted_thinking");
     if (!encrypted)
         collect_text(&text, block);
-    bool ok = text.len ? add_made_text(m, message, &text, e)
-                       : ignore_field(m->r, p.path, encrypted ? "its thinking is encrypted" : "a block of this type has no text here", e);
+    bool ok = text.len ? chat_build_copy(&m->build, m->r->arena, message, &text, e)
+                       : ignored_add(m->r, p.path, encrypted ? "its thinking is encrypted" : "a block of this type has no text here", e);
     buf_fini(&text);
     return ok;
 }
@@ -152,12 +142,12 @@ static bool add_block(struct messages_reader *m, cJSON *message, const cJSON *bl
     }
     if (is_type(block, "image")) {
         chat_build_text(&m->build, message, CHAT_UNREAD_IMAGE);
-        return ignore_field(m->r, p.path, "this model reads text only; the prompt says that an image was here", e);
+        return ignored_add(m->r, p.path, "this model reads text only; the prompt says that an image was here", e);
     }
     if (!is_type(block, "document"))
         return add_other(m, message, block, p, e);
     struct buf framed = {.limit = 2 * ATTACHMENT_PROMPT_BYTES};
-    bool ok = read_document(m, block, p, &framed, e) && add_made_text(m, message, &framed, e);
+    bool ok = read_document(m, block, p, &framed, e) && chat_build_copy(&m->build, m->r->arena, message, &framed, e);
     buf_fini(&framed);
     return ok;
 }

@@ -1,5 +1,4 @@
-/* messages.h: the request. */
-#include <stdarg.h>
+/* messages.h: reads the request, but for the messages' content, into a chat's own request. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,19 +26,6 @@ static const struct field_row fields[] = {
     {"cache_control", FIELD_INERT}, /* the prompt cache keeps every prompt */
     {NULL, FIELD_READ},
 };
-/* err_field with a formatted path, such as messages[2].content[0]. */
-static bool bad(struct err *e, enum err_code code, const char *why, const char *path, ...)
-    __attribute__((format(printf, 4, 5)));
-static bool bad(struct err *e, enum err_code code, const char *why, const char *path, ...)
-{
-    char field[64];
-    va_list ap;
-    va_start(ap, path);
-    vsnprintf(field, sizeof field, path, ap);
-    va_end(ap);
-    return err_field(e, code, field, "%s", why);
-}
-
 static const char *text_of(const cJSON *o, const char *name)
 {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
@@ -56,12 +42,12 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
     const char *type = text_of(tool, "type");
     char field[IGNORED_FIELD_BYTES];
     if (!cJSON_IsObject(tool))
-        return bad(e, ERR_INPUT, "must be an object", "tools[%d]", i);
+        return chat_build_fail(e, ERR_INPUT, "must be an object", "tools[%d]", i);
     if (json_member(tool, "type") && !type)
-        return bad(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
+        return chat_build_fail(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
     if (type && strcmp(type, "custom")) {
         snprintf(field, sizeof field, "tools[%d] (%.40s)", i, type);
-        return ignore_field(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
+        return ignored_add(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
     }
     cJSON_ArrayForEach(member, tool)
     {
@@ -69,11 +55,11 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
         while (taken[k] && strcmp(taken[k], member->string))
             k++;
         snprintf(field, sizeof field, "tools[].%.40s", member->string);
-        if (!taken[k] && !cJSON_IsNull(member) && !ignore_field(r, field, "the model is shown a tool's name, description and schema", e))
+        if (!taken[k] && !cJSON_IsNull(member) && !ignored_add(r, field, "the model is shown a tool's name, description and schema", e))
             return false;
     }
     if (!json_member(tool, "input_schema"))
-        return bad(e, ERR_INPUT, "is needed", "tools[%d].input_schema", i);
+        return chat_build_fail(e, ERR_INPUT, "is needed", "tools[%d].input_schema", i);
     cJSON *out = cJSON_CreateObject(), *function = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "type", "function");
     chat_build_refer(b, function, "name", json_member(tool, "name"));
@@ -161,8 +147,8 @@ static bool read_thinking(struct chat_request *c, struct request *r, const cJSON
     if (!json_get_string(thinking, "display", &display, e))
         return chat_build_rename(e, "display", "thinking.display");
     if (budget)
-        warn_field(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks", true);
-    if (display && !ignore_field(r, "thinking.display", "thinking is shown as the model writes it", e))
+        ignored_warn(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks", true);
+    if (display && !ignored_add(r, "thinking.display", "thinking is shown as the model writes it", e))
         return false;
     return chat_set_thinking(c, r, on, "thinking", e);
 }
@@ -198,7 +184,7 @@ static bool refuse_thread(struct request *r, const cJSON *body, struct err *e)
 {
     if (!json_member(body, "thread"))
         return true;
-    r->hint.details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
+    r->error_override.details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
     return err_field(e, ERR_UNSUPPORTED, "thread", "conversations are not kept on this server; send the messages");
 }
 

@@ -14,7 +14,7 @@ static bool make_raw_job(struct inference_params *p, struct ollama_request *o, s
     struct engine_job_params *job = &p->job;
     if (!o->ids.n || o->ids.n > INT32_MAX)
         return err_field(e, ERR_INPUT, "prompt", "makes a prompt of %zu tokens", o->ids.n);
-    if (!constraint_compile(&c->constraint, r->worker->text, NULL, NULL, false, &c->grammar, e))
+    if (!constraint_compile(&c->constraint, &(struct constraint_place){.model = r->worker->text}, &c->grammar, e))
         return false;
     *p = (struct inference_params){.n = 1, .source = "prompt"};
     *job = (struct engine_job_params){.prompt = o->ids.at, .n_prompt = (int32_t)o->ids.n,
@@ -34,8 +34,8 @@ static bool run(struct request *r, struct ollama_request *o, struct err *e)
     struct ollama_view view;
     bool ok = o->raw ? make_raw_job(&p, o, r, e) : chat_job_make(&p, &prompt, r, &o->chat, e);
     if (ok) {
-        struct chat_view v = ollama_view(&view, r, o, &x);
-        ok = chat_job_run(&x, r, &p, &v, e);
+        struct answer_view v = ollama_view(&view, r, o, &x);
+        ok = answer_view_run(&x, r, &p, &v, e);
         ollama_view_fini(&view);
         inference_end(&x);
     } else {

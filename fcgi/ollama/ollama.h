@@ -8,7 +8,7 @@
 #include "engine/base/err.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "fcgi/http/dialect.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
 #include "fcgi/openai/chat_build.h"
 #include "fcgi/openai/chat_job.h"
 #include "fcgi/openai/chat_request.h"
@@ -57,22 +57,24 @@ bool ollama_rename(const struct ollama_request *o, struct err *e);
 
 /* `messages` (a list that is not empty) turned into b's. Errors name the place, such as messages[2].content. */
 bool ollama_add_messages(struct chat_build *b, struct request *r, const cJSON *messages, struct err *e);
-/* Images cannot be seen: each becomes a text in the message, and `field` is named as ignored. alone: nothing else is asked. */
-bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, const cJSON *images, const char *field,
-                       bool alone, struct err *e);
+struct ollama_images {
+    const cJSON *list; /* as the request has it, or NULL */
+    const char *field; /* its name, for errors */
+    bool alone;        /* nothing else is asked */
+};
+/* The model can't see images: each becomes a text in the message, and the field is named as ignored. */
+bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, const struct ollama_images *images,
+                       struct err *e);
 /* `options`: sampling and limits by Ollama's names. */
 bool ollama_read_options(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
 
 struct ollama_view { /* both forms */
-    struct request *r;
+    struct answer_stream stream; /* `line` holds the whole form too */
     const struct ollama_request *o;
-    const struct inference *x;
-    struct sse sse;
-    struct buf line, logprobs;
+    struct buf logprobs;
     int n_calls; /* that were shown */
-    bool begun;  /* a line was written: the first one names what was ignored */
 };
-struct chat_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
+struct answer_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
                              const struct inference *x);
 void ollama_view_fini(struct ollama_view *v);
 /* What is answered where nothing was asked: the model is loaded. */

@@ -144,7 +144,7 @@ static void put_messages(struct view *v)
                  "%d of the user's oldest messages were left out: those after them fill half of "
                  "the context",
                  dropped);
-        warn_field(v->r, "output", message, false);
+        ignored_warn(v->r, "output", message, false);
     }
 }
 
@@ -160,9 +160,9 @@ static void put_compaction(struct view *v)
     v->out.failed |= content.failed;
     buf_fini(&content);
     if (!g->content.len)
-        warn_field(v->r, "output", "the model wrote no summary", false);
+        ignored_warn(v->r, "output", "the model wrote no summary", false);
     else if (g->finish == ENGINE_LENGTH)
-        warn_field(v->r, "output", "the summary was cut at its longest", false);
+        ignored_warn(v->r, "output", "the summary was cut at its longest", false);
 }
 
 static void send_reply(void *context, const struct err *broken)
@@ -190,9 +190,9 @@ bool responses_compact(struct request *r, struct err *e)
     struct inference_params p;
     struct inference x = {0};
     struct view v = {.r = r, .q = &q, .x = &x};
-    const struct chat_view whole = {.listener = {.context = &v}, .end = send_reply};
+    const struct answer_view whole = {.listener = {.context = &v}, .end = send_reply};
     bool ok = read_request(&q, r, e) && responses_job_make(&p, &prompt, r, &q, e) &&
-              chat_job_run(&x, r, &p, &whole, e);
+              answer_view_run(&x, r, &p, &whole, e);
     inference_end(&x);
     buf_fini(&v.text);
     buf_fini(&v.out);

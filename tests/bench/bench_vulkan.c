@@ -311,11 +311,11 @@ static void tune(struct bench *t)
 {
     static const uint32_t tries[][3] = {{64, 64, 1}, {64, 32, 1}, {128, 64, 1}};
     for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
-        t->b->tuning.wide_m = tries[i][0];
-        t->b->tuning.wide_n = tries[i][1];
-        t->b->tuning.wide_buffers = tries[i][2];
+        t->b->tuning.gemm_tile_m = tries[i][0];
+        t->b->tuning.gemm_tile_n = tries[i][1];
+        t->b->tuning.gemm_buffers = tries[i][2];
         forget_recorded(t->b);
-        printf("wide_m=%u wide_n=%u buffers=%u\n", tries[i][0], tries[i][1], tries[i][2]);
+        printf("gemm_tile_m=%u gemm_tile_n=%u buffers=%u\n", tries[i][0], tries[i][1], tries[i][2]);
         prefill(t, 512, 0);
     }
 }
@@ -359,10 +359,10 @@ int main(int argc, char **argv)
     must(t.b != NULL, &e);
     if (strcmp(products, "units")) {
         t.b->gpu.caps.cooperative_matrix = false;
-        t.b->tuning.wide_rows = 9;
+        t.b->tuning.gemm_min_rows = 9;
     }
     if (!strcmp(products, "single")) {
-        t.b->tuning.wide_rows = UINT32_MAX;
+        t.b->tuning.gemm_min_rows = UINT32_MAX;
     }
     if (!strcmp(attention, "rows")) {
         t.b->step.tile_rows = 0;

@@ -178,8 +178,8 @@ static void linear_init(struct linear *l, const struct linear_case *c, const str
     for (int i = 0; i < c->n_x; i++)
         l->gather.i[i] = (i * 5 + 1) % n_in;
     rig.plan.d_model = cols;
-    rig.b.work.xh = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
-    rig.b.work.xl = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
+    rig.b.workspace.x_hi = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
+    rig.b.workspace.x_lo = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
 }
 
 static void linear_run(struct linear *l)
@@ -192,10 +192,10 @@ static void linear_run(struct linear *l)
     rig.b.tuning.linear_rows = c->rows_each;
     struct recorder r = rig_begin(&rig, (uint32_t)c->n_x, &e);
     if (l->wide) {
-        record_halves(&r, &(struct halves_op){.x = op.x, .norm = op.norm, .x_stride = op.x_stride, .n_chunk = op.x_stride / 32,
+        record_cast_f16(&r, &(struct cast_f16_op){.x = op.x, .norm = op.norm, .x_stride = op.x_stride, .n_chunk = op.x_stride / 32,
                                               .n_x = op.n_x, .eps = op.eps, .split = l->split});
         record_barrier(&r);
-        record_wide_linear(&r, &op, l->split);
+        record_gemm_linear(&r, &op, l->split);
     } else {
         record_linear(&r, &op);
     }
@@ -318,7 +318,7 @@ static void test_embed(void **state)
         token.rows[i][0] = tokens[i];
     rig.b.model.embed = w.m;
     rig.b.step.at_rows = token.at;
-    rig.b.work.x = x.at;
+    rig.b.workspace.x = x.at;
     struct recorder r = rig_begin(&rig, N, &e);
     record_embed(&r);
     rig_end(&r);
@@ -372,7 +372,7 @@ static void experts_init(struct experts *x)
     randomize(x->gate.f, 1, x->n_x, 0, 2);
     for (int t = 0; t < x->n_x; t++) {
         const bool dead = x->n_x > 2 && t == x->n_x - 2;
-        x->rows.rows[t][1] = dead ? STEP_DEAD : t;
+        x->rows.rows[t][1] = dead ? STEP_PADDING : t;
         for (int k = 0; k < x->n_used; k++)
             x->ids.i[t * x->n_used + k] = dead ? -1 : (t * 7 + k) % x->n_expert;
         if (x->routed && x->n_used > 1 && t % 3 == 1) { /* a row that uses one expert less */
@@ -388,7 +388,7 @@ static void experts_init(struct experts *x)
     rig.b.sizes.d = (uint32_t)d;
     rig.b.sizes.expert = padded(x->n_expert);
     rig.b.step.at_rows = x->rows.at;
-    rig.b.work = (struct work){.x = x->x.at, .ids = x->ids.at, .weights = x->weights.at,
+    rig.b.workspace = (struct workspace){.x = x->x.at, .ids = x->ids.at, .weights = x->weights.at,
                                .used = rig_take(&rig, USED_WORDS).at, .router = rig_take(&rig, (size_t)x->n_x * 32).at};
 }
 
@@ -526,9 +526,9 @@ static void test_experts(void **state)
 static void wide_memory(const struct experts *x)
 {
     size_t pairs = (size_t)x->n_x * (size_t)x->n_used;
-    struct work *w = &rig.b.work;
-    w->xh = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
-    w->xl = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
+    struct workspace *w = &rig.b.workspace;
+    w->x_hi = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
+    w->x_lo = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
     struct rig_span parts = rig_take(&rig, pairs * (size_t)x->d);
     memset(parts.f, 0xff, pairs * (size_t)x->d * sizeof(float)); /* nobody may read what nobody wrote */
     w->parts_down = parts.at;
@@ -542,10 +542,10 @@ static void wide_run(struct experts *x)
     struct err e = {0};
     struct mlp_op op = op_of(x);
     struct recorder r = rig_begin(&rig, (uint32_t)x->n_x, &e);
-    record_halves(&r, &(struct halves_op){.x = x->x.at, .norm = x->norm.at, .x_stride = padded(x->d), .n_chunk = padded(x->d) / 32,
+    record_cast_f16(&r, &(struct cast_f16_op){.x = x->x.at, .norm = x->norm.at, .x_stride = padded(x->d), .n_chunk = padded(x->d) / 32,
                                           .n_x = (uint32_t)x->n_x, .eps = 1e-6f});
     record_barrier(&r);
-    record_wide_mlp(&r, &op);
+    record_gemm_mlp(&r, &op);
     rig_end(&r);
 }
 
@@ -647,7 +647,7 @@ static void test_route_of_no_numbers(void **state)
                 ids.i[i] = INT32_MIN;
             rig.b.sizes.expert = STRIDE;
             rig.b.step.at_rows = rows.at;
-            rig.b.work = (struct work){.router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
+            rig.b.workspace = (struct workspace){.router = logits.at, .ids = ids.at, .weights = weights.at, .used = used.at};
             struct recorder c = rig_begin(&rig, ROWS, &e);
             record_route(&c, &m, &layer, 0);
             rig_end(&c);

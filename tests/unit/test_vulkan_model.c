@@ -16,7 +16,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/model/model.h"
-#include "engine/vulkan/measure/miniature.h"
+#include "engine/vulkan/measure/proxy_model.h"
 
 #define VOCAB 8192
 #define MAX_ROWS 96
@@ -291,13 +291,13 @@ static void test_a_miniature_stands_for_all_layers(void **state)
 {
     char path[4096];
     struct err e = {0};
-    struct miniature m;
+    struct proxy_model m;
     struct backend_speed s = {0};
     path_of(path, sizeof path, "tests/data/golden/qwen35moe/mlx-mixed3"); /* DeltaNet and attention in turn */
     struct model *hybrid = model_open(path, &e);
     assert_non_null(hybrid);
     const struct model_plan *plan = model_plan(hybrid);
-    assert_true(miniature_make(&m, plan, 1 << 20, &e));
+    assert_true(proxy_model_init(&m, plan, 1 << 20, &e));
     int32_t layers = 0, n = 0;
     for (int32_t i = 0; i < m.n_kinds; i++) {
         layers += m.kinds[i].count;
@@ -308,7 +308,7 @@ static void test_a_miniature_stands_for_all_layers(void **state)
     assert_true(m.n_kinds >= 2);
     assert_int_equal(layers, plan->n_layer);
     assert_int_equal(n, m.plan.n_layer);
-    miniature_fini(&m);
+    proxy_model_fini(&m);
     if (!vulkan_backend.probe->speed(plan, &(struct backend_params){.device_experts = 1, .host_experts = 1}, &s, &e)) {
         fail_msg("%s", e.text);
     }

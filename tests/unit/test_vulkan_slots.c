@@ -18,7 +18,7 @@
 #include "engine/model/model.h"
 #include "engine/vulkan/experts/expert_views.h"
 #include "engine/vulkan/experts/slot_policy.h"
-#include "engine/vulkan/weights/device_restore.h"
+#include "engine/vulkan/weights/block_decode.h"
 #include "tests/unit/cpu_weights.h"
 
 #define VOCAB 8192
@@ -202,7 +202,7 @@ static void test_blocks_come_back_bit_for_bit(void **state)
             if (f.bytes[p])
                 device_block_row(&f, p, row, BLOCKS, planes[p]);
         memset(back, 0xee, sizeof back);
-        device_restore_row(&f, (const uint8_t *const[]){planes[0], planes[1], planes[2]}, BLOCKS, back);
+        block_decode_row(&f, (const uint8_t *const[]){planes[0], planes[1], planes[2]}, BLOCKS, back);
         assert_memory_equal(row, back, BLOCKS * size);
         assert_int_equal(back[BLOCKS * size], 0xee);
         n++;
@@ -214,7 +214,7 @@ static void test_blocks_come_back_bit_for_bit(void **state)
 #define VIEW_BASE 4096 /* where the device would see the memory */
 #define VIEW_BYTES (1 << 20)
 
-/* Lays a matrix of each expert out behind `at` as plan_apart does: its rows from `below` on of so many of a record. */
+/* Lays a matrix of each expert out behind `at` as plan_split_experts does: its rows from `below` on of so many of a record. */
 static void lay_out(const struct weight *w, const struct device_layout *l, int plane, int64_t below, int64_t of, uint8_t *at)
 {
     for (int64_t expert = 0; expert < VIEWED; expert++)
@@ -249,7 +249,7 @@ static void check_views(const struct weight_form *in, const struct weight_form *
 {
     struct random_weight w[3]; /* gate, up, down */
     struct err e = {0};
-    struct device_layer layer = {.apart = {.gate = &w[0].w, .up = &w[1].w, .down = &w[2].w}};
+    struct device_layer layer = {.split_experts = {.gate = &w[0].w, .up = &w[1].w, .down = &w[2].w}};
     uint8_t *memory = calloc(1, VIEW_BYTES);
     struct gpu_buffer buffer = {.address = VIEW_BASE, .map = memory, .size = VIEW_BYTES};
     struct device_model m = {.layers = &layer, .host = {.buffers = &buffer, .n_buffers = 1}};
@@ -266,11 +266,11 @@ static void check_views(const struct weight_form *in, const struct weight_form *
             const int64_t rows = which ? w[2].w.rows : 2 * w[0].w.rows;
             if (!l[which]->row_bytes[plane])
                 continue;
-            layer.apart.host[which][plane] = VIEW_BASE + at;
-            layer.apart.each[which][plane] = (uint64_t)(rows * l[which]->row_bytes[plane]);
+            layer.split_experts.host[which][plane] = VIEW_BASE + at;
+            layer.split_experts.each[which][plane] = (uint64_t)(rows * l[which]->row_bytes[plane]);
             for (int i = which ? 2 : 0; i < (which ? 3 : 2); i++)
                 lay_out(&w[i].w, l[which], plane, i == 1 ? w[0].w.rows : 0, rows, memory + at);
-            at += VIEWED * layer.apart.each[which][plane];
+            at += VIEWED * layer.split_experts.each[which][plane];
             assert_true(at <= VIEW_BYTES);
         }
     assert_true(expert_views_of(&m, 0, &v, &e));

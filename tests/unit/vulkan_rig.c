@@ -14,8 +14,8 @@ bool rig_open(struct rig *r, struct err *e)
     memset(r, 0, sizeof *r);
     r->plan.norm_eps = 1e-6f;
     r->b.plan = &r->plan;
-    r->b.tuning = (struct tuning){.threads = 256, .linear_rows = 1, .head_rows = 2, .up_rows = 2, .down_rows = 1, .wide_rows = 9,
-                                  .wide_m = 64, .wide_n = 64, .wide_buffers = 1};
+    r->b.tuning = (struct tuning){.threads = 256, .linear_rows = 1, .head_rows = 2, .up_rows = 2, .down_rows = 1, .gemm_min_rows = 9,
+                                  .gemm_tile_m = 64, .gemm_tile_n = 64, .gemm_buffers = 1};
     return gpu_open(&r->b.gpu, NULL, e) && gpu_buffer_create(&r->b.gpu, GPU_READBACK, ARENA_BYTES, "test", &r->arena, e);
 }
 

@@ -2,7 +2,7 @@
  * backend does it, and the backend's own functions that record ops. One device per process: some drivers refuse to be
  * opened a few dozen times. */
 #pragma once
-#include "engine/vulkan/ops/wide.h"
+#include "engine/vulkan/ops/record_gemm.h"
 #include "tests/unit/cpu_weights.h"
 
 struct rig {

@@ -18,7 +18,7 @@ static uint64_t one_table_bytes(const struct device_model *m, const struct model
 
 uint64_t device_slots_table_bytes(const struct device_model *m, const struct model_plan *plan)
 {
-    return one_table_bytes(m, plan) * (m->leaves ? 2 : 1);
+    return one_table_bytes(m, plan) * (m->offloads_misses ? 2 : 1);
 }
 
 static struct table_entry *entry_of(struct device_slots *s, int32_t layer, int32_t expert)
@@ -63,7 +63,7 @@ bool device_slots_has(const struct device_slots *s, int32_t layer, int32_t exper
 static bool locate(const struct device_model *m, const struct expert_pool *pool, int32_t layer, int32_t expert, int which, int plane,
                    VkBuffer *buffer, uint64_t *at)
 {
-    const struct device_experts *x = &m->layers[layer].apart;
+    const struct device_experts *x = &m->layers[layer].split_experts;
     if (!pool) {
         bool found = heap_locate(&m->host, x->host[which][plane], buffer, at);
         *at += x->each[which][plane] * (uint64_t)expert;
@@ -83,7 +83,7 @@ static bool locate(const struct device_model *m, const struct expert_pool *pool,
 static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, const struct expert_pool *pool, int32_t layer, int32_t expert,
                            int32_t slot)
 {
-    const struct device_experts *x = &m->layers[layer].apart;
+    const struct device_experts *x = &m->layers[layer].split_experts;
     for (int which = 0; which < 2; which++) {
         for (int i = 0; i < DEVICE_PLANES; i++) {
             VkBuffer from, to;
@@ -105,7 +105,7 @@ static bool fill_slots(struct device_slots *s, struct gpu *g, struct device_mode
     VkCommandBuffer c = gpu_command_begin(g, false, e);
     bool ok = c != VK_NULL_HANDLE;
     for (int i = 0; ok && i < plan->n_layer; i++) {
-        struct device_experts *x = &m->layers[i].apart;
+        struct device_experts *x = &m->layers[i].split_experts;
         for (int32_t expert = 0; ok && !m->pooled && x->gate && expert < plan->layers[i].moe.n_expert; expert++) {
             bool in = expert < m->n_slots;
             point(s, x, i, expert, in ? expert : -1);
@@ -125,7 +125,7 @@ static bool fill_slots(struct device_slots *s, struct gpu *g, struct device_mode
 
 bool device_slots_open(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e)
 {
-    *s = (struct device_slots){.slots_only = m->leaves ? one_table_bytes(m, plan) / sizeof(struct table_entry) : 0};
+    *s = (struct device_slots){.slots_only = m->offloads_misses ? one_table_bytes(m, plan) / sizeof(struct table_entry) : 0};
     return m->n_slots == 0 ||
            (slot_policy_open(&s->policy, plan->n_layer, device_model_most_experts(plan), m->n_slots, m->pooled, e) &&
             gpu_buffer_create(g, GPU_STEP, device_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
@@ -179,7 +179,7 @@ bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_mode
     VkCommandBuffer c = VK_NULL_HANDLE;
     gpu_command_free(g, &s->copies); /* the step that came after it is done */
     for (int i = 0; i < plan->n_layer; i++) {
-        const struct device_experts *x = &m->layers[i].apart;
+        const struct device_experts *x = &m->layers[i].split_experts;
         const uint32_t *bits = used + i * stride;
         uint64_t misses = 0;
         if (!x->table) {

@@ -88,7 +88,7 @@ struct unpacking { /* experts that came, each cut into slices of rows */
 static void unpack(void *context, int share)
 {
     const struct unpacking *u = context;
-    const struct device_experts *x = &u->layer->apart;
+    const struct device_experts *x = &u->layer->split_experts;
     const struct weight *const parts[2][2] = {{x->gate, x->up}, {x->down, NULL}};
     const struct device_layout *layouts[2] = {&u->layer->mlp.gate_up.layout, &u->layer->mlp.down.layout};
     const int32_t expert = u->experts[share / SLICES], slice = share % SLICES;
@@ -117,7 +117,7 @@ static bool read_missing(struct expert_pool *p, struct device_slots *s, struct d
                 return err_set(e, ERR_INTERNAL, "no record for an expert among %d", p->n_records);
             }
             u.to[i] = record_memory(p, record);
-            device_slots_point(s, &u.layer->apart, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
+            device_slots_point(s, &u.layer->split_experts, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
         }
         thread_pool_each(p->workers, n * SLICES, unpack, &u);
         expert_cache_give(p->store, u.experts, n);
@@ -150,7 +150,7 @@ bool expert_pool_plan(struct expert_pool *p, const struct device_model *m, const
 {
     *p = (struct expert_pool){.n_layer = plan->n_layer, .n_expert = device_model_most_experts(plan)};
     for (int i = 0; i < plan->n_layer; i++) {
-        uint64_t one = plan->layers[i].ffn == FFN_MOE ? device_experts_record(&m->layers[i].apart) : 0;
+        uint64_t one = plan->layers[i].ffn == FFN_MOE ? device_experts_record(&m->layers[i].split_experts) : 0;
         p->record = one > p->record ? one : p->record;
     }
     p->record = (p->record + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;

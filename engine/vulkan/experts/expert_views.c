@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/vulkan/weights/device_restore.h"
+#include "engine/vulkan/weights/block_decode.h"
 
 /* Affine: scale, bias, scale, bias ... become scales, then biases. Codes stay where they are. */
 static void fetch_affine(const struct weight *w, int32_t matrix, int32_t row, int32_t n, uint8_t *scratch, struct weight *out)
@@ -34,7 +34,7 @@ static void fetch_blocks(const struct weight *w, int32_t matrix, int32_t row, in
         const uint8_t *planes[BLOCK_PLANES] = {(const uint8_t *)w->data + (at + i) * w->row_bytes,
                                                (const uint8_t *)w->scales + (at + i) * w->scale_row_bytes,
                                                w->biases ? (const uint8_t *)w->biases + (at + i) * blocks * f.bytes[2] : NULL};
-        device_restore_row(&f, planes, blocks, scratch + i * out->row_bytes);
+        block_decode_row(&f, planes, blocks, scratch + i * out->row_bytes);
     }
     out->data = scratch;
     out->scales = out->biases = NULL;
@@ -85,7 +85,7 @@ static void fetch_any(const struct weight *w, int32_t matrix, int32_t row, int32
 bool expert_views_of(const struct device_model *m, int32_t layer, struct expert_rows_layer *out, struct err *e)
 {
     const struct device_layer *l = &m->layers[layer];
-    const struct device_experts *x = &l->apart;
+    const struct device_experts *x = &l->split_experts;
     *out = (struct expert_rows_layer){0};
     if (!x->gate) {
         return true;

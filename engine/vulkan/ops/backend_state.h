@@ -4,21 +4,21 @@
 #include "engine/backend/backend.h"
 #include "engine/vulkan/device/profile.h"
 #include "engine/vulkan/experts/device_slots.h"
-#include "engine/vulkan/ops/expert_rest.h"
+#include "engine/vulkan/ops/expert_cpu_offload.h"
 #include "engine/vulkan/weights/device_model.h"
 
 #define STEP_HEAD_ROWS 64 /* logits of so many rows at a time */
-#define STEP_DEAD (-1)    /* position of a row that only pads the batch */
+#define STEP_PADDING (-1)    /* position of a row that only pads the batch */
 #define USED_WORDS SLOT_USED_WORDS
 
-struct work { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats, padding zero */
+struct workspace { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats, padding zero */
     VkDeviceAddress x;       /* [rows, d] residual stream */
     VkDeviceAddress qkv;     /* [rows, qkv_stride] */
     VkDeviceAddress attn;    /* [rows, n_head * d_head]; DeltaNet: [rows, n_v_head * d_v] */
     VkDeviceAddress convolved; /* [rows, channels] DeltaNet's q, k, v after the convolution */
     VkDeviceAddress gates;   /* [rows, n_v_head, 2] its decay and strength */
     VkDeviceAddress parts;   /* attention's splits */
-    VkDeviceAddress arrived; /* [rows, n_kv_head], zero between ops */
+    VkDeviceAddress split_done; /* [rows, n_kv_head], zero between ops */
     VkDeviceAddress router;  /* [rows, n_expert] logits; [rows] of the shared expert's gate */
     VkDeviceAddress shared_gate;
     VkDeviceAddress ids, weights; /* [rows, n_used] */
@@ -28,13 +28,13 @@ struct work { /* device addresses; sizes for max_rows rows; rows are multiples o
     VkDeviceAddress logits;  /* [STEP_HEAD_ROWS, n_vocab] */
     VkDeviceAddress candidates, candidate_ids, stats; /* first half of top */
     /* only where products go to the matrix units */
-    VkDeviceAddress xh, xl;  /* [rows, widest] halves of activations, and what rounding lost */
+    VkDeviceAddress x_hi, x_lo;  /* [rows, widest] halves of activations, and what rounding lost */
     VkDeviceAddress parts_down; /* [rows * n_used, d] */
     VkDeviceAddress sorted, tiles, n_tiles; /* (row, slot) pairs by expert */
     struct heap heap;
 };
 
-struct sizes { /* greatest over the layers, padded to 32 */
+struct workspace_sizes { /* greatest over the layers, padded to 32 */
     uint32_t d, qkv, attn, channels, gates, n_kv_head, d_head, group, expert, n_used, h, h_shared;
     uint32_t n_slices;      /* of the vocabulary */
     uint32_t max_splits;    /* of attention, for rows of a decode step */
@@ -65,20 +65,20 @@ struct result_memory { /* written by the device */
     uint32_t *used;   /* [n_layer, USED_WORDS] */
     VkDeviceAddress at_ids, at_logits, at_lse;
     uint64_t used_offset;
-    struct gpu_buffer whole; /* [rows, n_vocab] whole logits; grows when asked for */
+    struct gpu_buffer full_logits; /* [rows, n_vocab] whole logits; grows when asked for */
 };
 
-struct shape { /* what a recorded step depends on */
+struct step_shape { /* what a recorded step depends on */
     int32_t n_rows, n_out;  /* rounded up */
-    bool alone;             /* each row is its sequence's only one */
+    bool one_row_each;             /* each row is its sequence's only one */
     int32_t n_tiles;        /* attention tiles, rounded up; 0: none */
     int32_t n_sequences;    /* rounded up; 0 where no op asks: delta_step, or no recurrent layers */
-    bool singles;           /* some rows are in no tile */
-    bool whole;             /* whole logits are copied out */
+    bool has_untiled;           /* some rows are in no tile */
+    bool full_logits;             /* whole logits are copied out */
 };
 
-struct recorded {
-    struct shape shape;
+struct recorded_step {
+    struct step_shape shape;
     VkCommandBuffer command;
     uint64_t used_at; /* for eviction */
 };
@@ -88,9 +88,9 @@ struct recorded {
 struct tuning { /* of the kernels for few rows; measured, see docs/speed/vulkan.md */
     uint32_t threads; /* of a workgroup */
     uint32_t linear_rows, head_rows, up_rows, down_rows; /* of W for a subgroup */
-    uint32_t wide_rows; /* rows of a step from which products are done by wide.c */
+    uint32_t gemm_min_rows; /* rows of a step from which products are done by wide.c */
     int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
-    uint32_t wide_m, wide_n, wide_buffers; /* tile of a matrix product at most, and tiles in shared memory */
+    uint32_t gemm_tile_m, gemm_tile_n, gemm_buffers; /* tile of a matrix product at most, and tiles in shared memory */
 };
 
 struct backend {
@@ -100,14 +100,14 @@ struct backend {
     struct device_model model;
     struct device_slots slots;
     struct expert_pool pool; /* n_planned 0: no experts are on disk */
-    struct expert_rest rest;
-    struct work work;
-    struct sizes sizes;
+    struct expert_cpu_offload cpu_offload;
+    struct workspace workspace;
+    struct workspace_sizes sizes;
     struct heap kv_heap, state_heap;
     uint64_t kv_block_bytes; /* of one layer */
     struct step_memory step;
     struct result_memory result;
-    struct recorded recorded[MAX_RECORDED];
+    struct recorded_step recorded[MAX_RECORDED];
     int n_recorded;
     uint64_t n_steps;
     uint64_t dense_bytes;    /* read by every step */
@@ -119,22 +119,22 @@ struct backend {
 };
 
 /* --- backend.c: open and close without a word in the log, for probes */
-struct backend *backend_make(const struct model_plan *plan, const struct backend_params *p, struct err *e);
+struct backend *vulkan_backend_create(const struct model_plan *plan, const struct backend_params *p, struct err *e);
 void backend_close(struct backend **b);
 
 /* --- work.c: work memory, the step's variables, results, KV, states */
-void sizes_of(const struct model_plan *plan, const struct backend_params *p, struct sizes *s);
-bool work_plan(struct backend *b, struct err *e); /* notes work, KV and states in their heaps; no device is touched */
-uint64_t work_host_bytes(const struct backend *b); /* of the step's and the results' buffers, before work_open */
-bool work_open(struct backend *b, struct err *e);
-uint64_t step_trace_bytes(const struct backend *b); /* of one layer in step.trace */
-bool work_reserve_whole(struct backend *b, int32_t rows, struct err *e);
-void work_close(struct backend *b);
+void workspace_sizes_of(const struct model_plan *plan, const struct backend_params *p, struct workspace_sizes *s);
+bool workspace_plan(struct backend *b, struct err *e); /* notes work, KV and states in their heaps; no device is touched */
+uint64_t workspace_host_bytes(const struct backend *b); /* of the step's and the results' buffers, before workspace_open */
+bool workspace_open(struct backend *b, struct err *e);
+uint64_t workspace_trace_bytes(const struct backend *b); /* of one layer in step.trace */
+bool workspace_reserve_full_logits(struct backend *b, int32_t rows, struct err *e);
+void workspace_close(struct backend *b);
 
 /* --- forward.c: records a step */
-VkCommandBuffer forward_record(struct backend *b, const struct shape *s, struct err *e); /* NULL on failure */
+VkCommandBuffer forward_record(struct backend *b, const struct step_shape *s, struct err *e); /* NULL on failure */
 /* Runs a step layer by layer: with the experts of each brought from the pool or the disk, or (leaves) with those without a
  * slot computed by the processor. */
-bool forward_stopping(struct backend *b, const struct shape *s, bool leaves, struct err *e);
+bool forward_run_by_layer(struct backend *b, const struct step_shape *s, bool offload, struct err *e);
 /* --- forward_dump.c: runs a step op by op, handing every intermediate to params.dump */
-bool forward_dump(struct backend *b, const struct shape *s, struct err *e);
+bool forward_dump(struct backend *b, const struct step_shape *s, struct err *e);

@@ -18,15 +18,15 @@ struct push_planes {
     uint64_t plane[DEVICE_PLANES];
 };
 
-/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (SPEC_APART, SPEC_LEAVES). */
-static inline struct push_planes expert_planes_of(const struct recorder *r, const struct device_layer *l, const struct device_matrix *m)
+/* Planes of routed experts: where they lie apart, the layer's table takes the place of the first (SPEC_SPLIT_EXPERTS, SPEC_OFFLOADS_MISSES). */
+static inline struct push_planes dispatch_expert_planes(const struct recorder *r, const struct device_layer *l, const struct device_matrix *m)
 {
-    const VkDeviceAddress table = r->leaves ? l->apart.table_slots : l->apart.table;
+    const VkDeviceAddress table = r->offloads_misses ? l->split_experts.table_slots : l->split_experts.table;
     return (struct push_planes){{table ? table : m->plane[0], m->plane[1], m->plane[2]}};
 }
 void dispatch_op(struct recorder *r, const struct dispatch *d);
-struct push_planes planes_of(const struct device_matrix *m);
-void spec_format(uint32_t *spec, const struct device_matrix *m);
+struct push_planes dispatch_planes(const struct device_matrix *m);
+void dispatch_spec_format(uint32_t *spec, const struct device_matrix *m);
 static inline uint32_t divide_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;

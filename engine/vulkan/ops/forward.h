@@ -1,16 +1,16 @@
-/* Between forward.c and forward_dump.c: a walk over a step's ops, and who looks on. */
+/* The ops of a step, recorded in order, with an optional observer of the intermediates: forward.c and forward_dump.c. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
 
 /* Called after each intermediate of layer `layer` (-1: the model's own) is complete. */
-typedef void (*after_fn)(void *context, const char *what, int layer);
+typedef void (*forward_observer)(void *context, const char *what, int layer);
 
 struct forward {
     struct recorder r;
-    const struct shape *shape;
-    after_fn after; /* NULL: nobody looks on */
-    void *after_context;
+    const struct step_shape *shape;
+    forward_observer observer; /* NULL: none */
+    void *observer_context;
 };
 
 /* Records all ops of the step into r.c; r.ok says whether that went well. */
-void forward_walk(struct forward *f);
+void forward_record_ops(struct forward *f);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/vulkan/ops/delta_net.h"
-#include "engine/vulkan/ops/meet.h"
+#include "engine/vulkan/ops/delta_net_ops.h"
+#include "engine/vulkan/ops/host_sync.h"
 
 struct dumping {
     struct forward *f;
@@ -26,7 +26,7 @@ static bool fetch(struct dumping *d, VkDeviceAddress from, uint32_t width, uint3
     }
     vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
                     &(VkBufferCopy){.srcOffset = offset, .size = (uint64_t)rows * stride * 4});
-    meet_host(&d->f->r);
+    host_sync_wait(&d->f->r);
     for (uint32_t i = 0; d->f->r.ok && i < rows; i++) {
         memcpy((uint8_t *)out + (size_t)i * width * 4, (uint8_t *)d->copy.map + (size_t)i * stride * 4, (size_t)width * 4);
     }
@@ -49,7 +49,7 @@ static void give_stream(struct dumping *d, const char *what, const char *part, i
 {
     struct backend *b = d->f->r.b;
     uint32_t width = (uint32_t)b->plan->d_model;
-    if (!fetch(d, b->work.x, width, b->sizes.d, d->now)) {
+    if (!fetch(d, b->workspace.x, width, b->sizes.d, d->now)) {
         return;
     }
     if (part) { /* what this half of the layer added */
@@ -81,7 +81,7 @@ static void give_states(struct dumping *d, int layer)
         const int32_t *q = b->step.sequences[i];
         vkCmdCopyBuffer(d->f->r.c, buffer, d->copy.buffer, 1,
                         &(VkBufferCopy){.srcOffset = offset + (uint64_t)q[2] * bytes, .size = bytes});
-        meet_host(&d->f->r);
+        host_sync_wait(&d->f->r);
         if (!d->f->r.ok) {
             break;
         }
@@ -108,7 +108,7 @@ static void on_intermediate(void *context, const char *what, int layer)
     } else if (!strcmp(what, "router_logits")) {
         uint32_t n = (uint32_t)b->plan->layers[layer].moe.n_expert;
         const float *bias = b->plan->layers[layer].moe.router_bias.at;
-        if (fetch(d, b->work.router, n, b->sizes.expert, d->now)) {
+        if (fetch(d, b->workspace.router, n, b->sizes.expert, d->now)) {
             for (size_t i = 0; bias && i < (size_t)n * d->f->r.n_rows; i++) {
                 d->now[i] -= bias[i % n]; /* the reference shows them before the bias */
             }
@@ -116,16 +116,16 @@ static void on_intermediate(void *context, const char *what, int layer)
         }
     } else {
         uint32_t n = (uint32_t)b->plan->layers[layer].moe.n_used;
-        if (fetch(d, b->work.ids, n, n, d->now)) {
+        if (fetch(d, b->workspace.ids, n, n, d->now)) {
             give(d, "expert_ids", layer, d->now, n, true);
         }
-        if (fetch(d, b->work.weights, n, n, d->now)) {
+        if (fetch(d, b->workspace.weights, n, n, d->now)) {
             give(d, "expert_weights", layer, d->now, n, false);
         }
     }
 }
 
-bool forward_dump(struct backend *b, const struct shape *s, struct err *e)
+bool forward_dump(struct backend *b, const struct step_shape *s, struct err *e)
 {
     struct forward f = {.r = {.b = b, .n_rows = (uint32_t)s->n_rows, .ok = true, .e = e}, .shape = s};
     struct dumping d = {.f = &f, .e = e};
@@ -137,13 +137,13 @@ bool forward_dump(struct backend *b, const struct shape *s, struct err *e)
         size_t state = b->model.layers[i].state ? (size_t)delta_net_state_bytes(&b->plan->layers[i].delta_net) : 0;
         bytes = state > bytes ? state : bytes;
     }
-    f.after = on_intermediate;
-    f.after_context = &d;
+    f.observer = on_intermediate;
+    f.observer_context = &d;
     bool ok = d.before && d.now ? gpu_buffer_create(&b->gpu, GPU_READBACK, bytes, "dump", &d.copy, e)
                                 : err_set(e, ERR_NOMEM, "no memory for the dump");
     if (ok && (f.r.c = gpu_command_begin(&b->gpu, false, e))) {
-        forward_walk(&f);
-        meet_host(&f.r);
+        forward_record_ops(&f);
+        host_sync_wait(&f.r);
     }
     ok = ok && f.r.ok && f.r.c;
     gpu_command_free(&b->gpu, &f.r.c);

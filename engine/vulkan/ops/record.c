@@ -36,11 +36,11 @@ void record_barrier(struct recorder *r)
 
 bool record_locate(struct recorder *r, VkDeviceAddress a, VkBuffer *buffer, uint64_t *offset)
 {
-    r->ok = r->ok && (heap_locate(&r->b->work.heap, a, buffer, offset) || err_set(r->e, ERR_INTERNAL, "an address outside the work memory"));
+    r->ok = r->ok && (heap_locate(&r->b->workspace.heap, a, buffer, offset) || err_set(r->e, ERR_INTERNAL, "an address outside the work memory"));
     return r->ok;
 }
 
-void spec_format(uint32_t *spec, const struct device_matrix *m)
+void dispatch_spec_format(uint32_t *spec, const struct device_matrix *m)
 {
     spec[SPEC_BITS] = m->layout.bits;
     spec[SPEC_GROUP_CHUNKS] = m->layout.group_chunks;
@@ -48,7 +48,7 @@ void spec_format(uint32_t *spec, const struct device_matrix *m)
     spec[SPEC_BLOCK] = m->layout.block;
 }
 
-struct push_planes planes_of(const struct device_matrix *m)
+struct push_planes dispatch_planes(const struct device_matrix *m)
 {
     return (struct push_planes){{m->plane[0], m->plane[1], m->plane[2]}};
 }
@@ -60,10 +60,10 @@ void record_embed(struct recorder *r)
         struct push_planes w;
         uint64_t rows, x;
         uint32_t n_chunk, pad;
-    } push = {planes_of(m), r->b->step.at_rows, r->b->work.x, m->layout.n_chunk, 0};
+    } push = {dispatch_planes(m), r->b->step.at_rows, r->b->workspace.x, m->layout.n_chunk, 0};
     struct dispatch d = {.shader = "embed", .format = m->layout.kernel, .spec = {[SPEC_THREADS] = 64}, .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(m->layout.n_chunk, 64), .y = r->n_rows, .z = 1};
-    spec_format(d.spec, m);
+    dispatch_spec_format(d.spec, m);
     dispatch_op(r, &d);
 }
 
@@ -113,7 +113,7 @@ void record_linear(struct recorder *r, const struct linear_op *op)
         uint32_t rows, n_chunk, x_stride, y_stride, n_x;
         float eps, inverse_cols;
         uint32_t pad;
-    } push = {planes_of(m), op->x, op->norm, op->y, op->bias, op->gather, m->rows, m->layout.n_chunk,
+    } push = {dispatch_planes(m), op->x, op->norm, op->y, op->bias, op->gather, m->rows, m->layout.n_chunk,
               op->x_stride / 4, op->y_stride, op->n_x, op->eps, 1.0f / (float)r->b->plan->d_model, 0};
     struct dispatch d = {.shader = "linear", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
                          .x = w.groups, .y = divide_up(op->n_x, w.cols), .z = 1};
@@ -121,7 +121,7 @@ void record_linear(struct recorder *r, const struct linear_op *op)
     d.spec[SPEC_ADD] = op->add;
     d.spec[SPEC_BIAS] = op->bias != 0;
     d.spec[SPEC_GATHER] = op->gather != 0;
-    spec_format(d.spec, m);
+    dispatch_spec_format(d.spec, m);
     dispatch_op(r, &d);
     r->last = op->label;
 }
@@ -139,13 +139,13 @@ static void spec_route(uint32_t *spec, const struct moe_plan *p)
 
 static uint64_t used_of(const struct recorder *r, int layer)
 {
-    return r->b->work.used + (uint64_t)layer * USED_WORDS * 4;
+    return r->b->workspace.used + (uint64_t)layer * USED_WORDS * 4;
 }
 
 void record_mlp_up(struct recorder *r, const struct mlp_op *op)
 {
     const struct device_matrix *m = &op->m->gate_up;
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     const struct device_layer *l = op->layer;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
     struct walk walk = walk_of(r, m->rows, m->layout.n_chunk, 1, r->b->tuning.up_rows);
@@ -154,7 +154,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
         uint64_t x, norm, h, bias, logits, select_bias, rows_at, ids, weights, used;
         uint32_t rows, n_chunk, up_at, router_stride;
         float eps, scale;
-    } push = {op->moe ? expert_planes_of(r, l, m) : planes_of(m), w->x, l->ffn_norm, op->h, op->m->b_gate_up, w->router, l->select_bias, r->b->step.at_rows, w->ids,
+    } push = {op->moe ? dispatch_expert_planes(r, l, m) : dispatch_planes(m), w->x, l->ffn_norm, op->h, op->m->b_gate_up, w->router, l->select_bias, r->b->step.at_rows, w->ids,
               w->weights, used_of(r, op->index), m->rows, m->layout.n_chunk, m->rows * m->n_matrix, r->b->sizes.expert,
               r->b->plan->norm_eps, op->moe ? op->moe->scale : 1};
     struct dispatch d = {.shader = "moe_up", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
@@ -165,24 +165,24 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     d.spec[SPEC_BIAS] = op->m->b_gate_up != 0;
     d.spec[SPEC_ROUTED] = op->moe != NULL;
     d.spec[SPEC_ROUTE] = op->route;
-    d.spec[SPEC_APART] = op->moe && l->apart.table;
-    d.spec[SPEC_LEAVES] = op->moe && r->leaves;
+    d.spec[SPEC_SPLIT_EXPERTS] = op->moe && l->split_experts.table;
+    d.spec[SPEC_OFFLOADS_MISSES] = op->moe && r->offloads_misses;
     d.spec[SPEC_D_MODEL] = (uint32_t)r->b->plan->d_model;
-    spec_format(d.spec, m);
+    dispatch_spec_format(d.spec, m);
     dispatch_op(r, &d);
 }
 
 void record_mlp_down(struct recorder *r, const struct mlp_op *op)
 {
     const struct device_matrix *m = &op->m->down;
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
     struct walk walk = walk_of(r, m->rows, m->layout.n_chunk * n_used, 1, r->b->tuning.down_rows);
     struct {
         struct push_planes down;
         uint64_t h, y, bias, weights, ids, token_rows;
         uint32_t rows, n_chunk, y_stride, weights_stride;
-    } push = {op->moe ? expert_planes_of(r, op->layer, m) : planes_of(m), op->h, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows,
+    } push = {op->moe ? dispatch_expert_planes(r, op->layer, m) : dispatch_planes(m), op->h, w->x, op->m->b_down, op->moe ? w->weights : op->gate, w->ids, r->b->step.at_rows, m->rows,
               m->layout.n_chunk, r->b->sizes.d, n_used};
     struct dispatch d = {.shader = "moe_down", .format = m->layout.kernel, .push = &push, .push_bytes = sizeof push,
                          .x = walk.groups, .y = r->n_rows, .z = 1};
@@ -190,22 +190,22 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     d.spec[SPEC_K] = n_used;
     d.spec[SPEC_BIAS] = op->m->b_down != 0;
     d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
-    d.spec[SPEC_APART] = op->moe && op->layer->apart.table;
-    d.spec[SPEC_LEAVES] = op->moe && r->leaves;
-    spec_format(d.spec, m);
+    d.spec[SPEC_SPLIT_EXPERTS] = op->moe && op->layer->split_experts.table;
+    d.spec[SPEC_OFFLOADS_MISSES] = op->moe && r->offloads_misses;
+    dispatch_spec_format(d.spec, m);
     dispatch_op(r, &d);
 }
 
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l, int layer)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     const struct gpu_buffer *trace = &r->b->step.trace;
     struct {
         uint64_t logits, select_bias, rows, ids, weights, used, trace;
         uint32_t stride;
         float scale;
     } push = {w->router, l->select_bias, r->b->step.at_rows, w->ids, w->weights, used_of(r, layer),
-              trace->address + (uint64_t)layer * step_trace_bytes(r->b), r->b->sizes.expert, p->scale};
+              trace->address + (uint64_t)layer * workspace_trace_bytes(r->b), r->b->sizes.expert, p->scale};
     struct dispatch d = {.shader = "moe_route", .spec = {[SPEC_THREADS] = 128}, .push = &push, .push_bytes = sizeof push, .x = r->n_rows, .y = 1, .z = 1};
     spec_route(d.spec, p);
     d.spec[SPEC_TRACE] = trace->address != 0;
@@ -218,7 +218,7 @@ void record_add_rows(struct recorder *r, VkDeviceAddress x)
     struct {
         uint64_t x, y;
         uint32_t cols, y_stride;
-    } push = {x, r->b->work.x, cols, r->b->sizes.d};
+    } push = {x, r->b->workspace.x, cols, r->b->sizes.d};
     struct dispatch d = {.shader = "add_rows", .spec = {[SPEC_THREADS] = THREADS}, .push = &push, .push_bytes = sizeof push,
                          .x = divide_up(cols, THREADS), .y = r->n_rows, .z = 1};
     dispatch_op(r, &d);
@@ -239,7 +239,7 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a, const st
         uint64_t qkv, q_norm, k_norm, inv_freq, rows, tables, kv;
         uint32_t stride, n_head, n_kv_head, q_step;
         float eps, rope_scale;
-    } push = {r->b->work.qkv, l->q_norm, l->k_norm, l->inv_freq, r->b->step.at_rows, r->b->step.at_tables, l->kv,
+    } push = {r->b->workspace.qkv, l->q_norm, l->k_norm, l->inv_freq, r->b->step.at_rows, r->b->step.at_tables, l->kv,
               r->b->sizes.qkv, (uint32_t)a->n_head, (uint32_t)a->n_kv_head, (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
               r->b->plan->norm_eps, a->rope.scale};
     struct dispatch d = {.shader = "rope_kv", .spec = {[SPEC_THREADS] = r->b->gpu.caps.subgroup}, .push = &push, .push_bytes = sizeof push,
@@ -250,14 +250,14 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a, const st
 
 void record_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, bool prep)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     uint32_t splits = r->n_rows <= r->b->sizes.decode_rows ? r->b->sizes.max_splits : 4;
     struct {
-        uint64_t qkv, q_norm, k_norm, inv_freq, sinks, outs, rows, tables, kv, parts, arrived;
+        uint64_t qkv, q_norm, k_norm, inv_freq, sinks, outs, rows, tables, kv, split_parts, split_done;
         uint32_t stride, n_head, n_kv_head, q_step, window;
         float eps, rope_scale, scale;
     } push = {w->qkv, l->q_norm, l->k_norm, l->inv_freq, l->sinks, w->attn, r->b->step.at_rows, r->b->step.at_tables, l->kv,
-              w->parts, w->arrived, r->b->sizes.qkv, (uint32_t)a->n_head, (uint32_t)a->n_kv_head,
+              w->parts, w->split_done, r->b->sizes.qkv, (uint32_t)a->n_head, (uint32_t)a->n_kv_head,
               (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)), (uint32_t)a->window, r->b->plan->norm_eps, a->rope.scale, a->scale};
     uint32_t group = (uint32_t)(a->n_head / a->n_kv_head), row4 = (uint32_t)a->d_head / (r->b->params.exact ? 4 : 8);
     uint32_t tokens = BACKEND_BLOCK_TOKENS, parts = 1;
@@ -280,17 +280,17 @@ void record_attention(struct recorder *r, const struct attention_plan *a, const 
     dispatch_op(r, &d);
 }
 
-void record_top(struct recorder *r, uint32_t first, uint32_t n)
+void record_topk(struct recorder *r, uint32_t first, uint32_t n)
 {
-    const struct work *w = &r->b->work;
+    const struct workspace *w = &r->b->workspace;
     uint32_t vocab = (uint32_t)r->b->plan->n_vocab, slices = r->b->sizes.n_slices;
     uint64_t row_bytes = BACKEND_MAX_TOP * 4;
     struct {
         uint64_t values, ids, stats, out_values, out_ids, lse, n_top;
         uint32_t n, n_slices;
     } push = {w->logits, 0, w->stats, w->candidates, w->candidate_ids, 0, r->b->step.at_n_top, vocab, slices};
-    struct dispatch d = {.shader = "top",
-                         .spec = {[SPEC_THREADS] = THREADS, [SPEC_MERGE] = false, [SPEC_TOP_THREADS] = THREADS, [SPEC_SLICE] = 2048},
+    struct dispatch d = {.shader = "topk",
+                         .spec = {[SPEC_THREADS] = THREADS, [SPEC_MERGE] = false, [SPEC_TOPK_THREADS] = THREADS, [SPEC_SLICE] = 2048},
                          .push = &push, .push_bytes = sizeof push,
                          .x = slices, .y = n, .z = 1};
     dispatch_op(r, &d);

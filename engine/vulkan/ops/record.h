@@ -10,7 +10,7 @@ struct recorder {
     uint32_t n_rows;
     bool ok; /* false after the first failure; later calls do nothing */
     const char *last; /* name of the last op, for profiles */
-    bool leaves; /* this step's experts without a slot are left to the processor */
+    bool offloads_misses; /* this step's experts without a slot are left to the processor */
     struct err *e;
 };
 
@@ -50,4 +50,4 @@ void record_rope_kv(struct recorder *r, const struct attention_plan *a, const st
 /* prep: the op also does what rope_kv does. */
 void record_attention(struct recorder *r, const struct attention_plan *a, const struct device_layer *l, bool prep);
 /* Candidates of rows [first, first + n) of the wanted outputs, from work.logits. */
-void record_top(struct recorder *r, uint32_t first, uint32_t n);
+void record_topk(struct recorder *r, uint32_t first, uint32_t n);

@@ -29,7 +29,7 @@ layout(push_constant, std430) uniform Push {
     I32 tables;
     U32 kv;
     Shared32 parts;  /* [T, n_kv_head, MAX_SPLITS, G, D + 2]: sums, then maximum and denominator */
-    Counter arrived; /* [T, n_kv_head], zero between uses */
+    Counter split_done; /* [T, n_kv_head], zero between uses */
     uint stride, n_head, n_kv_head, q_step, window;
     float eps, rope_scale, scale;
 } p;
@@ -131,7 +131,7 @@ void main()
 {
     uint split = gl_WorkGroupID.x, kv_head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
     ivec4 row = p.rows.at[t];
-    if (row.y < 0 || (row.w & ROW_WIDE) != 0) { /* dead, or done by tiles */
+    if (row.y < 0 || (row.w & ROW_TILED) != 0) { /* dead, or done by tiles */
         return;
     }
     uint last_block = uint(row.y) / BLOCK_TOKENS;

@@ -75,7 +75,7 @@ void hand_in(uint t, uint kv_head, uint split, uint n_splits)
     memoryBarrierBuffer();
     barrier();
     if (gl_LocalInvocationIndex == 0) {
-        uint n = atomicAdd(p.arrived.at[t * p.n_kv_head + kv_head], 1);
+        uint n = atomicAdd(p.split_done.at[t * p.n_kv_head + kv_head], 1);
         is_last = n == n_splits - 1 ? 1 : 0;
     }
     barrier();
@@ -83,7 +83,7 @@ void hand_in(uint t, uint kv_head, uint split, uint n_splits)
         memoryBarrierBuffer();
         merge(t, kv_head, n_splits);
         if (gl_LocalInvocationIndex == 0) {
-            p.arrived.at[t * p.n_kv_head + kv_head] = 0;
+            p.split_done.at[t * p.n_kv_head + kv_head] = 0;
         }
     }
 }

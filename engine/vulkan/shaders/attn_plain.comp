@@ -1,5 +1,5 @@
 #version 460
-/* The same attention as attn_wide.comp, without matrix units: the threads multiply, in f32
+/* The same attention as attn_coop.comp, without matrix units: the threads multiply, in f32
  * A tile of rows (step.tiles: first row, count) times the G heads of one KV head is a matrix of up to 64 queries.
  * Prefill, after rope_kv.
  * Grid (n_kv_head, tiles); 128 threads. One pass over the blocks of KV with running maxima: for the scores a thread has 4 queries

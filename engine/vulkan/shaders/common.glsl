@@ -17,10 +17,10 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32 { uint a
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32 { int at[]; };
-/* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, switches: ROW_WIDE
- * where attn_wide or attn_plain takes it, and above that bit how many routed experts it uses of a layer (0: as many as the plan says). */
+/* A row of the step: token, position (-1: a dead row that pads the batch), start of its block table, switches: ROW_TILED
+ * where attn_coop or attn_plain takes it, and above that bit how many routed experts it uses of a layer (0: as many as the plan says). */
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Rows { ivec4 at[]; };
-const int ROW_WIDE = 1;
+const int ROW_TILED = 1;
 
 /* Experts that a row uses of a layer whose plan says k: its first places, the others stay empty. */
 uint row_experts(ivec4 row, uint k)
@@ -34,7 +34,7 @@ layout(local_size_x_id = SPEC_THREADS) in;
 const uint CHUNK = 32; /* columns that one thread decodes at a time */
 
 /* What rounding to halves lost is kept times this, so that it stays in the halves' normal range. */
-const float REST_SCALE = 2048.0;
+const float LOW_HALF_SCALE = 2048.0;
 
 /* The values of two packed halves, by their bits: nothing here looks like the undoing of packHalf2x16, which compilers
  * fold away, and no value is flushed. */

@@ -40,8 +40,8 @@
 #define SPEC_ODD 12 /* rows of W end in half a step */
 
 /* halves */
-#define SPEC_HALVES_NORM 1
-#define SPEC_HALVES_SPLIT 2
+#define SPEC_CAST_NORM 1
+#define SPEC_CAST_SPLIT 2
 
 /* moe_sort */
 #define SPEC_TILE_ROWS 1
@@ -51,8 +51,8 @@
 #define SPEC_GROUP_CHUNKS 17
 #define SPEC_SCALE_TYPE 18
 #define SPEC_BLOCK 19 /* enum device_block */
-#define SPEC_APART 29 /* routed experts lie apart, found through a table */
-#define SPEC_LEAVES 30 /* experts without a slot are left to the processor */
+#define SPEC_SPLIT_EXPERTS 29 /* routed experts lie apart, found through a table */
+#define SPEC_OFFLOADS_MISSES 30 /* experts without a slot are left to the processor */
 
 /* the choice of experts (route.glsl), moe_sort */
 #define SPEC_N_EXPERT 20
@@ -64,7 +64,7 @@
 #define SPEC_SELECT_BIAS 27
 #define SPEC_TRACE 28
 
-/* attn, attn_wide, attn_plain */
+/* attn, attn_coop, attn_plain */
 #define SPEC_GROUP 1 /* query heads of a KV head */
 #define SPEC_PREP 2
 #define SPEC_GATE 3
@@ -92,7 +92,7 @@
 
 /* top */
 #define SPEC_MERGE 1
-#define SPEC_TOP_THREADS 2
+#define SPEC_TOPK_THREADS 2
 #define SPEC_SLICE 3
 
 #define SPEC_END 31 /* one past the last */

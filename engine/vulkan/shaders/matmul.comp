@@ -5,7 +5,7 @@
  *   1 up:    h [pair, d_ff] halves = act(gate, up); half of the tile's rows are gates, half are ups
  *   2 down:  y [pair, rows] f32, one row per (row, slot) pair
  * Rows of prefill and of larger batches. With TILES the columns of a tile are the pairs of one expert (moe_sort), else TN
- * rows in order. SPLIT carries both sides as two halves each, what rounding lost in the second (times REST_SCALE): f32 precision, for
+ * rows in order. SPLIT carries both sides as two halves each, what rounding lost in the second (times LOW_HALF_SCALE): f32 precision, for
  * the router, whose choice must not depend on rounding.
  * Grid (rows / TM, tiles); a workgroup of 2 TM KSPLIT threads computes TM x TN, a slice of 2 TM of them over every KSPLIT-th
  * step of 64 columns: few rows of X need many short sums, many rows few long ones. Packed words are asked for two steps ahead.
@@ -17,7 +17,7 @@
 #endif
 #include "common.glsl"
 #include "quant.glsl"
-#include "packed_halves.glsl"
+#include "packed_f16.glsl"
 layout(constant_id = SPEC_TILE_M) const uint TM = 64;
 layout(constant_id = SPEC_TILE_N) const uint TN = 32;
 layout(constant_id = SPEC_MODE) const uint MODE = 0;
@@ -75,7 +75,7 @@ uint row_of(uint matrix, uint i)
 {
     if (MODE == 1) {
         uint r = gl_WorkGroupID.x * (TM / 2) + i % (TM / 2);
-        return matrix + min(r, p.rows - 1) + (i < TM / 2 ? 0 : APART ? p.rows : p.up_at);
+        return matrix + min(r, p.rows - 1) + (i < TM / 2 ? 0 : SPLIT_EXPERTS ? p.rows : p.up_at);
     }
     return matrix + min(gl_WorkGroupID.x * TM + i, p.rows - 1);
 }
@@ -170,9 +170,9 @@ void main()
     [[dont_unroll]] for (uint s = slice; s < n_step + slice; s += KSPLIT) {
         uvec4 h[4], l[4];
         if (SPLIT) {
-            packed_two_halves(packed, h, l);
+            packed_two_f16(packed, h, l);
         } else {
-            packed_halves(packed, h);
+            packed_f16(packed, h);
         }
         packed = ahead;
         ahead = packed_load(w, row + min(2 * (s + 2 * KSPLIT) + chunk, p.n_chunk - 1));

@@ -30,7 +30,7 @@ shared float slot_weight[K];
 void load_rows(uint row0, uint chunk, uint n_chunk, out Packed packed[ROWS])
 {
     uint c = min(chunk, n_chunk - 1), k = c / p.n_chunk;
-    if (LEAVES && slot_expert[k] < 0) {
+    if (OFFLOADS_MISSES && slot_expert[k] < 0) {
         return;
     }
     uint matrix = expert_row(uint(slot_expert[k]), p.rows);
@@ -51,7 +51,7 @@ void main()
     if (gl_LocalInvocationIndex < n_used) {
         uint k = gl_LocalInvocationIndex;
         slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * K + k] : 0;
-        if (LEAVES && expert_planes(p.down, uint(slot_expert[k]), 1).data == 0) {
+        if (OFFLOADS_MISSES && expert_planes(p.down, uint(slot_expert[k]), 1).data == 0) {
             slot_expert[k] = -1;
         }
         slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[t * p.weights_stride + k];
@@ -78,7 +78,7 @@ void main()
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
             uint k = (first + c) / p.n_chunk;
             float weight = slot_weight[k], plain;
-            bool here = !LEAVES || slot_expert[k] >= 0;
+            bool here = !OFFLOADS_MISSES || slot_expert[k] >= 0;
             load_rows(row0, first + c + LANES, n_chunk, next);
             vec4 v[8];
             tile_read(0, c, v, plain);
@@ -98,7 +98,7 @@ void main()
         if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
             if (BIAS) {
                 for (uint k = 0; k < n_used; k++) {
-                    if (LEAVES && slot_expert[k] < 0) {
+                    if (OFFLOADS_MISSES && slot_expert[k] < 0) {
                         continue;
                     }
                     v += slot_weight[k] * p.bias.at[uint(slot_expert[k]) * p.rows + row0 + r];

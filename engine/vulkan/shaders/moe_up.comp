@@ -47,7 +47,7 @@ float activate(float g, float u)
 /* A chunk of ROWS gates and ups; past the end the last one, to be thrown away. */
 void load_rows(Planes w, uint row, uint chunk, out Packed packed[ROW_VALUES])
 {
-    uint up_at = APART && ROUTED ? p.rows : p.up_at;
+    uint up_at = SPLIT_EXPERTS && ROUTED ? p.rows : p.up_at;
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         uint at = min(row + r, up_at - 1) * p.n_chunk + min(chunk, p.n_chunk - 1);
         packed[2 * r] = packed_load(w, at);
@@ -75,7 +75,7 @@ void main()
     }
     uint matrix = uint(expert) * p.rows, first_row = expert_row(uint(expert), p.rows);
     Planes w = expert_planes(p.w, uint(expert), 0);
-    if (LEAVES && w.data == 0) {
+    if (OFFLOADS_MISSES && w.data == 0) {
         return;
     }
     F32x4 x = F32x4(uint64_t(p.x) + 128ul * t * p.n_chunk);

@@ -2,7 +2,7 @@
 #include "coop.glsl"
 
 const uint FRAGMENTS = TN / 16;
-MatrixC sums[FRAGMENTS], rest_sums[FRAGMENTS]; /* rest_sums: REST_SCALE times what SPLIT adds */
+MatrixC sums[FRAGMENTS], rest_sums[FRAGMENTS]; /* rest_sums: LOW_HALF_SCALE times what SPLIT adds */
 
 /* Row of the tile whose halves lie in slot i. */
 uint row_in_slot(uint i)
@@ -55,7 +55,7 @@ void products_store(uint at, uint lane)
 {
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
         if (SPLIT) {
-            sums[f] = sums[f] + rest_sums[f] * (1.0 / REST_SCALE);
+            sums[f] = sums[f] + rest_sums[f] * (1.0 / LOW_HALF_SCALE);
         }
         coopMatStoreNV(sums[f], pool, at + f * 16 * OUT_PITCH + (lane / 32) * 4, OUT_PITCH, true);
     }

@@ -36,8 +36,8 @@ void load_word(uint at, uint planes, out vec4 low, out vec4 high)
     if (SPLIT) {
         vec4 l, h;
         unpack_word(pool[at + planes * HALF_PITCH], l, h);
-        low += l * (1.0 / REST_SCALE);
-        high += h * (1.0 / REST_SCALE);
+        low += l * (1.0 / LOW_HALF_SCALE);
+        high += h * (1.0 / LOW_HALF_SCALE);
     }
 }
 

@@ -9,18 +9,18 @@ struct Planes {
 };
 /* Routed experts that lie apart, some on the device and some in host memory: `data` is then the address of the layer's table,
  * for each expert the planes of its record (gate's rows, then up's) and of its down matrix. */
-layout(constant_id = SPEC_APART) const bool APART = false;
+layout(constant_id = SPEC_SPLIT_EXPERTS) const bool SPLIT_EXPERTS = false;
 /* The table's `data` of an expert without a slot is 0: the processor computes it (add_rows). */
-layout(constant_id = SPEC_LEAVES) const bool LEAVES = false;
+layout(constant_id = SPEC_OFFLOADS_MISSES) const bool OFFLOADS_MISSES = false;
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer ExpertTable { Planes at[]; };
 Planes expert_planes(Planes w, uint expert, uint which) /* which: 0 gate and up, 1 down */
 {
-    return APART ? ExpertTable(w.data).at[2 * expert + which] : w;
+    return SPLIT_EXPERTS ? ExpertTable(w.data).at[2 * expert + which] : w;
 }
 /* First row of an expert's matrix in its planes. */
 uint expert_row(uint expert, uint rows)
 {
-    return APART ? 0 : expert * rows;
+    return SPLIT_EXPERTS ? 0 : expert * rows;
 }
 layout(constant_id = SPEC_BITS) const uint BITS = 4;        /* affine: bits of a code */
 layout(constant_id = SPEC_GROUP_CHUNKS) const uint GROUP_CHUNKS = 1; /* affine: chunks that share a scale */

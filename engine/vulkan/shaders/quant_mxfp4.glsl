@@ -34,7 +34,7 @@ void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset
 #ifdef WANT_HALVES
 /* Straight to halves: the scale is a power of two, applied exactly in two steps that both fit a half's range. */
 #define HAS_HALVES
-void packed_halves(Packed p, out uvec4 h[4])
+void packed_f16(Packed p, out uvec4 h[4])
 {
     int e = clamp(int(p.e) - 127 + 14, -24, 29); /* outside it the products leave the halves' range anyway */
     int e1 = min(e, 15), e2 = e - e1;

@@ -205,7 +205,7 @@ static void fill_records(const struct heap_part *p, int source, int64_t first, i
 }
 
 /* Routed experts in host memory and in slots; which: 0 records, 1 down. */
-static bool plan_apart(struct device_model *d, struct device_experts *x, int which, struct device_matrix *m,
+static bool plan_split_experts(struct device_model *d, struct device_experts *x, int which, struct device_matrix *m,
                        const struct weight *w, struct err *e)
 {
     const int64_t rows = (int64_t)w->rows * (which ? 1 : 2);
@@ -241,12 +241,12 @@ static bool plan_experts_apart(struct device_model *d, const struct moe_plan *p,
     struct device_mlp *m = &l->mlp;
     const struct vector *bias[2] = {&p->b_gate, &p->b_up};
     const int64_t rows[2] = {(int64_t)p->gate.n_matrix * p->gate.rows, (int64_t)p->up.n_matrix * p->up.rows};
-    l->apart.gate = &p->gate;
-    l->apart.up = &p->up;
-    l->apart.down = &p->down;
+    l->split_experts.gate = &p->gate;
+    l->split_experts.up = &p->up;
+    l->split_experts.down = &p->down;
     m->d_ff = (uint32_t)p->gate.rows;
     return layouts_of_gate_up(&p->gate, &p->up, &m->gate_up.layout, e) && device_layout_of(&p->down, &m->down.layout, e) &&
-           plan_apart(d, &l->apart, 0, &m->gate_up, &p->gate, e) && plan_apart(d, &l->apart, 1, &m->down, &p->down, e) &&
+           plan_split_experts(d, &l->split_experts, 0, &m->gate_up, &p->gate, e) && plan_split_experts(d, &l->split_experts, 1, &m->down, &p->down, e) &&
            plan_biases(&d->heap, bias, rows, 2, &m->b_gate_up, e);
 }
 

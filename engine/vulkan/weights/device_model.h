@@ -47,7 +47,7 @@ struct device_layer {
     VkDeviceAddress bo;
     struct device_delta_net delta_net; /* recurrent layers, instead of the above but the norms and wo */
     struct device_mlp mlp;       /* dense or routed */
-    struct device_experts apart;
+    struct device_experts split_experts;
     struct device_matrix router, shared_gate;
     VkDeviceAddress router_bias, select_bias;
     struct device_mlp shared;
@@ -63,7 +63,7 @@ struct device_model {
     /* experts apart */
     int32_t n_slots;  /* of each layer with experts; 0: no experts lie apart */
     bool pooled;      /* host memory has a pool of them, not all: `host` is empty */
-    bool leaves;      /* the processor may compute those without a slot (expert_rest.h): there are two tables */
+    bool offloads_misses;      /* the processor may compute those without a slot (expert_cpu_offload.h): there are two tables */
     struct heap host, slots;
 };
 

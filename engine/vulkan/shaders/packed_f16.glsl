@@ -1,0 +1,39 @@
+/* Decoded weights as halves, in shared memory: an array of 16-byte words, rows of 64 halves at a pitch of HALF_PITCH of them, one
+ * more than needed, so that eight neighbouring rows fall into different banks. Included after quant.glsl. */
+const uint K_TILE = 64; /* columns of W in a tile: two chunks */
+const uint HALF_PITCH = 9;
+
+#ifndef HAS_HALVES
+/* A chunk as 32 halves. */
+void packed_f16(Packed packed, out uvec4 h[4])
+{
+    vec4 code[8];
+    float scale, offset;
+    packed_decode(packed, code, scale, offset);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        vec4 a = code[2 * i] * scale + offset, b = code[2 * i + 1] * scale + offset;
+        h[i] = uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
+    }
+}
+#endif
+
+/* A chunk as 32 halves, and what rounding to them lost. */
+void packed_two_f16(Packed packed, out uvec4 h[4], out uvec4 l[4])
+{
+    vec4 code[8];
+    float scale, offset;
+    packed_decode(packed, code, scale, offset);
+    [[unroll]] for (uint i = 0; i < 8; i++) {
+        vec4 v = code[i] * scale + offset;
+        uvec2 w = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
+        vec4 lost = (v - vec4(half_values(w.x), half_values(w.y))) * LOW_HALF_SCALE;
+        uvec2 z = uvec2(packHalf2x16(lost.xy), packHalf2x16(lost.zw));
+        if ((i & 1) == 0) {
+            h[i / 2].xy = w;
+            l[i / 2].xy = z;
+        } else {
+            h[i / 2].zw = w;
+            l[i / 2].zw = z;
+        }
+    }
+}
