@@ -1,4 +1,4 @@
-/* The engine as its clients see it. Two nouns: a job (one prompt, one answer) and the status page.
+/* The engine's client interface. It has two nouns: a job (one prompt, one answer) and the status page.
  *
  * The engine is another process behind a unix socket (0660; peers checked by SO_PEERCRED). One connection is one
  * job; closing it cancels the job, unless it was submitted detached: then it goes on, keeps its events, and
@@ -100,16 +100,16 @@ enum engine_event_type {
 
 enum engine_finish { ENGINE_STOP_EOS, ENGINE_STOP_STRING, ENGINE_LENGTH, ENGINE_CANCELLED, ENGINE_FINISH__N };
 
-/* What a job took of experts that are not all in one memory: counts of distinct experts of a step's layers, and bytes. Shares
- * where it shared a step, so that the sums over all jobs are what the status page counts. */
+/* A job's use of experts that are not all in one memory: counts of distinct experts per layer and step, and
+ * bytes. Jobs that shared a step share its counts, so the sums over all jobs equal the status page. */
 enum engine_expert_count {
-    ENGINE_EXPERT_READ_BYTES, /* of the disk; with the five below all 0 where no experts stay there */
+    ENGINE_EXPERT_READ_BYTES, /* from disk; this and the five below are 0 if no experts stay on disk */
     ENGINE_EXPERT_ASKED,      /* hits + late + misses */
     ENGINE_EXPERT_HITS,       /* in memory */
-    ENGINE_EXPERT_LATE,       /* being read ahead of time */
-    ENGINE_EXPERT_MISSES,     /* read then */
-    ENGINE_EXPERT_EVICTIONS,  /* left memory to make room */
-    ENGINE_EXPERT_DEVICE_HITS, /* in slots of the device; with those below all 0 where there are none */
+    ENGINE_EXPERT_LATE,       /* being prefetched */
+    ENGINE_EXPERT_MISSES,     /* read on demand */
+    ENGINE_EXPERT_EVICTIONS,  /* evicted from memory */
+    ENGINE_EXPERT_DEVICE_HITS, /* in slots of the device; this and those below are 0 if it has none */
     ENGINE_EXPERT_DEVICE_MISSES,
     ENGINE_EXPERT_DEVICE_EVICTIONS,
     ENGINE_EXPERT_BUS_BYTES, /* read by the device from RAM */
@@ -126,8 +126,8 @@ struct engine_usage {
     double prefill_tokens_per_s, decode_tokens_per_s; /* computed tokens only: cached ones are not counted */
     double experts[ENGINE_EXPERT__N];
     struct engine_memory memory;
-    int32_t reduced_top_k; /* experts per token where fewer were used than the model says; else 0 */
-    int32_t trained_top_k;   /* as the model says; 0: it has none */
+    int32_t reduced_top_k; /* experts per token, if fewer than the model was trained with; else 0 */
+    int32_t trained_top_k;   /* experts per token that the model was trained with; 0: it has none */
 };
 
 struct engine_event {
@@ -153,11 +153,10 @@ struct engine_job;
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e);
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
-/* The same without waiting for an answer: before engine_attach_poll says 1 the job is only to be waited for (engine_pending,
- * engine_job_fd).
- * ERR_UNAVAILABLE: nobody listens, or too many wait there. */
+/* The same without waiting for a reply: until engine_attach_poll returns 1, only engine_pending and
+ * engine_job_fd may be used. ERR_UNAVAILABLE: nobody listens, or the backlog is full. */
 struct engine_job *engine_attach_async(const char *socket_path, const char *key, struct err *e);
-/* 1: attached; 0: no answer yet; -1: *e as engine_attach. */
+/* 1: attached; 0: no reply yet; -1: *e as engine_attach. */
 int engine_attach_poll(struct engine_job *j, struct err *e);
 /* Waits up to timeout_ms (-1: for ever) for the next event: 1 = *ev is filled, 0 = none yet, -1 = *e (the
  * connection broke: ERR_UNAVAILABLE). After DONE or FAILED nothing more comes. */
@@ -168,11 +167,11 @@ int engine_job_fd(const struct engine_job *j); /* for poll: POLLIN */
 uint64_t engine_job_id(const struct engine_job *j);
 /* Asks the engine to stop the job after the running step; events go on until DONE (ENGINE_CANCELLED). */
 bool engine_cancel(struct engine_job *j, struct err *e);
-/* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). ERR_UNAVAILABLE of an engine that
- * hangs (after 2 s): it is told all the same, and hears it when it goes on. */
+/* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). ERR_UNAVAILABLE after 2 s
+ * if the engine hangs: the request is sent all the same, and is read when the engine continues. */
 bool engine_cancel_key(const char *socket_path, const char *key, struct err *e);
-/* The same without waiting for an answer: whether there is such a job stays open. ERR_UNAVAILABLE: nobody listens, or too many
- * wait there. */
+/* The same without waiting for a reply, so it does not tell whether there is such a job. ERR_UNAVAILABLE:
+ * nobody listens, or the backlog is full. */
 bool engine_cancel_async(const char *socket_path, const char *key, struct err *e);
 /* Closes; cancels when the job is not detached and not finished. Accepts NULL, nulls *j. */
 void engine_close(struct engine_job **j);

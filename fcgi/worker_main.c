@@ -1,4 +1,4 @@
-/* sluice-worker: one pool of FastCGI processes. See pool.h for how it lives and route.h for what it serves. */
+/* sluice-worker: one pool of FastCGI processes. See pool_master.h for how it lives and route.h for what it serves. */
 #define LOG_MODULE "worker"
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #include "fcgi/http/serve.h"
 #include "fcgi/inference/usage.h"
 #include "fcgi/process/listen.h"
-#include "fcgi/process/pool.h"
+#include "fcgi/process/pool_master.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
@@ -172,8 +172,8 @@ static bool prepare(struct worker *w, const struct options *o, struct arena *a, 
 
 static bool run(struct worker *w, const struct options *o, struct err *e)
 {
-    struct pool_params p = {.worker = w, .listen_fd = -1, .n_threads = 1, .grace_ms = (int)o->grace_s * 1000,
-                            .reload = reload, .service = &service, .last_words = dialect_stream_abort};
+    struct pool_master_params p = {.worker = w, .listen_fd = -1, .n_threads = 1, .grace_ms = (int)o->grace_s * 1000,
+                            .reload = reload, .service = &service, .stream_abort = dialect_stream_abort};
     if (w->pool == POOL_RECORD) {
         p.min_idle = p.max_children = 1;
         p.child_main = record;
@@ -194,7 +194,7 @@ static bool run(struct worker *w, const struct options *o, struct err *e)
             return false;
     }
     log_info("pool=%s model=%s", worker_pool_name(w->pool), w->model_id);
-    return pool_supervise(&p, e);
+    return pool_master_run(&p, e);
 }
 
 /* Each stream needs some descriptors, each child of the stream pool is a process: the soft limit is often 1024. */

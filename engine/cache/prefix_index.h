@@ -1,6 +1,7 @@
-/* Which full KV block holds which tokens after which prefix. A chain starts at a scope (jobs of another scope never
- * share; nor do those whose KV is made in another way) and goes on block by block. A hit is never taken on a hash alone: the parent is compared by its serial
- * number, the token ids one by one, the scope's name at the root. Owner: the engine's loop thread. */
+/* The prefix cache's index: which full KV block holds which tokens after which prefix. A chain starts at a
+ * scope and continues block by block; jobs of different scopes never share, nor do jobs whose KV is
+ * computed differently. A hit never relies on a hash alone: the parent is compared by its serial number,
+ * the token ids one by one, and the scope by name at the root. Owner: the engine's loop thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,23 +12,24 @@
 
 struct prefix_index;
 
-/* A place in a chain: after which block we stand. Plain data; a begun chain stays valid for ever, it merely stops
- * finding things once its block was evicted. */
+/* A position in a chain, behind a block. Plain data: it stays valid for ever, but finds nothing more once
+ * its block has been evicted. */
 struct prefix_chain {
     uint64_t key, serial; /* serial 0: at the root */
     char scope[64];
     int32_t variant;
 };
 
-/* fingerprint: of everything that decides what a block holds (weights, KV type, rope). The index makes the pool that
- * it watches; both end together. */
+/* fingerprint: a hash of everything that determines the content of a block (weights, KV type, RoPE). The
+ * index owns the pool. */
 struct prefix_index *prefix_index_create(int32_t n_blocks, uint64_t fingerprint, struct err *e);
 void prefix_index_destroy(struct prefix_index **x);
 struct block_pool *prefix_index_pool(struct prefix_index *x);
-/* Called when a block's content is forgotten, for what others keep beside it. */
+/* Sets a callback for when a block's content is forgotten, for those who keep data beside it. */
 void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *context, int32_t block), void *context);
 
-/* variant: in what way the job's KV is made, where jobs of one index differ (experts per token); 0: as the model says. */
+/* variant: how the job's KV is computed, if that differs from the model's default (experts per token);
+ * 0: the default. */
 void prefix_chain_begin(const struct prefix_index *x, const char *scope, int32_t variant, struct prefix_chain *c);
 /* The block that holds these BACKEND_BLOCK_TOKENS ids next in the chain, with a reference for the caller; the chain
  * moves behind it. -1: not there, the chain stays. */

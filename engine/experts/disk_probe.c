@@ -9,8 +9,8 @@
 #include "engine/experts/io/expert_reader.h"
 
 #define PROBE_MS 250.0
-#define LEAD_MS 30.0 /* at first, not counted: queues fill */
-#define PROBE_BYTES ((uint64_t)64 << 20) /* under way at once, at most */
+#define LEAD_MS 30.0 /* not counted: the queues fill at first */
+#define PROBE_BYTES ((uint64_t)64 << 20) /* at most in flight */
 #define PROBE_JOBS 64
 #define ALONE_READS 48
 #define ALONE_PAUSE_US 2000
@@ -30,7 +30,7 @@ static uint32_t draw(struct probe *p)
     return (uint32_t)(p->random >> 33);
 }
 
-/* Any record: what a cache misses lies anywhere. */
+/* Requests a random record, because the misses of a cache lie anywhere. */
 static void ask(struct probe *p, struct expert_job *job)
 {
     const struct expert_layer *l = &p->layout->layers[draw(p) % (uint32_t)p->layout->n_layers];
@@ -59,7 +59,7 @@ static double read_for_a_while(struct probe *p, struct err *e)
             return 0;
         }
         if (now >= began + PROBE_MS)
-            continue; /* what was under way */
+            continue; /* still in flight at the end */
         now = clock_ms();
         read = bytes_read(p);
         if (!before && now >= began + LEAD_MS) {
@@ -70,11 +70,11 @@ static double read_for_a_while(struct probe *p, struct err *e)
     }
     if (before && read > before)
         return (double)(read - before) / (now - from) * 1000;
-    return (double)bytes_read(p) / (clock_ms() - began) * 1000; /* so slow that nothing came between: all of it */
+    return (double)bytes_read(p) / (clock_ms() - began) * 1000; /* too slow for a window of its own: use the whole time */
 }
 
-/* One record after another, each after a pause, as a layer asks for one in the midst of computing: a machine that rested takes
- * a while to wake. */
+/* Reads one record after another with pauses, as layers do between computing: an idle disk and CPU take a
+ * while to wake up. */
 static double read_alone(struct probe *p, struct err *e)
 {
     uint64_t ns = 0;
@@ -99,15 +99,15 @@ static double probe_at(const struct expert_layout *l, int32_t depth, bool alone,
     double rate = 0;
     p.n_jobs = alone || fit < 1 ? 1 : fit > PROBE_JOBS ? PROBE_JOBS : (int32_t)fit;
     const size_t bytes = (size_t)p.n_jobs * p.record_bytes;
-    p.memory = expert_memory_map(bytes, e);
+    p.memory = expert_slots_map(bytes, e);
     if (!p.memory)
         return 0;
-    memset(p.memory, 0, bytes); /* its pages are there before the clock starts */
+    memset(p.memory, 0, bytes); /* populate its pages before the clock starts */
     p.reader = expert_reader_open(&(struct expert_reader_params){.files = l->files, .n_files = l->n_files, .depth = depth}, e);
     if (p.reader)
         rate = alone ? read_alone(&p, e) : read_for_a_while(&p, e);
     expert_reader_close(&p.reader);
-    expert_memory_unmap(p.memory, bytes);
+    expert_slots_unmap(p.memory, bytes);
     return rate;
 }
 

@@ -18,14 +18,14 @@ static size_t plane_bytes(const struct weight *w, size_t stride, size_t row)
     return row ? (size_t)(w->rows - 1) * stride + row : 0;
 }
 
-/* Read in large pieces, not page by page as the copy comes to them. */
-static void expect(const void *from, size_t bytes)
+/* Starts reading in large pieces, instead of page by page as the copy proceeds. */
+static void read_ahead(const void *from, size_t bytes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)from & ~(page - 1);
     madvise((void *)first, (uintptr_t)from + bytes - first, MADV_WILLNEED);
 }
 
-/* Strides are kept: gaps, which fused tensors have, are copied as well. */
+/* Strides are kept, so the gaps of fused tensors are copied as well. */
 static const void *move(struct placer *p, const void *from, size_t bytes)
 {
     uint8_t *to = p->memory + p->at;
@@ -34,7 +34,7 @@ static const void *move(struct placer *p, const void *from, size_t bytes)
     p->at += (bytes + 63) & ~(size_t)63;
     if (!p->memory)
         return from;
-    expect(from, bytes);
+    read_ahead(from, bytes);
     return memcpy(to, from, bytes);
 }
 
@@ -76,7 +76,7 @@ static void place_layer(struct placer *p, struct layer_plan *l)
     place(p, &l->moe.shared_gate);
 }
 
-/* Counts in a copy of the layers' structs when there is no memory yet, so that the plan stays as it is. */
+/* While counting, works on a copy of each layer, so that the plan stays unchanged. */
 static void place_all(struct placer *p, struct model_plan *plan)
 {
     bool tied = plan->head.data == plan->embed.data;
@@ -96,7 +96,7 @@ static void place_all(struct placer *p, struct model_plan *plan)
     }
 }
 
-/* What was read while the model was opened and copied is in the page cache: it is not needed there any more. */
+/* Drops from the page cache what was read while the model was opened and copied. */
 static void drop_mappings(const struct model *m)
 {
     const void *start;
@@ -129,7 +129,7 @@ bool owned_weights_init(struct owned_weights *o, struct model_plan *plan, const 
     place_all(&p, plan);
     o->used = p.used;
     drop_mappings(m);
-    return mprotect(memory, o->bytes, PROT_READ) == 0 || err_errno(e, "protecting the dense weights");
+    return mprotect(memory, o->bytes, PROT_READ) == 0 || err_errno(e, "mprotect of the dense weights");
 }
 
 void owned_weights_fini(struct owned_weights *o)

@@ -1,5 +1,5 @@
-/* The dense weights of a plan in memory of our own: what every step reads must not depend on what the page cache keeps.
- * One thread; immutable once made. */
+/* A copy of the dense weights of a plan: what every step reads must not depend on what the page cache
+ * keeps. One thread; immutable once made. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,12 +13,12 @@
 
 struct streaming {
     struct expert_layout layout;
-    struct model_plan plan; /* the model's with dense weights moved; the cache's adds the experts */
+    struct model_plan plan; /* the model's with the dense weights copied; that of the cache adds the experts */
     struct owned_weights dense;
     struct expert_cache *cache;
 };
 
-static bool own_dense(struct streaming *s, const struct model *m, bool stays, struct err *e)
+static bool own_dense(struct streaming *s, const struct model *m, bool keep, struct err *e)
 {
     const struct model_plan *from = model_plan(m);
     size_t bytes = (size_t)from->n_layer * sizeof *from->layers;
@@ -27,7 +27,7 @@ static bool own_dense(struct streaming *s, const struct model *m, bool stays, st
     if (!s->plan.layers)
         return err_set(e, ERR_NOMEM, "no memory for %d layers", from->n_layer);
     memcpy(s->plan.layers, from->layers, bytes);
-    return stays || owned_weights_init(&s->dense, &s->plan, m, e);
+    return keep || owned_weights_init(&s->dense, &s->plan, m, e);
 }
 
 struct streaming *streaming_open(const struct model *m, const struct streaming_params *p, struct err *e)

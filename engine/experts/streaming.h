@@ -1,6 +1,5 @@
-/* A model whose experts stay on disk: the door for whoever opens a model to run it. Its plan has the dense weights in
- * memory of our own (locked where the system allows it) and the experts in a cache; the files' mappings are not touched
- * by steps any more.
+/* A model whose experts stay on disk. Its plan has the dense weights in a copy (locked where the system
+ * allows it) and the experts in a cache; steps no longer touch the mapped files.
  *
  * Opened and closed by the owner of the backend: after model_open, before the backend is opened with streaming_plan()
  * and streaming_cache(); closed after the backend, before model_close. */
@@ -15,13 +14,13 @@
 struct streaming;
 
 struct streaming_params {
-    uint64_t cache_bytes;  /* of experts in memory, at most; raised to the least that works */
-    uint64_t device_share;      /* of cache_bytes: what a device's backend keeps itself (expert_cache.h); it takes the dense weights
-                              as well, which then stay where the model has them */
-    int32_t depth;         /* reads under way; 0: 16 */
+    uint64_t cache_bytes;  /* of experts in memory at most; raised to the smallest that works */
+    uint64_t device_share; /* of cache_bytes: what a device keeps itself (expert_cache.h). The device copies
+                              the dense weights as well, so no other copy of them is made */
+    int32_t depth;         /* reads in flight; 0: 16 */
     uint32_t chunk;        /* bytes of a read; 0: 4 MiB */
-    const char *state_dir; /* NULL: nothing is kept */
-    const char *pack_dir;  /* where a packed sidecar is looked for; NULL: beside the model */
+    const char *state_dir; /* NULL: no use history is saved */
+    const char *pack_dir;  /* where to look for a packed sidecar; NULL: beside the model */
     bool no_prefetch, no_uring, no_direct;
 };
 

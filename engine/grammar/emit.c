@@ -336,7 +336,7 @@ static uint32_t reach(uint32_t *number, uint32_t *work, uint32_t *n_work, uint32
     return number[node] - 1;
 }
 
-/* What the start reaches, numbered in order of discovery, appended to out. */
+/* Appends the nodes that the start reaches to out, numbered in order of discovery. */
 static bool write_reached(struct emit *m, uint32_t start, struct buf *out)
 {
     uint32_t n = 0, n_work = 0, n_edges = 0;

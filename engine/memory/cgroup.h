@@ -1,4 +1,4 @@
-/* Where our control group's memory files are. Private to engine/memory. */
+/* Reads the memory controller's files of our control group. Private to engine/memory. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

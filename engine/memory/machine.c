@@ -36,8 +36,9 @@ static bool read_meminfo(const char *root, struct machine *m)
     return m->total && m->system_available;
 }
 
-/* File pages that the kernel drops before it lets the group hit its limit. Those of shared memory are not among them. */
-static uint64_t droppable(const struct cgroup *g, const char *path)
+/* File pages that the kernel reclaims before the group hits its limit. Pages of shared memory are not
+ * among them. */
+static uint64_t reclaimable(const struct cgroup *g, const char *path)
 {
     const char *const v2[] = {"inactive_file", "active_file", "slab_reclaimable"};
     const char *const v1[] = {"total_inactive_file", "total_active_file"};
@@ -63,7 +64,7 @@ static void read_groups(const char *root, struct machine *m)
         uint64_t limit = least(max, high);
         if (limit == UINT64_MAX || !cgroup_number(&g, path, g.v2 ? "memory.current" : "memory.usage_in_bytes", &used))
             continue;
-        used -= least(used, droppable(&g, path));
+        used -= least(used, reclaimable(&g, path));
         m->group_limit = least(m->group_limit, limit);
         m->group_available = least(m->group_available, limit > used ? limit - used : 0);
     } while (cgroup_parent(path));

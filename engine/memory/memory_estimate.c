@@ -4,8 +4,9 @@
 
 #include <math.h>
 
-/* Experts copied into slots for each one that is read over the bus, one stream, by the share that slots hold: of many slots
- * the weakest has long faded and every newcomer takes it (0.53 at 0.73, 1.0 from 0.866 on; calibrated traces, two models). */
+/* Experts copied into slots per expert read over the bus, for one stream, by the share of experts in slots.
+ * With many slots the least valuable resident has long decayed, so every newcomer replaces it (0.53 at
+ * 0.73, 1.0 from 0.866 on; calibrated traces, two models). */
 #define COPIES_AT 0.73
 #define COPIES 0.53
 #define COPIES_RISE ((1 - COPIES) / (0.866 - COPIES_AT))
@@ -60,8 +61,8 @@ static double slot_copies(double in_slots)
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* Seconds for a token's experts, all of them in memory. With a device that holds some in slots: those at its own pace, the
- * others as it reads the host's memory; those that come back also cross the bus into a slot. */
+/* Seconds for a token's experts if all are in memory. With slots on a device, resident experts run at its
+ * own rate and the others at the rate of the bus; those copied into a slot cross the bus once more. */
 static double expert_seconds(const struct memory_model *m, const struct memory_plan *p, const struct backend_speed *s,
                              double in_slots)
 {
@@ -82,24 +83,24 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* How many layers of a token miss any expert. */
+/* The expected number of layers of a token that miss an expert. */
 static double layers_missing(const struct memory_model *m, double missing)
 {
     return m->n_moe * (1 - pow(1 - missing, m->n_used));
 }
 
-/* Seconds of all layers where experts that are in memory are computed while the missing ones are read. A layer's reads begin
- * when its router has chosen: a layer that misses many waits, and while one that misses none runs the disk rests. So it is the
- * mean over how many are missing, each independently of the others. `computed`: all experts; `read`: the missing ones, and
- * `lead` before the first of a layer's. */
-static double overlapped_seconds(const struct memory_model *m, double computed, double read, double lead, double missing)
+/* Seconds of all layers when resident experts are computed while missing ones are read. A layer's reads
+ * start when its router has chosen: a layer with many misses waits, and the disk is idle while a layer
+ * without misses runs. So this is the mean over the number of misses, each independent of the others.
+ * `computed`: all experts; `read`: the missing ones; `latency`: before the first read of a layer. */
+static double overlapped_seconds(const struct memory_model *m, double computed, double read, double latency, double missing)
 {
     if (m->n_moe < 1 || m->n_used < 1 || missing <= 0 || missing >= 1)
-        return larger(computed * (1 - missing), read + layers_missing(m, missing) * lead);
+        return larger(computed * (1 - missing), read + layers_missing(m, missing) * latency);
     const double layer_computed = computed / m->n_moe, one_read = read / (m->n_moe * m->n_used * missing);
     double mean = 0, p = pow(1 - missing, m->n_used); /* that k are missing */
     for (int32_t k = 0; k <= m->n_used; k++) {
-        mean += p * larger(layer_computed * (m->n_used - k) / m->n_used, k ? lead + one_read * k : 0);
+        mean += p * larger(layer_computed * (m->n_used - k) / m->n_used, k ? latency + one_read * k : 0);
         p *= (double)(m->n_used - k) / (k + 1) * missing / (1 - missing);
     }
     return mean * m->n_moe;

@@ -7,9 +7,9 @@
 #include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
 
-#define STAGING_BYTES ((uint64_t)256 << 20) /* for experts on their way to a device's cache: enough for the disk's queue */
-#define ROUNDINGS 8 /* tries at a cache whose slots, of several sizes, are rounded up past the limit */
-#define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming: each expert is read once a chunk */
+#define STAGING_BYTES ((uint64_t)256 << 20) /* for experts on their way to the device: enough for the disk's queue */
+#define ROUNDINGS 8 /* attempts, because slots of several sizes may round up past the limit */
+#define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming, where each expert is read once per chunk */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -44,7 +44,7 @@ static bool streams(const struct memory_plan *p)
     return p->strategy == STRATEGY_SSD_STREAMING;
 }
 
-/* Experts lie apart from the other weights, some in slots of the device. */
+/* True if experts are kept apart from the other weights, some in slots on the device. */
 static bool has_slots(const struct memory_input *in, const struct memory_plan *p)
 {
     return p->strategy == STRATEGY_HYBRID || (streams(p) && on_gpu(in, p));
@@ -57,7 +57,7 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
     struct backend_memory m;
     if (!at->estimate(at->context, &params, &m, e))
         return false;
-    uint64_t once = m.weights; /* with every expert once */
+    uint64_t once = m.weights; /* each expert counted once */
     if (has_slots(in, p)) {
         struct backend_memory whole;
         params.device_experts = params.host_experts = 0;
@@ -82,8 +82,8 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
     return true;
 }
 
-/* What one KV block and one state take as this backend stores them: the difference that many make, since a pool has
- * fixed parts. */
+/* Measures the bytes of one KV block and one state as this backend stores them. It uses the difference
+ * between two pool sizes, since a pool has fixed parts. */
 static bool measure_pools(const struct memory_input *in, const struct memory_plan *p, struct sizing_model *out, struct err *e)
 {
     enum { FEW = 64, MANY = 128 };
@@ -107,15 +107,15 @@ static uint64_t ram_taken(const struct memory_input *in, const struct memory_pla
     return p->host + (in->targets[p->target].in_ram ? p->device : 0);
 }
 
-/* Sizes for what is left beside weights and work; smaller ones as long as they were not asked for. p->size may be too
- * large in the end: the caller looks. */
+/* Chooses sizes for the memory left beside weights and workspace, and shrinks those that were not
+ * requested. p->size may still be too large in the end: the caller checks. */
 static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint64_t limit, struct sizing_request request, struct err *e)
 {
     struct sizing_model pools;
     bool device = on_gpu(in, p);
     if (!measure_pools(in, p, &pools, e) || !sizing_choose(&pools, &request, 0, &p->size, e))
         return false;
-    struct memory_plan one = *p; /* the least: one context, no copies of states */
+    struct memory_plan one = *p; /* the minimum: one context, no checkpoints */
     one.size.n_blocks = sizing_one_context(&p->size);
     one.size.n_states -= one.size.n_checkpoints;
     if (!memory_fit_parts(in, &one, e))
@@ -138,7 +138,8 @@ static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint
         p->size = in->request.fixed;
         return memory_fit_parts(in, p, e);
     }
-    /* A streaming prefill reads each expert once a chunk: a large one, where its buffers stay small beside the rest. */
+    /* A streaming prefill reads each expert once per chunk, so a large chunk is better where its buffers stay
+     * small beside the rest. */
     if (streams(p) && !request.prefill_chunk) {
         struct memory_plan large = *p;
         request.prefill_chunk = STREAM_CHUNK;
@@ -156,7 +157,7 @@ static bool fit_pools(const struct memory_input *in, struct memory_plan *p, uint
 static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_t limit, const struct memory_plan *p)
 {
     char a[24], b[24], c[24], d[24], f[24];
-    fit->short_of = true;
+    fit->no_memory = true;
     fit->on_device = device;
     fit->need = need;
     fit->limit = limit;
@@ -167,13 +168,15 @@ static bool too_much(struct memory_fit *fit, bool device, uint64_t need, uint64_
     return false;
 }
 
-/* The least cache in RAM: a device wants all experts of a layer that a step uses at once, beside what passes through. */
+/* The smallest cache in RAM: a device needs all experts of a layer that a step uses at once, beside the
+ * staging memory. */
 static uint64_t cache_least(const struct memory_input *in, const struct memory_plan *p)
 {
     return has_slots(in, p) ? in->model.layer_most + in->model.layer_most / 8 + p->staging : in->model.cache_least;
 }
 
-/* A cache of so many bytes in RAM beside the device's, or somewhat less: each size of record gets whole slots. */
+/* Plans a cache of this many bytes in RAM for the device, or somewhat less: each size of record gets
+ * whole slots. */
 static bool fit_host_experts(const struct memory_input *in, struct memory_plan *p, uint64_t bytes, uint64_t limit, struct memory_fit *fit)
 {
     const uint64_t minimum = cache_least(in, p) - p->staging;
@@ -196,7 +199,7 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
     const uint64_t request = (uint64_t)in->request.expert_cache, cache_now = device ? p->host_experts + p->staging : p->expert_cache;
     const uint64_t minimum = cache_least(in, p), beside = minus(p->host, cache_now);
     if (request && request < minimum) {
-        fit->short_of = true;
+        fit->no_memory = true;
         snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", size_text((double)request, a),
                  size_text((double)minimum, b));
         return false;
@@ -210,7 +213,8 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
     return p->host <= limit || too_much(fit, false, p->host, limit, p);
 }
 
-/* Slots get what the device has left, or what was requested. With room for all experts it would be full_gpu. */
+/* Slots get what the device has left, or what was requested, but never room for all experts: that would be
+ * full_gpu. */
 static bool fit_slots(const struct memory_input *in, struct memory_plan *p, struct memory_fit *fit)
 {
     if ((in->request.expert_cache && !streams(p)) || taken(p, true) >= p->gpu_limit)
@@ -246,7 +250,7 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
         p.gpu_limit = least(p.gpu_limit, p.ram_limit);
     bool device = on_gpu(in, &p);
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
-    if (has_slots(in, &p)) /* what the pools must leave; fit_slots gives them the rest */
+    if (has_slots(in, &p)) /* what the pools must leave free; fit_slots adds the rest */
         p.device_experts = in->request.expert_cache && !streams(&p) ? (uint64_t)in->request.expert_cache : in->model.slots_least;
     if (streams(&p) && device) {
         p.staging = least(STAGING_BYTES, in->model.cache_most / 8);
@@ -256,7 +260,7 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
         p.expert_cache = in->request.expert_cache ? (uint64_t)in->request.expert_cache : in->model.cache_least;
     }
     if (!fit_pools(in, &p, limit, &fit->refused) || (has_slots(in, &p) && !fit_slots(in, &p, fit))) {
-        fit->short_of = fit->refused.code == ERR_LIMIT;
+        fit->no_memory = fit->refused.code == ERR_LIMIT;
         snprintf(fit->why, sizeof fit->why, "%.191s", fit->refused.text);
         return false;
     }

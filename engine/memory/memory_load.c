@@ -25,7 +25,7 @@ static bool add_target(struct memory_load *l, const struct backend_ops *ops, str
     bool gpu = ops != &cpu_backend;
     if (ops->probe->device && !ops->probe->device(&b->device, e))
         return false;
-    if (gpu && !b->device.total) /* it does not say: open tells */
+    if (gpu && !b->device.total) /* unknown: opening will tell */
         b->device.available = UINT64_MAX;
     l->input.targets[l->input.n_targets++] = (struct memory_target){
         .backend = ops->name, .gpu = gpu, .in_ram = b->device.in_ram, .streams = ops->streams, .splits = ops->splits,
@@ -50,7 +50,7 @@ bool memory_load_plan(struct memory_load *l, const struct model *m, const char *
     return true;
 }
 
-/* What the last load on this device found, where it was asked to find out. */
+/* Describes, from the rates of an earlier load, who will compute experts that are not on the device. */
 static void describe_missing(struct memory_load *l, const char *cache_dir)
 {
     struct memory_plan *p = &l->plan;
@@ -109,7 +109,8 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
     return l->ops->open(plan, &p, e);
 }
 
-/* A size that was asked for is not changed silently; a chosen one is, where the device had less than it said. */
+/* Opens the plan. Sizes that were chosen shrink if the device has less memory than it reported; requested
+ * sizes are never changed silently. */
 static bool open_planned(struct memory_load *l, const struct backend_params *more, struct err *e)
 {
     for (;;) {
@@ -123,7 +124,7 @@ static bool open_planned(struct memory_load *l, const struct backend_params *mor
     }
 }
 
-/* With "auto" the next backend takes what the first refused only when it was opened. */
+/* With "auto", falls back to the next backend if the first one fails only when it is opened. */
 static bool open_instead(struct memory_load *l, const struct backend_params *more, struct err *e)
 {
     const struct backend_ops *instead = backend_fallback(l->backend, l->ops, e);
@@ -136,7 +137,7 @@ static bool open_instead(struct memory_load *l, const struct backend_params *mor
     rest.targets[0] = l->input.targets[next];
     rest.n_targets = 1;
     *e = (struct err){0};
-    streaming_close(&l->streaming); /* it was made for the other plan */
+    streaming_close(&l->streaming); /* it was opened for the other plan */
     if (!memory_plan_make(&rest, &l->plan, e))
         return false;
     l->plan.target = next;

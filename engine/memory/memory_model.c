@@ -6,13 +6,13 @@
 
 #define SLOT_ROUNDING 4096 /* of a layer's parts on the device */
 
-/* Records of a layer come and go whole: the cache must hold what one row uses, and its largest form of all. */
+/* Measures the smallest and the largest useful expert cache. Records are cached whole. */
 static void measure_cache(const struct model *m, struct memory_model *out)
 {
     struct expert_layout l = {0};
     struct err ignored;
     if (!out->experts || !expert_layout_pick(&l, m, NULL, &ignored))
-        return; /* such experts can't be read one by one */
+        return; /* such experts cannot be read one by one */
     for (int32_t i = 0; i < l.n_layers; i++) {
         uint64_t layer = (uint64_t)l.layers[i].n_expert * l.layers[i].record_bytes;
         out->cache_most += layer;

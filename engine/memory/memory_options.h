@@ -1,4 +1,5 @@
-/* The planner's options, the same in every program that runs a model: rows for an option table, and what they fill. */
+/* The planner's options, the same in every program that runs a model: rows for an option table, and the
+ * struct that they fill. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@
 struct memory_options {
     const char *strategy, *hybrid_experts;
     int64_t ram_budget, gpu_budget, expert_cache;
-    int64_t experts_per_token; /* 0: as the model says; for model_limit_experts, before anything is planned */
+    int64_t experts_per_token; /* 0: as trained; for model_limit_experts, before planning */
 };
 
 /* Rows for `table` of `holder`, which has a struct memory_options `part`. */
@@ -37,7 +38,7 @@ static inline enum expert_way expert_way_from_name(const char *name)
     return !name || !strcmp(name, "auto") ? EXPERTS_AUTO : !strcmp(name, "bus") ? EXPERTS_BUS : EXPERTS_CPU;
 }
 
-/* Into a request; option_parse has checked the rest. */
+/* Copies the options into a request; option_parse has checked them. */
 static inline void memory_options_request(const struct memory_options *o, struct memory_request *w)
 {
     w->strategy = o->strategy ? strategy_from_name(o->strategy) : STRATEGY_AUTO;

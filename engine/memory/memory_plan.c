@@ -41,7 +41,7 @@ static bool wanted(const struct memory_request *w, enum strategy s)
     return !w->expert_cache || s == STRATEGY_SSD_STREAMING;
 }
 
-/* Whether the target could do it if memory were no question; else why not. */
+/* True if the target supports the strategy, whatever the memory; otherwise says why not. */
 static bool possible(const struct memory_input *in, enum strategy s, const struct memory_target *at, char why[192])
 {
     if ((s == STRATEGY_FULL_GPU || s == STRATEGY_HYBRID) && !at->gpu)
@@ -66,13 +66,14 @@ static bool possible(const struct memory_input *in, enum strategy s, const struc
     return false;
 }
 
-/* A lost device or a bad file is not answered with another strategy. */
+/* Another strategy is tried only for these errors, not for a lost device or a bad file. */
 static bool is_about_model(const struct err *e)
 {
     return e->code == ERR_UNSUPPORTED || e->code == ERR_NOMEM || e->code == ERR_LIMIT;
 }
 
-/* Tries everything that is wanted. *last: the most useful failure, of the least demanding strategy. */
+/* Tries every strategy that is wanted. *last: the failure of the least demanding one, which is the most
+ * useful to report. */
 static bool choose(const struct memory_input *in, struct memory_plan *out, struct memory_fit *last)
 {
     char reason[192] = "";
@@ -102,7 +103,7 @@ static bool choose(const struct memory_input *in, struct memory_plan *out, struc
     return false;
 }
 
-/* Halves the context until it fits; 0: not even the least. */
+/* Halves the context until it fits; 0: not even the smallest does. */
 static int64_t smaller_context(const struct memory_input *in)
 {
     struct memory_input less = *in;
@@ -118,14 +119,14 @@ static int64_t smaller_context(const struct memory_input *in)
     return 0;
 }
 
-/* The nearest settings that would work, each only if it does. */
+/* Suggests the nearest settings that would work, after trying them. */
 static void suggest(const struct memory_input *in, const struct memory_fit *fit, char *text, size_t size)
 {
     struct memory_input other = *in;
     struct memory_fit ignored = {0};
     struct memory_plan plan;
     char a[24];
-    if (fit->short_of && in->request.ram_budget && !fit->on_device) {
+    if (fit->no_memory && in->request.ram_budget && !fit->on_device) {
         other.request.ram_budget = (int64_t)(fit->need + MEMORY_PROCESS_BYTES);
         if (choose(&other, &plan, &ignored)) {
             snprintf(text, size, "; --ram-budget %llu would do", (unsigned long long)other.request.ram_budget);
@@ -150,7 +151,7 @@ static void suggest(const struct memory_input *in, const struct memory_fit *fit,
             return;
         }
     }
-    snprintf(text, size, fit->short_of ? "; no setting makes it fit here" : "");
+    snprintf(text, size, fit->no_memory ? "; no setting makes it fit here" : "");
 }
 
 bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, struct err *e)
@@ -165,7 +166,7 @@ bool memory_plan_make(const struct memory_input *in, struct memory_plan *out, st
     if (fit.refused.code)
         return (*e = fit.refused, false);
     suggest(in, &fit, more, sizeof more);
-    return err_field(e, fit.short_of ? ERR_LIMIT : ERR_UNSUPPORTED, fit.short_of ? "memory" : "strategy", "%s: %s%s",
+    return err_field(e, fit.no_memory ? ERR_LIMIT : ERR_UNSUPPORTED, fit.no_memory ? "memory" : "strategy", "%s: %s%s",
                      strategy_name(fit.strategy), fit.why, more);
 }
 

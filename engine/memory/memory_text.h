@@ -1,5 +1,5 @@
-/* A plan in words: the table of `sluice info`, the keys of the ready line, --json and the status page. One list of keys,
- * so that they can't tell different stories. GB are 10^9 bytes. */
+/* Formats a plan: the table of `sluice info`, and the keys of the ready line, --json and the status page.
+ * They share one list of keys, so they cannot contradict each other. GB are 10^9 bytes. */
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/memory/memory_rates.h"

@@ -14,8 +14,9 @@ void pressure_init(struct pressure *p, uint64_t planned, uint64_t smallest, uint
     *p = (struct pressure){.planned = planned, .least = smallest, .low = low, .budget = planned, .last = *now};
 }
 
-/* What must be given back now: what is missing, and a margin so that the next second is not as tight. Limits that were
- * hit and time spent waiting count only where little is left: a group that is full of file pages hits its limit too. */
+/* The bytes to free now: what is missing, and a margin so that the next second is not as tight. Limit hits
+ * and stall time count only where little memory is left, because a group full of file pages hits its
+ * limit too. */
 static uint64_t surplus(const struct pressure *p, uint64_t available, const struct machine_stress *stress)
 {
     uint64_t margin = p->planned / 16;

@@ -19,7 +19,8 @@ static int64_t blocks_of(int64_t tokens)
     return (tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
 }
 
-/* Few conversations fill their context: half of what all slots could hold, and a quarter of free memory at most. */
+/* Few conversations fill their context, so the pool has half of what all slots could hold, and at most a
+ * quarter of free memory. */
 static int64_t chosen_blocks(int64_t one, int64_t slots, int64_t block_bytes, uint64_t available_bytes)
 {
     int64_t blocks = one * slots / 2;
@@ -28,8 +29,8 @@ static int64_t chosen_blocks(int64_t one, int64_t slots, int64_t block_bytes, ui
     return blocks < one ? one : blocks;
 }
 
-/* Two copies for each slot (the prompt's end and the answer's), and as many again for conversations that rest; an eighth
- * of free memory at most. */
+/* Two checkpoints per slot (the end of the prompt and of the answer), and as many again for idle
+ * conversations; at most an eighth of free memory. */
 static int32_t chosen_checkpoints(int64_t slots, uint64_t state_bytes, uint64_t available_bytes)
 {
     int64_t n = slots * 4;

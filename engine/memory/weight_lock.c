@@ -13,7 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 
-#define CHUNK ((uintptr_t)64 << 20) /* locked at a time: the next is being read meanwhile */
+#define CHUNK ((uintptr_t)64 << 20) /* locked at a time, while the next chunk is read ahead */
 
 /* --- where weights lie --- */
 
@@ -39,13 +39,14 @@ static void add_range(struct collector *c, const uint8_t *from, size_t bytes)
     }
     uintptr_t start = (uintptr_t)from & ~(c->page - 1), end = ((uintptr_t)from + bytes + c->page - 1) & ~(c->page - 1);
     struct weight_range *last = l->n ? &l->ranges[l->n - 1] : NULL;
-    if (last && start >= last->start && start <= last->end) /* tensors lie one behind the other, mostly */
+    if (last && start >= last->start && start <= last->end) /* tensors are mostly adjacent */
         last->end = end > last->end ? end : last->end;
     else
         l->ranges[l->n++] = (struct weight_range){start, end};
 }
 
-/* From the first row of a plane to the end of its last one: gaps between rows hold rows of a fused neighbour. */
+/* Bytes from the first row of a plane to the end of its last one. Gaps between rows hold rows of a fused
+ * neighbour. */
 static size_t plane_bytes(const struct weight *w, int32_t n, size_t matrix_stride, size_t row_stride, size_t row)
 {
     return row ? (size_t)(n - 1) * matrix_stride + (size_t)(w->rows - 1) * row_stride + row : 0;
@@ -91,7 +92,7 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Sorted, and those that touch made one. */
+/* Sorts the ranges and merges those that touch. */
 static void merge(struct weight_lock *l)
 {
     size_t n = 0;
@@ -127,7 +128,7 @@ static uintptr_t chunk_end(const struct weight_range *r, uintptr_t at)
     return r->end - at > CHUNK ? at + CHUNK : r->end;
 }
 
-/* 0: the whole range is locked; else why not. What was locked of it stays so. */
+/* 0: the whole range is locked; otherwise errno. What was locked before the failure stays locked. */
 static int lock_range(struct weight_lock *l, const struct weight_range *r)
 {
     for (uintptr_t at = r->start, end; at < r->end; at = end) {
@@ -136,7 +137,7 @@ static int lock_range(struct weight_lock *l, const struct weight_range *r)
             madvise((void *)end, chunk_end(r, end) - end, MADV_WILLNEED);
         if (mlock((const void *)at, end - at) != 0) {
             int error = errno;
-            munlock((const void *)at, end - at); /* what came in before it failed is not counted */
+            munlock((const void *)at, end - at); /* pages locked before the failure are not counted */
             return error;
         }
         l->locked += end - at;

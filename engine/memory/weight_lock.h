@@ -1,8 +1,8 @@
-/* Weights that are used where they lie, in the mapped files (cpu_only), held in memory: locked pages are neither dropped
- * nor swapped when memory gets short, so what the plan counted on stays true. Locking reads them from the disk as well.
+/* Locks weights that are used in place, in the mapped files (cpu_only): locked pages are neither dropped
+ * nor swapped when memory runs short, so the plan stays true. Locking also reads them from disk.
  *
- * What the system does not allow (RLIMIT_MEMLOCK) stays page cache; `locked` says how much that leaves. One thread; the
- * model outlives it. */
+ * What the system does not allow to be locked (RLIMIT_MEMLOCK) stays in the page cache; `locked` says how
+ * much was locked. One thread; the model outlives it. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -14,10 +14,10 @@ struct weight_range { /* whole pages */
 };
 
 struct weight_lock {
-    struct weight_range *ranges; /* [n] rising, apart */
+    struct weight_range *ranges; /* [n] ascending, disjoint */
     size_t n, cap;
     uint64_t bytes;  /* of the ranges */
-    uint64_t locked; /* of these, from the first on */
+    uint64_t locked; /* of these, from the first range on */
 };
 
 /* Locks as much as may be locked, and logs it when that is not all. */

@@ -15,9 +15,9 @@
 #include "engine/wire/message.h"
 
 #define CONNECT_MS 2000.0
-/* the engine's I/O thread answers between polls whatever the device does; longer means that it hangs */
+/* The engine's I/O thread replies whatever the device does, so a longer silence means that it hangs. */
 #define REPLY_MS 10000.0
-#define CANCEL_MS 2000.0 /* whoever cancels need not wait: an engine that hangs reads it when it goes on */
+#define CANCEL_MS 2000.0 /* a client that cancels need not wait: a hung engine reads the request when it continues */
 #define READ_BYTES ((size_t)64 << 10)
 
 struct engine_job {
@@ -71,7 +71,7 @@ static int connect_socket(const char *path, double deadline, struct err *e)
     while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         if (errno == EISCONN)
             return fd;
-        /* a unix socket's full backlog is EAGAIN at once, not a connection in progress: ask again */
+        /* A full backlog of a unix socket is EAGAIN at once, not a connection in progress, so retry. */
         if ((errno != EAGAIN && errno != EINTR) || clock_ms() >= deadline) {
             unavailable(e, "connect");
             close(fd);
@@ -181,14 +181,14 @@ static int greet(struct engine_job *j, double deadline, struct err *e)
     return 1;
 }
 
-static struct engine_job *connect_job(const char *socket_path, double patience_ms, struct err *e)
+static struct engine_job *connect_job(const char *socket_path, double timeout_ms, struct err *e)
 {
     struct engine_job *j = calloc(1, sizeof *j);
     if (!j) {
         err_set(e, ERR_NOMEM, "no memory for a job");
         return NULL;
     }
-    j->fd = connect_socket(socket_path, clock_ms() + patience_ms, e);
+    j->fd = connect_socket(socket_path, clock_ms() + timeout_ms, e);
     if (j->fd < 0)
         engine_close(&j);
     return j;
@@ -202,7 +202,7 @@ static struct engine_job *start(const char *socket_path, struct buf *out, double
     if (!j)
         return NULL;
     bool sent = send_all(j->fd, out->data, out->len, clock_ms() + reply_ms, &sending);
-    /* an engine that refuses may close before it has read everything: its reason is still there to be read */
+    /* An engine that refuses may close before it has read everything; its reason can still be read. */
     int greeted = greet(j, clock_ms() + reply_ms, e);
     if (greeted == 0)
         err_set(e, ERR_UNAVAILABLE, "the engine does not answer");
@@ -250,12 +250,12 @@ struct engine_job *engine_attach(const char *socket_path, const char *key, struc
     return start_with_key(socket_path, FRAME_ATTACH, key, e);
 }
 
-/* Asks, and reads no answer. */
-static struct engine_job *ask_soon(const char *socket_path, enum frame_type type, const char *key, struct err *e)
+/* Sends a request without reading the reply. */
+static struct engine_job *send_only(const char *socket_path, enum frame_type type, const char *key, struct err *e)
 {
     struct buf out = {0};
     struct engine_job *j = put_key(&out, type, key, e) ? connect_job(socket_path, 0, e) : NULL;
-    if (j && !send_all(j->fd, out.data, out.len, clock_ms(), e)) /* so little has room in any socket */
+    if (j && !send_all(j->fd, out.data, out.len, clock_ms(), e)) /* a request this small fits into any socket buffer */
         engine_close(&j);
     buf_fini(&out);
     return j;
@@ -263,7 +263,7 @@ static struct engine_job *ask_soon(const char *socket_path, enum frame_type type
 
 struct engine_job *engine_attach_async(const char *socket_path, const char *key, struct err *e)
 {
-    return ask_soon(socket_path, FRAME_ATTACH, key, e);
+    return send_only(socket_path, FRAME_ATTACH, key, e);
 }
 
 int engine_attach_poll(struct engine_job *j, struct err *e)
@@ -281,7 +281,7 @@ bool engine_cancel_key(const char *socket_path, const char *key, struct err *e)
 
 bool engine_cancel_async(const char *socket_path, const char *key, struct err *e)
 {
-    struct engine_job *j = ask_soon(socket_path, FRAME_CANCEL, key, e);
+    struct engine_job *j = send_only(socket_path, FRAME_CANCEL, key, e);
     bool told = j != NULL;
     engine_close(&j);
     return told;
@@ -310,7 +310,7 @@ bool engine_pending(const struct engine_job *j)
     struct frame f;
     size_t used;
     struct err e;
-    /* a malformed frame is pending too: engine_next will say so */
+    /* A malformed frame is pending too: engine_next reports it. */
     return !j->over && peek(j, &f, &used, &e) != 0;
 }
 
@@ -336,7 +336,7 @@ bool engine_cancel(struct engine_job *j, struct err *e)
     else
         err_set(&failed, ERR_NOMEM, "no memory for a request");
     buf_fini(&out);
-    /* a connection that the engine closed: the last event is in flight, engine_next gives it or says what broke */
+    /* If the engine closed the connection, the last event is in flight: engine_next returns it or the error. */
     if (failed.code == ERR_NONE || failed.code == ERR_UNAVAILABLE)
         return true;
     if (e)

@@ -1,5 +1,5 @@
-/* What travels inside the frames: a job's parameters (client to engine) and its events (engine to client).
- * Both ends use the same two pairs of functions, so that the format is written down once, in message.c.
+/* The content of frames: a job's parameters (client to engine) and its events (engine to client).
+ * Both ends use the same two pairs of functions, so that the format is defined once.
  * Everything that is decoded is checked: counts, sizes, ranges, finite numbers, and no byte left over.
  * No state; any thread. */
 #pragma once

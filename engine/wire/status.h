@@ -1,6 +1,6 @@
 /* The engine's status page: one small file, mapped by the engine for writing and by everyone else for reading,
- * under a seqlock. It answers at once and still answers when the engine is down: then the heartbeat is old or
- * the process is gone, and status_read says so.
+ * under a seqlock. It can be read at once, even when the engine is down: then the heartbeat is old or the
+ * process is gone, and status_read says so.
  *
  * Writer: any thread of the engine; status_begin .. status_end holds a lock (the loop counts, the monitor thread
  * keeps the heartbeat going while a step or a load takes long). Readers: any thread, any process, no lock. */

@@ -2,7 +2,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "fcgi/account/user_jobs.h"
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"
@@ -55,7 +55,7 @@ const struct route api_account_routes[] = {
      .doc = {.summary = "What the caller may use, and has used", .reply = "AccountLimits",
              .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/account/delete", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = remove_account, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = remove_account, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Delete the own account and all that is in it", .body = "PasswordProof",
              .statuses = "204 409 429"}},
     {0},

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
@@ -11,19 +11,19 @@
 
 static bool login(struct request *r, struct err *e)
 {
-    const char *name = NULL, *password = NULL, *code = NULL;
+    struct credentials c = {0};
     const cJSON *body = request_json(r, e);
     struct store_user user;
-    if (!body || !json_get_string(body, "name", &name, e) || !json_get_string(body, "password", &password, e) ||
-        !json_get_string(body, "code", &code, e))
+    if (!body || !json_get_string(body, "name", &c.name, e) || !json_get_string(body, "password", &c.password, e) ||
+        !json_get_string(body, "code", &c.code, e))
         return false;
-    if (!name || !password)
-        return err_field(e, ERR_INPUT, name ? "password" : "name", "is needed");
+    if (!c.name || !c.password)
+        return err_field(e, ERR_INPUT, c.name ? "password" : "name", "is needed");
     if (!r->store)
         return err_set(e, ERR_UNAVAILABLE, "the database is not open");
-    if (strlen(password) > SECRET_PASSWORD_MAX)
+    if (strlen(c.password) > SECRET_PASSWORD_MAX)
         return err_field(e, ERR_INPUT, "password", "has more than %d bytes", SECRET_PASSWORD_MAX);
-    return credentials_login(r, name, password, code, &user, e) && credentials_open(r, &user, 200, e);
+    return credentials_login(r, &c, &user, e) && credentials_open(r, &user, 200, e);
 }
 
 static bool logout(struct request *r, struct err *e)
@@ -62,7 +62,7 @@ static bool change_password(struct request *r, struct err *e)
 
 const struct route api_auth_routes[] = {
     {.method = HTTP_POST, .path = "/api/login", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = login, .scope = SCOPE_ANY,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = login, .scope = SCOPE_ANY,
      .doc = {.summary = "Log in: sets the session cookie", .body = "Login", .reply = "Session",
              .statuses = "200 401 429 503"}},
     {.method = HTTP_POST, .path = "/api/logout", .auth = ROUTE_USER, .pool = POOL_SHORT,
@@ -72,7 +72,7 @@ const struct route api_auth_routes[] = {
      .handler = show_session, .scope = SCOPE_ANY,
      .doc = {.summary = "Who am I?", .reply = "Session", .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/password", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = change_password, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = change_password, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Change the own password; ends the other sessions",
              .body = "PasswordChange", .statuses = "204 429"}},
     {0},

@@ -5,7 +5,7 @@
 
 #include "engine/base/json.h"
 #include "fcgi/account/qr.h"
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/http/audit.h"
@@ -167,19 +167,19 @@ const struct route api_factor_routes[] = {
      .doc = {.summary = "Has the own account a second factor?", .reply = "SecondFactor",
              .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/second-factor", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = begin, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = begin, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Begin: a secret for the app, as text and as a QR code",
              .body = "PasswordProof", .reply = "SecondFactorSecret", .statuses = "201 409 429"}},
     {.method = HTTP_POST, .path = "/api/second-factor/confirm", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = USERS_BODY, .handler = confirm, .scope = SCOPE_ADMIN,
+     .pool = POOL_SHORT, .body_limit = ACCOUNT_BODY_BYTES, .handler = confirm, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Prove that the app has it: from now on logins ask; ends the other sessions",
              .body = "CodeProof", .reply = "RecoveryCodes", .statuses = "200 409 429"}},
     {.method = HTTP_POST, .path = "/api/second-factor/recovery-codes", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = USERS_BODY, .handler = new_codes, .scope = SCOPE_ADMIN,
+     .pool = POOL_SHORT, .body_limit = ACCOUNT_BODY_BYTES, .handler = new_codes, .scope = SCOPE_ADMIN,
      .doc = {.summary = "New recovery codes in the place of all old ones", .body = "PasswordProof",
              .reply = "RecoveryCodes", .statuses = "200 409 429"}},
     {.method = HTTP_POST, .path = "/api/second-factor/remove", .auth = ROUTE_USER,
-     .pool = POOL_SHORT, .body_limit = USERS_BODY, .handler = take_away, .scope = SCOPE_ADMIN,
+     .pool = POOL_SHORT, .body_limit = ACCOUNT_BODY_BYTES, .handler = take_away, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Remove the second factor", .body = "PasswordProof", .statuses = "204 429"}},
     {0},
 };

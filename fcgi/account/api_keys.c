@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/path_id.h"
@@ -80,7 +80,7 @@ static bool list_key(void *context, const struct store_key *k)
     return cJSON_AddItemToArray(context, o);
 }
 
-bool keys_reply_list(struct request *r, int64_t user_id, struct err *e)
+bool account_reply_keys(struct request *r, int64_t user_id, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
     bool ok = store_key_list(r->store, user_id, list_key, cJSON_AddArrayToObject(o, "items"), e);
@@ -92,7 +92,7 @@ bool keys_reply_list(struct request *r, int64_t user_id, struct err *e)
 
 static bool list_keys(struct request *r, struct err *e)
 {
-    return keys_reply_list(r, r->who.user_id, e);
+    return account_reply_keys(r, r->who.user_id, e);
 }
 
 static bool make_key(struct request *r, struct err *e)
@@ -161,11 +161,11 @@ const struct route api_keys_routes[] = {
      .handler = list_keys, .scope = SCOPE_ADMIN,
      .doc = {.summary = "List the own keys", .reply = "KeyList", .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/keys", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = make_key, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = make_key, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Make a key; it is shown this once", .body = "KeyRequest",
              .reply = "NewKey", .statuses = "201"}},
     {.method = HTTP_PATCH, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = change_key, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = change_key, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Change what a key may do, from its next request on", .body = "KeyChange",
              .reply = "Key", .statuses = "200"}},
     {.method = HTTP_DELETE, .path = "/api/keys/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,

@@ -1,5 +1,5 @@
 /* Where a user is logged in, and the end of it. */
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
@@ -22,7 +22,7 @@ static const unsigned char *own_hash(const struct request *r)
     return r->who.by == AUTH_SESSION ? r->who.token_hash : NULL;
 }
 
-bool sessions_reply_list(struct request *r, int64_t user_id, struct err *e)
+bool account_reply_sessions(struct request *r, int64_t user_id, struct err *e)
 {
     cJSON *o = cJSON_CreateObject();
     bool ok = store_session_list(
@@ -36,7 +36,7 @@ bool sessions_reply_list(struct request *r, int64_t user_id, struct err *e)
 
 static bool list_sessions(struct request *r, struct err *e)
 {
-    return sessions_reply_list(r, r->who.user_id, e);
+    return account_reply_sessions(r, r->who.user_id, e);
 }
 
 static bool end_session(struct request *r, struct err *e)

@@ -4,7 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/config/server_settings.h"
@@ -42,7 +42,7 @@ static bool closed(struct request *r, bool invited, struct err *e)
     const char *policy = setting_text(r, SETTING_SIGN_UP);
     if (!strcmp(policy, "open") || (invited && !strcmp(policy, "invite")))
         return false;
-    r->hint.code = "sign_up_closed";
+    r->error_override.code = "sign_up_closed";
     err_set(e, ERR_FORBIDDEN, invited || strcmp(policy, "invite") ? "new accounts are made by an admin here"
                                                                  : "new accounts need an invitation here");
     return true;
@@ -72,20 +72,24 @@ static bool show_invite(struct request *r, struct err *e)
     return true;
 }
 
-static bool make_account(struct request *r, const char *token, const char *name, const char *password,
-                         struct store_user *user, struct err *e)
+struct sign_up_form {
+    const char *name, *password;
+    const char *token; /* of an invitation; NULL: none */
+};
+
+static bool make_account(struct request *r, const struct sign_up_form *f, struct store_user *user, struct err *e)
 {
     char hash[SECRET_PASSWORD_HASH_SIZE];
     unsigned char invite[SECRET_HASH_BYTES];
     struct store_invite open;
-    struct store_user new = {.name = name};
-    if (token && (!hash_token(token, invite, e) || !store_invite_open(r->store, invite, &open, e)))
+    struct store_user new = {.name = f->name};
+    if (f->token && (!hash_token(f->token, invite, e) || !store_invite_open(r->store, invite, &open, e)))
         return false; /* before argon2id is paid for */
-    if (!credentials_hash("password", password, hash, e))
+    if (!credentials_hash("password", f->password, hash, e))
         return false;
     new.password_hash = hash;
-    if (token ? !store_invite_accept(r->store, invite, &new, e)
-              : !store_user_add(r->store, &new, &new.id, e))
+    if (f->token ? !store_invite_accept(r->store, invite, &new, e)
+                 : !store_user_add(r->store, &new, &new.id, e))
         return false;
     return store_user_by_id(r->store, r->arena, new.id, user, e);
 }
@@ -93,21 +97,21 @@ static bool make_account(struct request *r, const char *token, const char *name,
 static bool sign_up(struct request *r, struct err *e)
 {
     const cJSON *body = request_json(r, e);
-    const char *name = NULL, *password = NULL, *token = NULL;
+    struct sign_up_form f = {0};
     struct store_user user;
     struct throttle t;
-    if (!body || !json_get_string(body, "name", &name, e) || !json_get_string(body, "password", &password, e) ||
-        !json_get_string(body, "invite", &token, e))
+    if (!body || !json_get_string(body, "name", &f.name, e) || !json_get_string(body, "password", &f.password, e) ||
+        !json_get_string(body, "invite", &f.token, e))
         return false;
-    if (!name || !password)
-        return err_field(e, ERR_INPUT, name ? "password" : "name", "is needed");
-    if (closed(r, token != NULL, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) ||
-        !make_account(r, token, name, password, &user, e))
+    if (!f.name || !f.password)
+        return err_field(e, ERR_INPUT, f.name ? "password" : "name", "is needed");
+    if (closed(r, f.token != NULL, e) || !throttle_enter(r, THROTTLE_SIGN_UP, "", &t, e) ||
+        !make_account(r, &f, &user, e))
         return false;
-    if (token)
-        throttle_forgive(r, &t); /* without one each account counts: nobody makes a thousand */
+    if (f.token)
+        throttle_forgive(r, &t); /* without an invitation each account counts, so that nobody makes a thousand */
     r->who = (struct identity){.by = AUTH_SESSION, .user_id = user.id, .name = user.name, .admin = user.admin};
-    audit_record_id(r, token ? "user.accept" : "user.sign_up", "user", user.id);
+    audit_record_id(r, f.token ? "user.accept" : "user.sign_up", "user", user.id);
     return credentials_open(r, &user, 201, e);
 }
 
@@ -185,18 +189,18 @@ const struct route api_sign_up_routes[] = {
      .handler = show_policy, .scope = SCOPE_ANY,
      .doc = {.summary = "Who may make an account", .reply = "SignUpPolicy", .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/sign-up/invite", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = show_invite, .scope = SCOPE_ANY,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = show_invite, .scope = SCOPE_ANY,
      .doc = {.summary = "Is this invitation good?", .body = "InviteToken", .reply = "InviteFacts",
              .statuses = "200 403 404 429 503"}},
     {.method = HTTP_POST, .path = "/api/sign-up", .auth = ROUTE_OPEN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = sign_up, .scope = SCOPE_ANY,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = sign_up, .scope = SCOPE_ANY,
      .doc = {.summary = "Make an account and log in", .body = "SignUp", .reply = "Session",
              .statuses = "201 403 404 409 429 503"}},
     {.method = HTTP_GET, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
      .handler = list_invites, .scope = SCOPE_ADMIN,
      .doc = {.summary = "List the invitations", .reply = "InviteList", .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/invites", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = make_invite, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = make_invite, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Invite someone; the token is shown this once", .body = "InviteRequest",
              .reply = "NewInvite", .statuses = "201"}},
     {.method = HTTP_DELETE, .path = "/api/invites/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,

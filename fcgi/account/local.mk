@@ -1,6 +1,7 @@
 # a user's account
 
 libsluice_fcgi_a_SOURCES += \
+	%D%/account_lists.h \
 	%D%/api_account.c \
 	%D%/api_auth.c \
 	%D%/api_factor.c \
@@ -8,5 +9,4 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_sessions.c \
 	%D%/api_sign_up.c \
 	%D%/qr.c %D%/qr.h \
-	%D%/user_jobs.c %D%/user_jobs.h \
-	%D%/users.h
+	%D%/user_jobs.c %D%/user_jobs.h

@@ -1,4 +1,4 @@
-/* qr.h */
+/* qr.h: the code is drawn row by row, one path command for each run of dark modules. */
 #include "fcgi/account/qr.h"
 
 #include <qrencode.h>

@@ -1,4 +1,4 @@
-/* user_jobs.h */
+/* user_jobs.h: detached jobs are found in the database, others on the engine's status page. */
 #include "fcgi/account/user_jobs.h"
 
 #include <stdio.h>

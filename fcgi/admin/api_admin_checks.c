@@ -1,17 +1,17 @@
 /* GET /api/admin/checks: what `sluice doctor` looks at, from inside the running server. */
 #include <string.h>
 
-#include "fcgi/admin/checks.h"
+#include "fcgi/admin/diagnostics.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 
-static void add(void *context, enum check_verdict v, const char *what, const char *found, const char *fix)
+static void add(void *context, enum diagnostics_verdict v, const char *what, const char *found, const char *fix)
 {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "check", what);
-    cJSON_AddStringToObject(o, "verdict", check_verdict_name(v));
+    cJSON_AddStringToObject(o, "verdict", diagnostics_verdict_name(v));
     cJSON_AddStringToObject(o, "found", found);
     if (fix)
         cJSON_AddStringToObject(o, "fix", fix);
@@ -25,16 +25,16 @@ static bool checks(struct request *r, struct err *e)
     if (database && strcmp(database, "true") && strcmp(database, "false"))
         return err_field(e, ERR_INPUT, "database", "must be true or false");
     cJSON *o = cJSON_CreateObject();
-    const struct checks c = {.report = add, .context = cJSON_AddArrayToObject(o, "items")};
+    const struct diagnostics c = {.report = add, .context = cJSON_AddArrayToObject(o, "items")};
     engine_status_read(r, &page);
-    check_system(&c);
-    check_instructions(&c);
-    check_sqlite(&c);
-    check_state_folder(&c, r->worker->state_dir);
-    check_wal(&c, r->store);
+    diagnostics_system(&c);
+    diagnostics_instructions(&c);
+    diagnostics_sqlite(&c);
+    diagnostics_state_folder(&c, r->worker->state_dir);
+    diagnostics_wal(&c, r->store);
     if (database && !strcmp(database, "true"))
-        check_database(&c, r->worker->db_path);
-    check_engine(&c, &page);
+        diagnostics_database(&c, r->worker->db_path);
+    diagnostics_engine(&c, &page);
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;

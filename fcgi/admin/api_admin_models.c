@@ -4,19 +4,14 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/admin/hub_pull.h"
-#include "fcgi/admin/local_models.h"
 #include "fcgi/admin/local_models.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/reply.h"
-#include "fcgi/http/reply.h"
-#include "fcgi/http/request.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/state.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/process/worker.h"
-#include "fcgi/status/engine_status.h"
 #include "fcgi/status/engine_status.h"
 
 #define GRACE_DEFAULT_S 30

@@ -4,7 +4,7 @@
 
 #include "engine/base/json.h"
 #include "fcgi/account/user_jobs.h"
-#include "fcgi/account/users.h"
+#include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"
@@ -21,7 +21,7 @@
 static bool put_person(void *context, const struct store_user_overview *p)
 {
     cJSON *o = cJSON_CreateObject(), *used;
-    identity_put(o, p->user.id, p->user.name, p->user.admin);
+    credentials_put_identity(o, p->user.id, p->user.name, p->user.admin);
     cJSON_AddBoolToObject(o, "disabled", p->user.disabled);
     cJSON_AddNumberToObject(o, "created_at", (double)p->user.created_at);
     json_put_time(o, "last_seen_at", p->last_seen);
@@ -204,7 +204,7 @@ static bool path_user(struct request *r, int64_t *id, struct err *e)
 static bool list_sessions(struct request *r, struct err *e)
 {
     int64_t id;
-    return path_user(r, &id, e) && sessions_reply_list(r, id, e);
+    return path_user(r, &id, e) && account_reply_sessions(r, id, e);
 }
 
 static bool end_session(struct request *r, struct err *e)
@@ -228,7 +228,7 @@ static bool end_sessions(struct request *r, struct err *e)
 static bool list_keys(struct request *r, struct err *e)
 {
     int64_t id;
-    return path_user(r, &id, e) && keys_reply_list(r, id, e);
+    return path_user(r, &id, e) && account_reply_keys(r, id, e);
 }
 
 static bool remove_key(struct request *r, struct err *e)
@@ -246,11 +246,11 @@ const struct route api_users_routes[] = {
      .doc = {.summary = "List the users", .query = "UserQuery", .reply = "PersonList",
              .statuses = "200"}},
     {.method = HTTP_POST, .path = "/api/users", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = add_user, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = add_user, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Make a user", .body = "UserRequest", .reply = "Person",
              .statuses = "201 409"}},
     {.method = HTTP_PATCH, .path = "/api/users/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,
-     .body_limit = USERS_BODY, .handler = change_user, .scope = SCOPE_ADMIN,
+     .body_limit = ACCOUNT_BODY_BYTES, .handler = change_user, .scope = SCOPE_ADMIN,
      .doc = {.summary = "Change a user's role, limits or password, disable the account, take its second factor away",
              .body = "PersonChange", .reply = "Person", .statuses = "200 409"}},
     {.method = HTTP_DELETE, .path = "/api/users/{id}", .auth = ROUTE_ADMIN, .pool = POOL_SHORT,

@@ -1,4 +1,4 @@
-/* hub_pull.h */
+/* hub_pull.h: a request is a file in the state folder, which `sluice up` reads; its progress comes back in another. */
 #include "fcgi/admin/hub_pull.h"
 
 #include <limits.h>

@@ -13,6 +13,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_settings.c \
 	%D%/api_usage.c \
 	%D%/api_users.c \
-	%D%/checks.c %D%/checks.h \
+	%D%/diagnostics.c %D%/diagnostics.h \
 	%D%/hub_pull.c %D%/hub_pull.h \
 	%D%/local_models.c %D%/local_models.h

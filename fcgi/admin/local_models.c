@@ -1,4 +1,4 @@
-/* local_models.h */
+/* local_models.h: the files that `sluice up` writes are read anew for each request. */
 #include "fcgi/admin/local_models.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* anthropic.h: Anthropic's error object. */
+/* anthropic.h: the codes of err.h become Anthropic's error types, in its error object. */
 #include "fcgi/anthropic/anthropic.h"
 
 #include "fcgi/http/reply.h"
@@ -14,27 +14,27 @@ static const struct {
 
 void anthropic_error(struct buf *out, const struct request *r, const struct err *e)
 {
-    int status = r->hint.status ? r->hint.status : reply_status_of(e->code);
+    int status = r->error_override.status ? r->error_override.status : reply_status_of(e->code);
     const char *type = status < 500 ? "invalid_request_error" : "api_error";
     struct buf text = {0};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].status == status)
             type = types[i].type;
-    if (r->hint.context_tokens) /* the words by which its clients know that they have to compact */
-        buf_printf(&text, "prompt is too long: %d tokens > %d maximum", (int)r->hint.prompt_tokens,
-                   (int)r->hint.context_tokens);
+    if (r->error_override.context_tokens) /* the words by which its clients know that they have to compact */
+        buf_printf(&text, "prompt is too long: %d tokens > %d maximum", (int)r->error_override.prompt_tokens,
+                   (int)r->error_override.context_tokens);
     else
         buf_printf(&text, "%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
     buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", type);
     buf_json_string(out, text.data ? text.data : "", text.len);
-    buf_printf(out, ",\"details\":%s},\"request_id\":\"%s\"}", r->hint.details ? r->hint.details : "null", r->id);
+    buf_printf(out, ",\"details\":%s},\"request_id\":\"%s\"}", r->error_override.details ? r->error_override.details : "null", r->id);
     buf_fini(&text);
 }
 
 const struct api_dialect anthropic_dialect = {
     .error = anthropic_error,
     .request_id = "Request-Id", /* where its clients look for it */
-    .stream_abort = {.cut = DIALECT_SSE_CUT,
-                     .last = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
+    .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
+                     .error_event = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\","
                              "\"message\":\"" DIALECT_ABORT_TEXT "\"}}\n\n"},
 };

@@ -1,4 +1,4 @@
-/* POST /v1/messages and /v1/messages/count_tokens. */
+/* POST /v1/messages and /v1/messages/count_tokens: both read one kind of request. */
 #include "fcgi/anthropic/anthropic.h"
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/http/reply.h"

@@ -76,7 +76,7 @@ static bool read_document_content(struct messages_reader *m, const cJSON *source
         const char *line = text_of(block, "text");
         if (line)
             buf_printf(text, "%s\n", line);
-        else if (!ignore_field(m->r, p.path, "of a document's blocks the text is read", e))
+        else if (!ignored_add(m->r, p.path, "of a document's blocks the text is read", e))
             return false;
     }
     return true;
@@ -98,14 +98,14 @@ static bool read_document(struct messages_reader *m, const cJSON *block, struct 
     if (context)
         buf_printf(out, "%s\n", context);
     if (!strcmp(type, "base64")) {
-        ok = chat_file_text(m->r, title, data, p.path, out, e);
+        ok = chat_file_text(m->r, &(struct chat_file){.name = title, .data = data, .path = p.path}, out, e);
     } else if (!strcmp(type, "text")) {
         frame_text(out, title, data);
     } else if (!strcmp(type, "content")) {
         ok = read_document_content(m, source, p, &text, e) && frame_text(out, title, text.data ? text.data : "");
     } else {
         buf_printf(out, "[document %s: not read]", title ? title : text_of(source, "url") ? text_of(source, "url") : "");
-        ok = ignore_field(m->r, p.path, "documents are read from the request alone, not from an address or a file's id", e);
+        ok = ignored_add(m->r, p.path, "documents are read from the request alone, not from an address or a file's id", e);
     }
     buf_fini(&text);
     return ok;
@@ -133,7 +133,7 @@ static bool add_other(struct messages_reader *m, cJSON *message, const cJSON *bl
     if (!encrypted)
         collect_text(&text, block);
     bool ok = text.len ? add_made_text(m, message, &text, e)
-                       : ignore_field(m->r, p.path, encrypted ? "its thinking is encrypted" : "a block of this type has no text here", e);
+                       : ignored_add(m->r, p.path, encrypted ? "its thinking is encrypted" : "a block of this type has no text here", e);
     buf_fini(&text);
     return ok;
 }
@@ -152,7 +152,7 @@ static bool add_block(struct messages_reader *m, cJSON *message, const cJSON *bl
     }
     if (is_type(block, "image")) {
         chat_build_text(&m->build, message, CHAT_UNREAD_IMAGE);
-        return ignore_field(m->r, p.path, "this model reads text only; the prompt says that an image was here", e);
+        return ignored_add(m->r, p.path, "this model reads text only; the prompt says that an image was here", e);
     }
     if (!is_type(block, "document"))
         return add_other(m, message, block, p, e);

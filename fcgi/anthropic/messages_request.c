@@ -1,4 +1,4 @@
-/* messages.h: the request. */
+/* messages.h: reads the request, but for the messages' content, into a chat's own request. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
         return bad(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
     if (type && strcmp(type, "custom")) {
         snprintf(field, sizeof field, "tools[%d] (%.40s)", i, type);
-        return ignore_field(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
+        return ignored_add(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
     }
     cJSON_ArrayForEach(member, tool)
     {
@@ -69,7 +69,7 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
         while (taken[k] && strcmp(taken[k], member->string))
             k++;
         snprintf(field, sizeof field, "tools[].%.40s", member->string);
-        if (!taken[k] && !cJSON_IsNull(member) && !ignore_field(r, field, "the model is shown a tool's name, description and schema", e))
+        if (!taken[k] && !cJSON_IsNull(member) && !ignored_add(r, field, "the model is shown a tool's name, description and schema", e))
             return false;
     }
     if (!json_member(tool, "input_schema"))
@@ -161,8 +161,8 @@ static bool read_thinking(struct chat_request *c, struct request *r, const cJSON
     if (!json_get_string(thinking, "display", &display, e))
         return chat_build_rename(e, "display", "thinking.display");
     if (budget)
-        warn_field(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks", true);
-    if (display && !ignore_field(r, "thinking.display", "thinking is shown as the model writes it", e))
+        ignored_warn(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks", true);
+    if (display && !ignored_add(r, "thinking.display", "thinking is shown as the model writes it", e))
         return false;
     return chat_set_thinking(c, r, on, "thinking", e);
 }
@@ -198,7 +198,7 @@ static bool refuse_thread(struct request *r, const cJSON *body, struct err *e)
 {
     if (!json_member(body, "thread"))
         return true;
-    r->hint.details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
+    r->error_override.details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
     return err_field(e, ERR_UNSUPPORTED, "thread", "conversations are not kept on this server; send the messages");
 }
 

@@ -10,7 +10,7 @@
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/lossy.h"
+#include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
 
@@ -42,7 +42,7 @@ static void put_usage(struct buf *b, const struct engine_usage *u, int thinking)
                "{\"input_tokens\":%d,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%d,"
                "\"output_tokens\":%d,\"output_tokens_details\":{\"thinking_tokens\":%d},\"server_tool_use\":null",
                (int)(u->prompt_tokens - u->cached_tokens), (int)u->cached_tokens, (int)u->completion_tokens, thinking);
-    lossy_put(b, u);
+    reduced_top_k_put(b, u);
 }
 
 /* What only a whole message's usage has. */
@@ -261,7 +261,7 @@ static void begin(void *context)
 {
     struct messages_view *v = context;
     sse_start(&v->sse, v->r);
-    sse_guard(&v->sse);
+    sse_enable_abort(&v->sse);
 }
 
 static void end(void *context, const struct err *broken)

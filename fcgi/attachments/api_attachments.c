@@ -43,10 +43,10 @@ static bool add(struct request *r, struct err *e)
     int64_t id, limit = setting_int(r, SETTING_ATTACHMENT_BYTES);
     if (limit <= 0)
         return err_set(e, ERR_FORBIDDEN, "this server takes no attachments");
-    const struct attachment_source from = {.user_id = r->who.user_id, .name = name, .text = r->worker->text,
-                                           .model_id = r->worker->model_id, .storage_bytes = r->who.limits.storage_bytes};
+    const struct attachment_source from = {.store = r->store, .user_id = r->who.user_id, .name = name,
+                                           .text = r->worker->text, .model_id = r->worker->model_id, .storage_bytes = r->who.limits.storage_bytes};
     bool ok = upload_take(r, (size_t)limit, &u, name, e) && limits_storage(r, u.bytes, e) &&
-              (attachment_take(r, r->store, &from, &u, &id, e) || limits_storage_refused(r, e)) &&
+              (attachment_take(r, &from, &u, &id, e) || limits_storage_refused(r, e)) &&
               send_row(r, 201, id, e);
     store_upload_drop(&u);
     return ok;

@@ -1,4 +1,4 @@
-/* attachment.h */
+/* attachment.h: attached files become part of a prompt. */
 #include "fcgi/attachments/attachment.h"
 
 #include "engine/base/json.h"
@@ -49,17 +49,18 @@ static bool gathered(const struct gathering *g, const char *content, struct err 
     return !g->out->failed || err_set(e, ERR_NOMEM, "no memory for the attachments");
 }
 
-bool attachments_prompt(struct request *r, const int64_t *ids, int n, const char *content, struct buf *out, struct err *e)
+bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content, struct buf *out,
+                        struct err *e)
 {
     struct gathering g = {.out = out};
-    for (int i = 0; i < n && out->len <= ATTACHMENT_PROMPT_BYTES && !g.image; i++) {
+    for (int i = 0; i < files->n && out->len <= ATTACHMENT_PROMPT_BYTES && !g.image; i++) {
         struct err why = {0};
         if (store_attachment_text(r->store,
-                                  &(struct store_ref){.user_id = r->who.user_id, .id = ids[i]},
+                                  &(struct store_ref){.user_id = r->who.user_id, .id = files->ids[i]},
                                   gather, &g, &why))
             continue;
         if (why.code == ERR_NOTFOUND)
-            return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld", (long long)ids[i]);
+            return err_field(e, ERR_INPUT, "attachments", "there is no attachment %lld", (long long)files->ids[i]);
         *e = why;
         return false;
     }

@@ -23,6 +23,7 @@ struct text_model;
 bool attachment_frame(struct buf *out, const char *name, const char *text);
 
 struct attachment_source {
+    struct store *store;
     int64_t user_id;
     const char *name; /* a clean one */
     const struct text_model *text; /* NULL: its tokens stay uncounted */
@@ -31,15 +32,20 @@ struct attachment_source {
 };
 /* Reads and keeps what was uploaded (taken over, whatever happens). r NULL: of an import; what is wrong with this file alone is
  * then ERR_INPUT or ERR_UNSUPPORTED, and has no HTTP status of its own. */
-bool attachment_take(struct request *r, struct store *s, const struct attachment_source *from, struct store_upload *u,
-                     int64_t *id, struct err *e);
+bool attachment_take(struct request *r, const struct attachment_source *from, struct store_upload *u, int64_t *id,
+                     struct err *e);
 
 /* Its bytes as they were uploaded: a picture to be shown, anything else as a download that can't run here. */
 bool attachment_send(struct request *r, const struct store_attachment *a, struct err *e);
 
 /* The member `attachments` of a body: ids of own files, in order. *n 0: none. */
 bool attachments_read(struct request *r, const cJSON *body, int64_t *ids, int *n, struct err *e);
+struct attachment_list {
+    const int64_t *ids; /* [n] */
+    int n;
+};
 /* Puts the files before `content`. ERR_UNSUPPORTED: one is an image. Nothing is appended when there are no files. */
-bool attachments_prompt(struct request *r, const int64_t *ids, int n, const char *content, struct buf *out, struct err *e);
-/* The same for a message that is kept. */
+bool attachments_prompt(struct request *r, const struct attachment_list *files, const char *content, struct buf *out,
+                        struct err *e);
+/* The same for a message that is in the database already. */
 bool attachments_prompt_of(struct request *r, int64_t message_id, const char *content, struct buf *out, struct err *e);

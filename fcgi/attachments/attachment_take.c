@@ -67,19 +67,19 @@ static bool refused(struct request *r, const struct file_reading *f, struct err 
     if (!r)
         return err_set(e, f->refused_type ? e->code : ERR_INPUT, "%s", words);
     if (f->refused_type) {
-        r->hint.status = 415;
-        r->hint.code = "unsupported_file_type";
+        r->error_override.status = 415;
+        r->error_override.code = "unsupported_file_type";
     } else if (e->code == ERR_LIMIT) {
-        r->hint.status = 413;
-        r->hint.code = "file_too_large";
+        r->error_override.status = 413;
+        r->error_override.code = "file_too_large";
     } else {
-        r->hint.code = "unreadable_file";
+        r->error_override.code = "unreadable_file";
     }
     return err_field(e, e->code, "file", "%s", words);
 }
 
-bool attachment_take(struct request *r, struct store *s, const struct attachment_source *from, struct store_upload *u,
-                     int64_t *id, struct err *e)
+bool attachment_take(struct request *r, const struct attachment_source *from, struct store_upload *u, int64_t *id,
+                     struct err *e)
 {
     struct file_reading f = {0};
     struct store_attachment a = {.user_id = from->user_id,
@@ -98,7 +98,7 @@ bool attachment_take(struct request *r, struct store *s, const struct attachment
         ok = !from->text || (a.tokens = count_tokens(from->text, from->name, a.text, e)) >= 0;
     }
     a.note = f.note[0] ? f.note : NULL;
-    ok = ok && store_attachment_add(s, u, &a, id, e);
+    ok = ok && store_attachment_add(from->store, u, &a, id, e);
     store_upload_drop(u);
     file_reading_fini(&f);
     return ok;

@@ -1,4 +1,4 @@
-/* file_reading.h */
+/* file_reading.h: starts sluice-reader for one file, waits for its answer and checks every word of it. */
 #define LOG_MODULE "reader"
 #include "fcgi/attachments/file_reading.h"
 

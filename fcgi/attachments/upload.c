@@ -1,4 +1,4 @@
-/* upload.h */
+/* upload.h: the body goes to a temporary file first; of a form, the file in it is then copied to a second one. */
 #include "fcgi/attachments/upload.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@
 
 static bool too_large(struct request *r, size_t limit, struct err *e)
 {
-    r->hint.status = 413;
-    r->hint.code = "file_too_large";
+    r->error_override.status = 413;
+    r->error_override.code = "file_too_large";
     return err_field(e, ERR_LIMIT, "file", "has more than the %zu bytes that are taken", limit);
 }
 
@@ -35,9 +35,8 @@ static bool save_body(struct request *r, size_t limit, struct store_upload *u, s
     return true;
 }
 
-/* The file out of the form. */
-static bool cut_file(struct request *r, size_t limit, const char *type, struct store_upload *u, char name[FILE_NAME_SIZE],
-                     struct err *e)
+/* Replaces the form in *u by the file that is in it. */
+static bool extract_file(struct request *r, size_t limit, struct store_upload *u, char name[FILE_NAME_SIZE], struct err *e)
 {
     struct store_upload form = *u;
     struct file_map m;
@@ -45,7 +44,7 @@ static bool cut_file(struct request *r, size_t limit, const char *type, struct s
     *u = (struct store_upload){.fd = -1};
     bool ok = file_map(form.path, &m, e);
     if (ok) {
-        ok = multipart_find((const char *)m.data, m.size, type, &file, e);
+        ok = multipart_find((const char *)m.data, m.size, request_header(r, "Content-Type"), &file, e);
         if (ok && file.len > limit)
             ok = too_large(r, limit, e);
         ok = ok && store_upload_begin(r->store, u, e) && store_upload_write(u, file.data, file.len, e);
@@ -59,10 +58,10 @@ static bool cut_file(struct request *r, size_t limit, const char *type, struct s
 
 bool upload_take(struct request *r, size_t limit, struct store_upload *u, char name[FILE_NAME_SIZE], struct err *e)
 {
-    const char *type = request_header(r, "Content-Type"), *given = request_query(r, "name");
-    const bool form = multipart_is(type);
+    const char *given = request_query(r, "name");
+    const bool form = multipart_is(request_header(r, "Content-Type"));
     if (!save_body(r, limit + (form ? FORM_BYTES : 0), u, e))
         return false;
     file_name_clean(given ? given : "", given ? strlen(given) : 0, name);
-    return !form || cut_file(r, limit, type, u, name, e);
+    return !form || extract_file(r, limit, u, name, e);
 }

@@ -6,8 +6,6 @@
 
 #include "fcgi/auth/loopback.h"
 #include "fcgi/http/request.h"
-#include "fcgi/http/request.h"
-#include "sql/users/store_users.h"
 #include "sql/users/store_users.h"
 
 static bool take_user(struct request *r, const struct store_user *u, enum auth_by by)
@@ -37,7 +35,7 @@ static bool is_placeholder(struct request *r, const char *key)
     if (loopback_is_key(key) || !loopback_on(r))
         return false;
     bool taken = loopback_identify(r, &unused);
-    r->hint.code = NULL;
+    r->error_override.code = NULL;
     return taken;
 }
 
@@ -69,7 +67,7 @@ static bool identify_by_session(struct request *r, const char *token, struct err
     struct err why = {0};
     secret_hash(token, r->who.token_hash);
     if (!store_session_find(r->store, r->arena, r->who.token_hash, &user, &why)) {
-        r->hint.code = why.code == ERR_AUTH ? "invalid_session" : NULL;
+        r->error_override.code = why.code == ERR_AUTH ? "invalid_session" : NULL;
         if (why.code == ERR_AUTH)
             return err_set(e, ERR_AUTH, "the session has ended; log in again");
         *e = why;
@@ -78,7 +76,7 @@ static bool identify_by_session(struct request *r, const char *token, struct err
     secret_csrf(r->who.token_hash, r->who.csrf);
     const char *csrf = request_header(r, "X-CSRF-Token");
     if (changes_something(r->method) && !(csrf && secret_equal(csrf, r->who.csrf))) {
-        r->hint.code = "csrf_token_missing";
+        r->error_override.code = "csrf_token_missing";
         return err_set(e, ERR_FORBIDDEN, "a request with the session cookie needs its X-CSRF-Token");
     }
     return take_user(r, &user, AUTH_SESSION);
@@ -96,6 +94,6 @@ bool auth_identify(struct request *r, struct err *e)
         return identify_by_session(r, token, e);
     if (loopback_on(r))
         return loopback_identify(r, e);
-    r->hint.code = "missing_api_key";
+    r->error_override.code = "missing_api_key";
     return err_set(e, ERR_AUTH, "log in, or send an API key as 'Authorization: Bearer sk-...'");
 }

@@ -14,7 +14,7 @@ static bool check_terms(struct request *r, struct err *e)
     const enum key_scope want = r->route->scope;
     const enum key_scope both = SCOPE_INFERENCE | SCOPE_HISTORY;
     if (r->who.by != AUTH_SESSION && want & ~(enum key_scope)r->who.terms.scopes) {
-        r->hint.code = "insufficient_scope";
+        r->error_override.code = "insufficient_scope";
         return err_set(e, ERR_FORBIDDEN, "this key's scopes do not reach here; needed:%s%s%s",
                        want & SCOPE_INFERENCE ? " inference" : "", want & SCOPE_HISTORY ? " history" : "",
                        want & SCOPE_ADMIN ? " admin" : "");
@@ -22,7 +22,7 @@ static bool check_terms(struct request *r, struct err *e)
     if (want & both && !limits_load(r, e))
         return false;
     if ((want & both) == both && limits_any(r)) { /* its jobs outlive the request, so they can't be counted in it */
-        r->hint.code = "insufficient_scope";
+        r->error_override.code = "insufficient_scope";
         return err_set(e, ERR_FORBIDDEN, "a key with limits runs the model by /v1 only");
     }
     return !(want & SCOPE_INFERENCE) || !r->route->body_limit || limits_request(r, e);

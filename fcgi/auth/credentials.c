@@ -1,4 +1,4 @@
-/* credentials.h */
+/* credentials.h: argon2id runs one at a time, and a failure costs the same whether the name exists or not. */
 #define LOG_MODULE "auth"
 #include "fcgi/auth/credentials.h"
 
@@ -49,7 +49,7 @@ static bool check_code(struct request *r, const struct store_user *user, const c
     if (!factor.on)
         return true;
     if (!code || !*code) {
-        r->hint.code = "second_factor_needed";
+        r->error_override.code = "second_factor_needed";
         return err_field(e, ERR_AUTH, "code", "this account has a second factor: send the code that the app shows");
     }
     snprintf(subject, sizeof subject, "%lld", (long long)user->id);
@@ -66,29 +66,28 @@ static bool check_code(struct request *r, const struct store_user *user, const c
         return false;
     }
     audit_record(r, user->id, user->name, "login.fail", "second factor");
-    r->hint.code = "invalid_code";
+    r->error_override.code = "invalid_code";
     return err_field(e, ERR_AUTH, "code", "%s", why.text);
 }
 
-bool credentials_login(struct request *r, const char *name, const char *password, const char *code,
-                       struct store_user *user, struct err *e)
+bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user, struct err *e)
 {
     struct throttle t;
     struct err why = {0};
-    if (!throttle_enter(r, THROTTLE_LOGIN, name, &t, e))
+    if (!throttle_enter(r, THROTTLE_LOGIN, c->name, &t, e))
         return false;
-    bool known = store_user_by_name(r->store, r->arena, name, user, &why);
+    bool known = store_user_by_name(r->store, r->arena, c->name, user, &why);
     if (!known && why.code != ERR_NOTFOUND && why.code != ERR_INPUT) {
         *e = why;
         return false;
     }
-    /* an unknown name costs the same time as a wrong password */
-    if (verify(password, known ? user->password_hash : NULL) && known && !user->disabled) {
+    /* An unknown name costs the same time as a wrong password. */
+    if (verify(c->password, known ? user->password_hash : NULL) && known && !user->disabled) {
         throttle_forgive(r, &t);
-        return check_code(r, user, code, e);
+        return check_code(r, user, c->code, e);
     }
     audit_record(r, known ? user->id : 0, known ? user->name : "", "login.fail", "");
-    r->hint.code = "invalid_login";
+    r->error_override.code = "invalid_login";
     return err_set(e, ERR_AUTH, "the name or the password is wrong");
 }
 
@@ -131,7 +130,7 @@ static void end_presented(struct request *r)
         log_warn("id=%s the former session was not ended: %s", r->id, e.text);
 }
 
-void identity_put(cJSON *o, int64_t id, const char *name, bool admin)
+void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin)
 {
     json_put_id(o, "id", id);
     cJSON_AddStringToObject(o, "name", name);
@@ -141,7 +140,7 @@ void identity_put(cJSON *o, int64_t id, const char *name, bool admin)
 bool credentials_reply_session(struct request *r, int status, const char *csrf)
 {
     cJSON *o = cJSON_CreateObject();
-    identity_put(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name, r->who.admin);
+    credentials_put_identity(cJSON_AddObjectToObject(o, "user"), r->who.user_id, r->who.name, r->who.admin);
     cJSON_AddItemToObject(o, "csrf", csrf[0] ? cJSON_CreateString(csrf) : cJSON_CreateNull());
     reply_json(r, status, o);
     cJSON_Delete(o);

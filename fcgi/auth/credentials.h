@@ -11,10 +11,12 @@
 
 struct request;
 
-/* A login. code: NULL when none was sent. ERR_AUTH: code second_factor_needed (the password was right) or
- * invalid_login. */
-bool credentials_login(struct request *r, const char *name, const char *password, const char *code,
-                       struct store_user *user, struct err *e);
+struct credentials {
+    const char *name, *password;
+    const char *code; /* of the second factor; NULL: none was sent */
+};
+/* Checks a login. ERR_AUTH: code second_factor_needed (the password was right) or invalid_login. */
+bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user, struct err *e);
 /* Whoever is logged in shows the password once more. field: of the body, named in errors. */
 bool credentials_confirm(struct request *r, const char *field, const char *password, struct store_user *user,
                          struct err *e);
@@ -27,4 +29,4 @@ void credentials_cookie(struct request *r, const char *token, int64_t max_age_s)
 /* The reply of a login: {user, csrf}; csrf "" is null. */
 bool credentials_reply_session(struct request *r, int status, const char *csrf);
 /* id, name, role */
-void identity_put(cJSON *o, int64_t id, const char *name, bool admin);
+void credentials_put_identity(cJSON *o, int64_t id, const char *name, bool admin);

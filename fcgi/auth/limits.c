@@ -1,4 +1,4 @@
-/* limits.h */
+/* limits.h: a request meets the limits of its key and those of its user; what one refuses is given back to the other. */
 #include "fcgi/auth/limits.h"
 
 #include <stdatomic.h>
@@ -62,17 +62,24 @@ bool limits_load(struct request *r, struct err *e)
     return limits_of_user(r, r->who.user_id, &r->who.limits, &own, e);
 }
 
-static bool refuse(struct request *r, enum limit_kind kind, int64_t wait_us, const struct holder *h, const char *what,
-                   int64_t limit, struct err *e)
+struct refusal {
+    enum limit_kind kind;
+    int64_t wait_us;
+    const struct holder *holder;
+    const char *what; /* "requests per minute" */
+    int64_t limit;
+};
+
+static bool refuse(struct request *r, const struct refusal *f, struct err *e)
 {
-    atomic_fetch_add_explicit(&r->worker->shared->limited[kind], 1, memory_order_relaxed);
-    r->hint.status = 429;
-    r->hint.code = "rate_limit_exceeded";
-    r->hint.retry_after_s = (int)((wait_us + 999999) / 1000000);
-    if (r->hint.retry_after_s < 1)
-        r->hint.retry_after_s = 1;
-    return err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", h->who, (long long)limit, what,
-                   r->hint.retry_after_s);
+    atomic_fetch_add_explicit(&r->worker->shared->limited[f->kind], 1, memory_order_relaxed);
+    r->error_override.status = 429;
+    r->error_override.code = "rate_limit_exceeded";
+    r->error_override.retry_after_s = (int)((f->wait_us + 999999) / 1000000);
+    if (r->error_override.retry_after_s < 1)
+        r->error_override.retry_after_s = 1;
+    return err_set(e, ERR_BUSY, "%s may have %lld %s; try again in %d s", f->holder->who, (long long)f->limit, f->what,
+                   r->error_override.retry_after_s);
 }
 
 static struct shared_limit *row_of(const struct request *r, const struct holder *h)
@@ -80,27 +87,47 @@ static struct shared_limit *row_of(const struct request *r, const struct holder 
     return shared_limit_row(r->worker->shared, h->row);
 }
 
-/* Of a user only what runs the model: the page counts tokens while one types. */
-static bool counts(const struct request *r, const struct holder *h)
+/* A holder's limit in a minute, 0: none. Of a user only requests that run the model are counted: the page also counts tokens
+ * while the user types. */
+static int64_t minute_limit(const struct request *r, const struct holder *h, enum limit_kind kind)
 {
-    return h->requests && (h->row > 0 || r->route->pool == POOL_STREAM);
+    if (kind == LIMIT_TOKENS)
+        return h->tokens;
+    return h->row > 0 || r->route->pool == POOL_STREAM ? h->requests : 0;
+}
+
+static bool minute_take(const struct request *r, const struct holder *h, enum limit_kind kind,
+                        const struct shared_minute_units *u, struct shared_minute *out)
+{
+    struct shared_limit *row = row_of(r, h);
+    return shared_minute_take(kind == LIMIT_TOKENS ? &row->tokens_full_us : &row->requests_full_us, u, now_us(), out);
+}
+
+/* Takes n requests or tokens from the minute of each holder; all or nothing. */
+static bool take_from_all(struct request *r, enum limit_kind kind, int64_t n, struct err *e)
+{
+    struct holder h[2];
+    struct shared_minute m, unused;
+    const int n_holders = holders(r, h);
+    for (int i = 0; i < n_holders; i++) {
+        struct shared_minute_units u = {.per_minute = minute_limit(r, &h[i], kind), .n = n};
+        if (!u.per_minute || minute_take(r, &h[i], kind, &u, &m))
+            continue;
+        const struct refusal f = {.kind = kind, .wait_us = m.wait_us, .holder = &h[i], .limit = u.per_minute,
+                                  .what = kind == LIMIT_TOKENS ? "tokens per minute" : "requests per minute"};
+        for (int j = 0; j < i; j++) {
+            u = (struct shared_minute_units){.per_minute = minute_limit(r, &h[j], kind), .n = -n, .force = true};
+            if (u.per_minute)
+                minute_take(r, &h[j], kind, &u, &unused);
+        }
+        return refuse(r, &f, e);
+    }
+    return true;
 }
 
 bool limits_request(struct request *r, struct err *e)
 {
-    struct holder h[2];
-    struct shared_minute m;
-    const int n = holders(r, h);
-    for (int i = 0; i < n; i++) {
-        if (!counts(r, &h[i]) || shared_minute_take(&row_of(r, &h[i])->requests_full_us, h[i].requests, 1, false, now_us(), &m))
-            continue;
-        const int64_t wait_us = m.wait_us;
-        for (int j = 0; j < i; j++)
-            if (counts(r, &h[j]))
-                shared_minute_take(&row_of(r, &h[j])->requests_full_us, h[j].requests, -1, true, now_us(), &m);
-        return refuse(r, LIMIT_REQUESTS, wait_us, &h[i], "requests per minute", h[i].requests, e);
-    }
-    return true;
+    return take_from_all(r, LIMIT_REQUESTS, 1, e);
 }
 
 /* How much of the day's tokens is used; the day ends at midnight, UTC. */
@@ -115,19 +142,19 @@ static bool check_day(struct request *r, int64_t prompt_tokens, struct err *e)
     if (used + prompt_tokens <= limit)
         return true;
     atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_DAY], 1, memory_order_relaxed);
-    r->hint.status = 429;
-    r->hint.code = "insufficient_quota";
-    r->hint.retry_after_s = (int)(DAY_S - now % DAY_S);
+    r->error_override.status = 429;
+    r->error_override.code = "insufficient_quota";
+    r->error_override.retry_after_s = (int)(DAY_S - now % DAY_S);
     return err_set(e, ERR_BUSY, "%lld of today's %lld tokens are used, and this takes %lld at least; the next day begins in "
                                 "%d min (midnight UTC)", (long long)used, (long long)limit, (long long)prompt_tokens,
-                   r->hint.retry_after_s / 60 + 1);
+                   r->error_override.retry_after_s / 60 + 1);
 }
 
 static bool refuse_storage(struct request *r, int64_t used, struct err *e)
 {
     atomic_fetch_add_explicit(&r->worker->shared->limited[LIMIT_STORAGE], 1, memory_order_relaxed);
-    r->hint.status = 413;
-    r->hint.code = "storage_quota_exceeded";
+    r->error_override.status = 413;
+    r->error_override.code = "storage_quota_exceeded";
     return err_set(e, ERR_LIMIT, "%lld of your %lld bytes are used; delete chats or files to make room", (long long)used,
                    (long long)r->who.limits.storage_bytes);
 }
@@ -149,6 +176,12 @@ bool limits_storage_refused(struct request *r, struct err *e)
     return false;
 }
 
+static bool refuse_jobs(struct request *r, const char *who, int64_t max, struct err *e)
+{
+    return refuse(r, &(struct refusal){.kind = LIMIT_JOBS, .wait_us = 1000000, .holder = &(struct holder){.who = who},
+                                       .what = "jobs at one time", .limit = max}, e);
+}
+
 /* The user's answers elsewhere: of other processes' requests, and those that no request holds. */
 static bool check_user_jobs(struct request *r, int jobs, struct err *e)
 {
@@ -160,35 +193,18 @@ static bool check_user_jobs(struct request *r, int jobs, struct err *e)
         return false;
     if (shared_jobs_of_user(r->worker->shared, r->slot) + detached + jobs <= max)
         return true;
-    return refuse(r, LIMIT_JOBS, 1000000, &(struct holder){.who = "you"}, "jobs at one time", max, e);
-}
-
-static bool take_tokens(struct request *r, int64_t tokens, struct err *e)
-{
-    struct holder h[2];
-    struct shared_minute m;
-    const int n = holders(r, h);
-    for (int i = 0; i < n; i++) {
-        if (!h[i].tokens || shared_minute_take(&row_of(r, &h[i])->tokens_full_us, h[i].tokens, tokens, false, now_us(), &m))
-            continue;
-        const int64_t wait_us = m.wait_us;
-        for (int j = 0; j < i; j++)
-            if (h[j].tokens)
-                shared_minute_take(&row_of(r, &h[j])->tokens_full_us, h[j].tokens, -tokens, true, now_us(), &m);
-        return refuse(r, LIMIT_TOKENS, wait_us, &h[i], "tokens per minute", h[i].tokens, e);
-    }
-    return true;
+    return refuse_jobs(r, "you", max, e);
 }
 
 bool limits_enter(struct request *r, int64_t prompt_tokens, int jobs, struct err *e)
 {
-    const int64_t of_key = r->who.terms.max_jobs;
+    const struct shared_jobs_claim claim = {.key_id = r->who.key_id, .user_id = r->who.user_id, .jobs = jobs,
+                                            .key_max = r->who.terms.max_jobs};
     if (!check_day(r, prompt_tokens, e))
         return false;
-    if ((of_key || r->who.limits.max_jobs) && r->slot &&
-        !shared_jobs_enter(r->worker->shared, r->slot, r->who.key_id, r->who.user_id, jobs, of_key))
-        return refuse(r, LIMIT_JOBS, 1000000, &(struct holder){.who = "this key"}, "jobs at one time", of_key, e);
-    if (check_user_jobs(r, jobs, e) && take_tokens(r, prompt_tokens, e))
+    if ((claim.key_max || r->who.limits.max_jobs) && r->slot && !shared_jobs_enter(r->worker->shared, r->slot, &claim))
+        return refuse_jobs(r, "this key", claim.key_max, e);
+    if (check_user_jobs(r, jobs, e) && take_from_all(r, LIMIT_TOKENS, prompt_tokens, e))
         return true;
     limits_leave(r);
     return false;
@@ -201,7 +217,8 @@ void limits_spend(struct request *r, int64_t tokens)
     const int n = tokens ? holders(r, h) : 0;
     for (int i = 0; i < n; i++)
         if (h[i].tokens)
-            shared_minute_take(&row_of(r, &h[i])->tokens_full_us, h[i].tokens, tokens, true, now_us(), &m);
+            minute_take(r, &h[i], LIMIT_TOKENS,
+                        &(struct shared_minute_units){.per_minute = h[i].tokens, .n = tokens, .force = true}, &m);
 }
 
 void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, int64_t tokens)
@@ -210,7 +227,9 @@ void limits_spend_user(struct shared *s, struct store *store, int64_t user_id, i
     struct shared_minute m;
     bool own;
     if (tokens && store_limits_get(store, user_id, &u, &own, NULL) && u.tokens_per_minute)
-        shared_minute_take(&shared_limit_row(s, -user_id)->tokens_full_us, u.tokens_per_minute, tokens, true, now_us(), &m);
+        shared_minute_take(&shared_limit_row(s, -user_id)->tokens_full_us,
+                           &(struct shared_minute_units){.per_minute = u.tokens_per_minute, .n = tokens, .force = true},
+                           now_us(), &m);
 }
 
 void limits_leave(struct request *r)
@@ -237,7 +256,8 @@ static void put_headers(struct request *r, const char *unit, int64_t limit, _Ato
     char name[48], value[32];
     if (!limit)
         return;
-    shared_minute_take(full_us, limit, 0, true, now_us(), &m); /* nothing: only looks */
+    /* Taking nothing only reads the state. */
+    shared_minute_take(full_us, &(struct shared_minute_units){.per_minute = limit, .force = true}, now_us(), &m);
     snprintf(name, sizeof name, "x-ratelimit-limit-%s", unit);
     snprintf(value, sizeof value, "%lld", (long long)limit);
     reply_header(r, name, value);

@@ -113,13 +113,13 @@ bool loopback_identify(struct request *r, struct err *e)
     struct store_user user;
     const char *why = why_not(r), *name = setting_text(r, SETTING_KEYS_OPTIONAL_ON_LOOPBACK);
     struct err unknown = {0};
-    r->hint.code = "missing_api_key";
+    r->error_override.code = "missing_api_key";
     if (why)
         return err_set(e, ERR_AUTH,
                        "send an API key as 'Authorization: Bearer sk-...', or log in: %s", why);
     if (!store_user_by_name(r->store, r->arena, name, &user, &unknown) &&
         unknown.code != ERR_NOTFOUND) {
-        r->hint.code = NULL;
+        r->error_override.code = NULL;
         *e = unknown;
         return false;
     }
@@ -127,7 +127,7 @@ bool loopback_identify(struct request *r, struct err *e)
         return err_set(
             e, ERR_AUTH,
             "keys_optional_on_loopback names no user who may log in, so a key is needed");
-    r->hint.code = NULL;
+    r->error_override.code = NULL;
     r->who = (struct identity){.by = AUTH_LOOPBACK,
                                .user_id = user.id,
                                .name = user.name,

@@ -1,4 +1,4 @@
-/* throttle.h */
+/* throttle.h: an attempt counts against three subjects, and the longest wait of the three holds. */
 #include "fcgi/auth/throttle.h"
 
 #include <arpa/inet.h>
@@ -57,10 +57,10 @@ bool throttle_enter(struct request *r, enum throttle_kind kind, const char *subj
         return true;
     }
     atomic_fetch_add_explicit(&s->login_throttled, 1, memory_order_relaxed);
-    r->hint.status = 429;
-    r->hint.code = "too_many_attempts";
-    r->hint.retry_after_s = (int)(wait / 1000) + 1;
-    return err_set(e, ERR_LIMIT, "too many attempts; try again in %d s", r->hint.retry_after_s);
+    r->error_override.status = 429;
+    r->error_override.code = "too_many_attempts";
+    r->error_override.retry_after_s = (int)(wait / 1000) + 1;
+    return err_set(e, ERR_LIMIT, "too many attempts; try again in %d s", r->error_override.retry_after_s);
 }
 
 void throttle_forgive(struct request *r, const struct throttle *t)

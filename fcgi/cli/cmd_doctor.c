@@ -7,7 +7,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
 #include "engine/wire/status.h"
-#include "fcgi/admin/checks.h"
+#include "fcgi/admin/diagnostics.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/nginx_conf.h"
 #include "fcgi/process/state.h"
@@ -28,23 +28,23 @@ static const struct option options[] = {
     {"json", OPTION_BOOL, offsetof(struct doctor, json), "false", 0, 0, NULL, NULL, "as JSON"},
 };
 
-/* check_report */
-static void report(void *context, enum check_verdict v, const char *what, const char *found, const char *fix)
+/* diagnostics_report_fn */
+static void report(void *context, enum diagnostics_verdict v, const char *what, const char *found, const char *fix)
 {
     struct doctor *d = context;
-    d->warnings += v == CHECK_WARNING;
-    d->failures += v == CHECK_FAILURE;
+    d->warnings += v == DIAGNOSTICS_WARNING;
+    d->failures += v == DIAGNOSTICS_FAILURE;
     if (!d->json) {
-        printf("%-8s %-18s %s\n", check_verdict_name(v), what, found);
-        if (fix && v != CHECK_FINE)
+        printf("%-8s %-18s %s\n", diagnostics_verdict_name(v), what, found);
+        if (fix && v != DIAGNOSTICS_OK)
             printf("%-8s %-18s   fix: %s\n", "", "", fix);
         return;
     }
     buf_printf(&d->out, "%s{\"check\":", d->n++ ? "," : "");
     buf_json_string(&d->out, what, strlen(what));
-    buf_printf(&d->out, ",\"verdict\":\"%s\",\"found\":", check_verdict_name(v));
+    buf_printf(&d->out, ",\"verdict\":\"%s\",\"found\":", diagnostics_verdict_name(v));
     buf_json_string(&d->out, found, strlen(found));
-    if (fix && v != CHECK_FINE) {
+    if (fix && v != DIAGNOSTICS_OK) {
         buf_puts(&d->out, ",\"fix\":");
         buf_json_string(&d->out, fix, strlen(fix));
     }
@@ -55,38 +55,38 @@ static void check_vulkan(struct doctor *d)
 {
     struct err e = {0};
     if (!vulkan_backend.probe->usable(&e))
-        report(d, CHECK_WARNING, "GPU (Vulkan)", e.text,
+        report(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", e.text,
                "models run on the CPU; for a GPU install its Vulkan driver (mesa-vulkan-drivers, or the vendor's)");
     else if (vulkan_is_software())
-        report(d, CHECK_WARNING, "GPU (Vulkan)", "only a software rasteriser answers",
+        report(d, DIAGNOSTICS_WARNING, "GPU (Vulkan)", "only a software rasteriser answers",
                "models run on the CPU; for a GPU install its Vulkan driver");
     else
-        report(d, CHECK_FINE, "GPU (Vulkan)", "a device answers; --backend auto takes it", NULL);
+        report(d, DIAGNOSTICS_OK, "GPU (Vulkan)", "a device answers; --backend auto takes it", NULL);
 }
 
 static void check_programs(struct doctor *d)
 {
     const char *nginx = nginx_program();
-    report(d, nginx ? CHECK_FINE : CHECK_FAILURE, "nginx", nginx ? nginx : "not found", "apt install nginx-light");
+    report(d, nginx ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "nginx", nginx ? nginx : "not found", "apt install nginx-light");
     char path[4096];
     const char *const shares[] = {"web/index.html", "web/vendor/markdown-it.min.js", "nginx/up.conf.in"};
     bool all = true;
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
         all = file_join(path, sizeof path, d->share_dir, shares[i], NULL) && file_exists(path) && all;
-    report(d, all ? CHECK_FINE : CHECK_FAILURE, "page", d->share_dir, "make install (it needs npm once, for three libraries)");
+    report(d, all ? DIAGNOSTICS_OK : DIAGNOSTICS_FAILURE, "page", d->share_dir, "make install (it needs npm once, for three libraries)");
 }
 
-static void check_state(struct doctor *d, const struct checks *c)
+static void check_state(struct doctor *d, const struct diagnostics *c)
 {
     char path[4096];
     struct err e = {0};
-    if (!d->state || !check_state_folder(c, d->state))
+    if (!d->state || !diagnostics_state_folder(c, d->state))
         return;
     if (file_join(path, sizeof path, d->state, STATE_DATABASE, &e) && file_exists(path))
-        check_database(c, path);
+        diagnostics_database(c, path);
     static struct status_page page;
     bool started = file_join(path, sizeof path, d->state, STATE_STATUS, &e) && status_read(path, &page, &e);
-    check_engine(c, started ? &page : NULL);
+    diagnostics_engine(c, started ? &page : NULL);
 }
 
 static int run_doctor(int argc, char **argv)
@@ -95,12 +95,12 @@ static int run_doctor(int argc, char **argv)
     int status = cli_options(&cmd_doctor, argc, argv, &d, NULL);
     if (status >= 0)
         return status;
-    const struct checks c = {.report = report, .context = &d};
-    check_system(&c);
-    check_instructions(&c);
+    const struct diagnostics c = {.report = report, .context = &d};
+    diagnostics_system(&c);
+    diagnostics_instructions(&c);
     check_vulkan(&d);
     check_programs(&d);
-    check_sqlite(&c);
+    diagnostics_sqlite(&c);
     check_state(&d, &c);
     if (d.json)
         printf("{\"checks\":[%s],\"warnings\":%d,\"failures\":%d}\n", d.out.data, d.warnings, d.failures);

@@ -65,9 +65,10 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct importing *i = context;
     int64_t id;
-    const struct attachment_source from = {.user_id = i->user_id, .name = STORE_IMPORTED_FILE, .text = i->counts ? &i->text : NULL,
+    const struct attachment_source from = {.store = i->store, .user_id = i->user_id, .name = STORE_IMPORTED_FILE,
+                                           .text = i->counts ? &i->text : NULL,
                                            .model_id = i->counts ? i->text.name : NULL};
-    return attachment_take(NULL, i->store, &from, file, &id, e);
+    return attachment_take(NULL, &from, file, &id, e);
 }
 
 /* The model that was asked for, or the one that the server runs: without that the files come in uncounted. */

@@ -14,12 +14,8 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "fcgi/http/request.h"
-#include "fcgi/http/request.h"
-#include "fcgi/process/shared.h"
 #include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
-#include "fcgi/process/worker.h"
-#include "sql/core/store.h"
 #include "sql/core/store.h"
 #include "sql/users/store_users.h"
 

@@ -11,7 +11,6 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/answer.h"
 #include "fcgi/inference/prompt.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
@@ -81,7 +80,7 @@ static bool changes(struct request *r, struct err *e)
                                     &(struct store_message_range){.user_id = r->who.user_id,
                                                                   .conversation_id = id,
                                                                   .after = after},
-                                    answer_list_item, &out, e);
+                                    conversation_message_list_item, &out, e);
             buf_puts(&out, "]}");
         }
         struct buf whole = {.limit = MAX_REPLY};
@@ -127,11 +126,11 @@ static bool count(struct request *r, struct err *e)
     const char *stored = "{}";
     const cJSON *settings = NULL, *body = request_json(r, e);
     int64_t attachments[STORE_MESSAGE_ATTACHMENTS];
-    struct conversation_ask ask = {.attachments = attachments};
+    struct conversation_ask ask = {.attachments = {.ids = attachments}};
     struct prompt prompt = {0};
     struct status_page page;
     if (!body || !read_ask(r, body, &ask, &stored, e) ||
-        !attachments_read(r, body, attachments, &ask.n_attachments, e) || !json_get_object(body, "settings", &settings, e))
+        !attachments_read(r, body, attachments, &ask.attachments.n, e) || !json_get_object(body, "settings", &settings, e))
         return false;
     cJSON *checked = conversation_settings(r, stored, settings, e);
     cJSON *kwargs = checked ? conversation_kwargs(r, checked, e) : NULL;
@@ -151,15 +150,23 @@ static bool count(struct request *r, struct err *e)
     return ok;
 }
 
-static void put_value(cJSON *values, const struct request *r, const char *name, enum server_setting own, double value, bool given)
+struct base_value {
+    const char *name;
+    enum server_setting own; /* the server's setting for it; SETTING__N: it has none */
+    double value;
+    bool unset; /* there is no value */
+};
+
+static void put_value(cJSON *values, const struct request *r, const struct base_value *v)
 {
     double unused;
-    cJSON *o = cJSON_AddObjectToObject(values, name);
-    if (given)
-        cJSON_AddNumberToObject(o, "value", value);
-    else
+    cJSON *o = cJSON_AddObjectToObject(values, v->name);
+    if (v->unset)
         cJSON_AddNullToObject(o, "value");
-    cJSON_AddStringToObject(o, "from", own != SETTING__N && setting_number(r, own, &unused) ? "server" : "model");
+    else
+        cJSON_AddNumberToObject(o, "value", v->value);
+    cJSON_AddStringToObject(o, "from",
+                            v->own != SETTING__N && setting_number(r, v->own, &unused) ? "server" : "model");
 }
 
 static double rounded(float v) /* 0.7f is 0.7, not 0.699999988 */
@@ -175,14 +182,19 @@ static bool base(struct request *r, struct err *e)
     cJSON *o = cJSON_CreateObject(), *v = cJSON_AddObjectToObject(o, "values");
     (void)e;
     settings_begin(&s, r);
-    put_value(v, r, "temperature", SETTING_DEFAULT_TEMPERATURE, rounded(s.sampling.temperature), true);
-    put_value(v, r, "top_p", SETTING_DEFAULT_TOP_P, rounded(s.sampling.top_p), true);
-    put_value(v, r, "top_k", SETTING_DEFAULT_TOP_K, s.sampling.top_k, true);
-    put_value(v, r, "min_p", SETTING_DEFAULT_MIN_P, rounded(s.sampling.min_p), true);
-    put_value(v, r, "repetition_penalty", SETTING_DEFAULT_REPETITION_PENALTY, rounded(s.sampling.repetition_penalty), true);
-    put_value(v, r, "presence_penalty", SETTING__N, rounded(s.sampling.presence_penalty), true);
-    put_value(v, r, "frequency_penalty", SETTING__N, rounded(s.sampling.frequency_penalty), true);
-    put_value(v, r, "max_tokens", SETTING_DEFAULT_MAX_TOKENS, s.max_tokens, s.max_tokens > 0);
+    const struct engine_sampling *p = &s.sampling;
+    const struct base_value rows[] = {
+        {"temperature", SETTING_DEFAULT_TEMPERATURE, rounded(p->temperature), false},
+        {"top_p", SETTING_DEFAULT_TOP_P, rounded(p->top_p), false},
+        {"top_k", SETTING_DEFAULT_TOP_K, p->top_k, false},
+        {"min_p", SETTING_DEFAULT_MIN_P, rounded(p->min_p), false},
+        {"repetition_penalty", SETTING_DEFAULT_REPETITION_PENALTY, rounded(p->repetition_penalty), false},
+        {"presence_penalty", SETTING__N, rounded(p->presence_penalty), false},
+        {"frequency_penalty", SETTING__N, rounded(p->frequency_penalty), false},
+        {"max_tokens", SETTING_DEFAULT_MAX_TOKENS, s.max_tokens, s.max_tokens <= 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        put_value(v, r, &rows[i]);
     cJSON_AddBoolToObject(o, "thinking", traits->thinking);
     cJSON_AddBoolToObject(o, "thinking_switch", traits->thinking_switch);
     cJSON_AddBoolToObject(o, "effort", traits->effort);

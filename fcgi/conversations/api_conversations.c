@@ -9,7 +9,6 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/answer.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"
 #include "sql/chats/store_conversations.h"
@@ -130,7 +129,7 @@ static bool read_conversation(struct request *r, struct err *e)
                     : store_message_list(r->store,
                                          &(struct store_message_range){.user_id = r->who.user_id,
                                                                        .conversation_id = id},
-                                         answer_list_item, &out, e);
+                                         conversation_message_list_item, &out, e);
     buf_puts(&out, "]}");
     if (ok)
         reply_json_buf(r, 200, &out);
@@ -263,7 +262,7 @@ const struct route api_conversations_routes[] = {
      .doc = {.summary = "Change these settings", .body = "ConversationSettings",
              .reply = "ConversationSettings", .statuses = "200"}},
     {.method = HTTP_DELETE, .path = "/api/messages/{id}", .auth = ROUTE_USER, .pool = POOL_SHORT,
-     .handler = conversation_cut, .scope = SCOPE_HISTORY,
+     .handler = conversation_truncate, .scope = SCOPE_HISTORY,
      .doc = {.summary = "Delete a message and all below it", .statuses = "204 409"}},
     {.method = HTTP_GET, .path = "/api/messages/{id}/stream", .auth = ROUTE_USER,
      .pool = POOL_STREAM, .handler = conversation_stream, .scope = SCOPE_HISTORY,

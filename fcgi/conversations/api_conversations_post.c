@@ -1,5 +1,5 @@
 /* POST /api/conversations/{id}/messages: a message or the results of calls and their answer, another answer to a message,
- * or an answer that is gone on with. Everything that can be refused is refused before the commit; after it the row tells
+ * or an answer that is resumed. Everything that can be refused is refused before the commit; after it the row tells
  * what became of the answer. */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "fcgi/conversations/title.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/answer.h"
+#include "fcgi/inference/stored_answer.h"
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
@@ -26,14 +26,13 @@
 struct posting {
     int64_t conversation_id;
     struct store_conversation conversation;
-    const char *content; /* NULL: another answer, results, or one that is gone on with */
+    const char *content; /* NULL: another answer, results, or one that is resumed */
     int64_t parent_id;
     int64_t attachments[STORE_MESSAGE_ATTACHMENTS];
     int n_attachments;
-    struct store_result results[STORE_RESULTS_MAX];
-    int n_results;
-    struct store_message again; /* id 0: a new answer; else this one is gone on with */
-    struct conversation_earlier earlier;
+    struct conversation_results results;
+    struct store_message again; /* id 0: a new answer; else this one is resumed */
+    struct conversation_resume earlier;
     bool new_settings;
     cJSON *settings, *kwargs;
     struct buf grammar;
@@ -70,7 +69,7 @@ static bool read_continue(struct request *r, struct posting *p, const char *text
         p->again.conversation_id != p->conversation_id)
         return err_field(e, ERR_INPUT, "continue", "is not a message of this conversation");
     p->parent_id = p->again.parent_id;
-    return conversation_can_continue(r, &p->again, &p->earlier, e);
+    return conversation_can_resume(r, &p->again, &p->earlier, e);
 }
 
 static bool read_parent(const cJSON *body, struct posting *p, struct err *e)
@@ -113,7 +112,8 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
         : again    ? !read_continue(r, p, again, e)
                    : !read_parent(body, p, e))
         return false;
-    if (results && !conversation_read_results(r, p->conversation_id, p->parent_id, results, p->results, &p->n_results, e))
+    const struct conversation_place parent = {.conversation_id = p->conversation_id, .message_id = p->parent_id};
+    if (results && !conversation_read_results(r, &parent, results, &p->results, e))
         return false;
     p->new_settings = settings != NULL;
     p->settings = conversation_settings(r, p->conversation.settings, settings, e);
@@ -126,12 +126,12 @@ static bool read_body(struct request *r, struct posting *p, struct err *e)
 static bool make_prompt(struct request *r, struct posting *p, struct err *e)
 {
     const struct conversation_ask ask = {.conversation_id = p->conversation_id, .leaf = p->parent_id, .content = p->content,
-                                         .results = p->results, .n_results = p->n_results,
-                                         .attachments = p->attachments, .n_attachments = p->n_attachments,
+                                         .results = p->results.at, .n_results = p->results.n,
+                                         .attachments = {.ids = p->attachments, .n = p->n_attachments},
                                          .settings = p->settings, .kwargs = p->kwargs};
     if (!conversation_prompt(r, &ask, &p->prompt, e))
         return false;
-    return p->again.id ? conversation_earlier(r, &p->again, &p->prompt, &p->earlier, e)
+    return p->again.id ? conversation_resume(r, &p->again, &p->prompt, &p->earlier, e)
                        : conversation_grammar(r, p->settings, &p->prompt, &p->grammar, e);
 }
 
@@ -160,8 +160,12 @@ static bool title_of_file(struct request *r, const struct posting *p, char title
     return true;
 }
 
-static bool write_rows(struct request *r, const struct posting *p, const char *key, const char *parser,
-                       struct store_posted *out, struct err *e)
+struct job_row { /* how the answer's row names its job, and how the job's text is read */
+    const char *key, *parser;
+};
+
+static bool write_rows(struct request *r, const struct posting *p, const struct job_row *job, struct store_posted *out,
+                       struct err *e)
 {
     char title[TITLE_SIZE] = "";
     if (p->again.id) {
@@ -171,8 +175,8 @@ static bool write_rows(struct request *r, const struct posting *p, const char *k
                                                                .conversation_id = p->conversation_id,
                                                                .message_id = p->again.id,
                                                                .model = r->worker->model_id,
-                                                               .job_key = key,
-                                                               .parser = parser,
+                                                               .job_key = job->key,
+                                                               .parser = job->parser,
                                                                .tokens = p->earlier.ids.at,
                                                                .n_tokens = p->earlier.ids.n},
                                       e);
@@ -188,12 +192,12 @@ static bool write_rows(struct request *r, const struct posting *p, const char *k
                                                    .content = p->content,
                                                    .attachments = p->attachments,
                                                    .n_attachments = p->n_attachments,
-                                                   .results = p->results,
-                                                   .n_results = p->n_results,
+                                                   .results = p->results.at,
+                                                   .n_results = p->results.n,
                                                    .title = title[0] ? title : NULL,
                                                    .model = r->worker->model_id,
-                                                   .job_key = key,
-                                                   .parser = parser,
+                                                   .job_key = job->key,
+                                                   .parser = job->parser,
                                                    .storage_bytes = r->who.limits.storage_bytes},
                               out, e);
 }
@@ -202,7 +206,7 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
                    struct err *e)
 {
     struct buf parser = {0};
-    struct answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
+    struct stored_answer_parser about = {.format = p->prompt.format, .opens_reasoning = p->prompt.opens_reasoning,
                                   .tools = json_member(p->settings, "tools"), .kwargs = p->kwargs,
                                   .constrained = p->grammar.len > 0};
     if (p->again.id) {
@@ -212,8 +216,8 @@ static bool commit(struct request *r, const struct posting *p, const char *key, 
         about.earlier_reasoning_ms = p->earlier.reasoning_ms;
         about.began_at = clock_wall_ms();
     }
-    bool ok = answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
-    ok = ok && write_rows(r, p, key, parser.data, out, e);
+    bool ok = stored_answer_parser_json(&parser, &about) || err_set(e, ERR_NOMEM, "no memory for the answer");
+    ok = ok && write_rows(r, p, &(struct job_row){.key = key, .parser = parser.data}, out, e);
     buf_fini(&parser);
     return ok;
 }
@@ -248,15 +252,15 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
     scope_name(job.scope, sizeof job.scope, r, "");
     snprintf(job.key, sizeof job.key, "%s", key);
     snprintf(job.request_id, sizeof job.request_id, "%s", r->id);
-    return model_submit(r, &job, e);
+    return model_gate_submit(r, &job, e);
 }
 
 /* What is kept at once; the answer comes on top. */
 static int64_t new_bytes(const struct posting *p)
 {
     int64_t n = p->content ? (int64_t)strlen(p->content) : 0;
-    for (int i = 0; i < p->n_results; i++)
-        n += (int64_t)strlen(p->results[i].content);
+    for (int i = 0; i < p->results.n; i++)
+        n += (int64_t)strlen(p->results.at[i].content);
     return n;
 }
 
@@ -292,7 +296,7 @@ bool conversation_post(struct request *r, struct err *e)
     cJSON_Delete(p.settings);
     cJSON_Delete(p.kwargs);
     buf_fini(&p.grammar);
-    conversation_earlier_fini(&p.earlier);
+    conversation_resume_fini(&p.earlier);
     prompt_fini(&p.prompt);
     return ok;
 }

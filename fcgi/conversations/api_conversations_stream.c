@@ -9,7 +9,7 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/http/sse.h"
-#include "fcgi/inference/answer.h"
+#include "fcgi/inference/stored_answer.h"
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/watch.h"
 #include "fcgi/process/worker.h"
@@ -94,13 +94,13 @@ static bool send_start(struct follow *f, bool blank)
     buf_clear(&f->json);
     buf_puts(&f->json, "{\"user_message\":");
     if (f->user_message_id && get_row(f, f->user_message_id, &m))
-        answer_message_json(&f->json, &m, false);
+        conversation_message_json(&f->json, &m, false);
     else
         buf_puts(&f->json, "null");
     if (!get_row(f, f->message_id, &m))
         return false;
     buf_puts(&f->json, ",\"message\":");
-    answer_message_json(&f->json, &m, blank);
+    conversation_message_json(&f->json, &m, blank);
     buf_putc(&f->json, '}');
     sse_event(&f->sse, "start", f->json.data, f->json.len);
     return sse_flush(&f->sse);
@@ -155,18 +155,18 @@ static void send_last(struct follow *f, const struct store_message *m, const str
         buf_putc(&f->json, '{');
     }
     buf_printf(&f->json, "%s\"message\":", failed ? "," : "");
-    answer_message_json(&f->json, m, false);
+    conversation_message_json(&f->json, m, false);
     buf_putc(&f->json, '}');
     sse_event(&f->sse, failed ? "error" : "done", f->json.data, f->json.len);
     sse_flush(&f->sse);
 }
 
 /* The recorder is late (it may be starting again): the same facts from what was seen here. */
-static void overlay(struct follow *f, struct store_message *m, struct answer_texts *t)
+static void overlay(struct follow *f, struct store_message *m, struct stored_answer_texts *t)
 {
     struct store_answer row;
     struct err e = {0};
-    if (f->g.state < GENERATION_DONE || !answer_row(&f->g, m->id, t, &row, &e))
+    if (f->g.state < GENERATION_DONE || !stored_answer_row(&f->g, m->id, t, &row, &e))
         return;
     m->status = row.status;
     m->content = row.content ? row.content : "";
@@ -184,7 +184,7 @@ static void overlay(struct follow *f, struct store_message *m, struct answer_tex
 static void end_stream(struct follow *f, double wait_ms, const struct err *why)
 {
     struct store_message m;
-    struct answer_texts texts = {0};
+    struct stored_answer_texts texts = {0};
     bool ended = wait_row(f, wait_ms);
     if (f->left)
         return;
@@ -193,7 +193,7 @@ static void end_stream(struct follow *f, double wait_ms, const struct err *why)
             overlay(f, &m, &texts);
         send_last(f, &m, why);
     } /* else the conversation was deleted under the stream: nothing is left to say */
-    answer_texts_fini(&texts);
+    stored_answer_texts_fini(&texts);
 }
 
 static double record_ms(const struct follow *f)
@@ -254,7 +254,7 @@ static struct engine_job *ask(struct follow *f, const char *key)
     int attached = -1;
     struct engine_job *job = engine_attach_async(f->r->worker->engine_socket, key, &e);
     while (job && (attached = engine_attach_poll(job, &e)) == 0)
-        if (!model_answers(f->r, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
+        if (!model_gate_answers(f->r, &e) || !nap_for(f, job, ATTACH_RETRY_MS))
             break;
     if (attached <= 0)
         engine_close(&job);
@@ -270,7 +270,7 @@ static struct engine_job *attach(struct follow *f, const char *key, struct err *
     for (;;) {
         struct err e = {0};
         struct engine_job *job = ask(f, key);
-        if (job || f->left || !model_answers(f->r, hung))
+        if (job || f->left || !model_gate_answers(f->r, hung))
             return job;
         if (!store_message_status(f->r->store, f->r->who.user_id, f->message_id, &status, &e) ||
             status != MESSAGE_RUNNING || clock_ms() > until || !nap(f, ATTACH_RETRY_MS))
@@ -290,7 +290,8 @@ static void show_row(struct follow *f)
 
 static bool begin(struct follow *f, const char *parser, struct err *e)
 {
-    return answer_begin(&f->g, &f->tree, parser, take_delta, f, e);
+    const struct generation_params listener = {.on_delta = take_delta, .context = f};
+    return stored_answer_begin(&f->g, &f->tree, parser, &listener, e);
 }
 
 static void fini(struct follow *f)
@@ -333,7 +334,7 @@ bool conversation_stream(struct request *r, struct err *e)
                            e))
         return false;
     bool running = m.status == MESSAGE_RUNNING;
-    if (running && !model_answers(r, e))
+    if (running && !model_gate_answers(r, e))
         return false;
     if (sse_start(&f.sse, r) && send_start(&f, running)) {
         if (running && (job = attach(&f, m.job_key, &hung)) && begin(&f, m.parser, e))

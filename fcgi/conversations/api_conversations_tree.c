@@ -29,7 +29,7 @@ bool conversation_fork(struct request *r, struct err *e)
            conversation_send(r, 201, id, e);
 }
 
-bool conversation_cut(struct request *r, struct err *e)
+bool conversation_truncate(struct request *r, struct err *e)
 {
     int64_t id;
     if (!path_id_param(r, "id", &id, e) || !store_message_remove(r->store, r->who.user_id, id, e))

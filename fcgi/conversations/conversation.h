@@ -10,6 +10,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "engine/engine.h"
+#include "fcgi/attachments/attachment.h"
 #include "fcgi/inference/prompt.h"
 #include "sql/chats/store_conversations.h"
 
@@ -26,7 +27,7 @@ bool conversation_list(struct request *r, struct err *e);   /* GET /api/conversa
 bool conversation_post(struct request *r, struct err *e);   /* POST /api/conversations/{id}/messages */
 bool conversation_stream(struct request *r, struct err *e); /* GET /api/messages/{id}/stream */
 bool conversation_fork(struct request *r, struct err *e);   /* POST /api/conversations/{id}/fork */
-bool conversation_cut(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
+bool conversation_truncate(struct request *r, struct err *e);    /* DELETE /api/messages/{id} */
 bool conversation_bulk(struct request *r, struct err *e);   /* POST /api/conversations/bulk */
 bool conversation_empty_trash(struct request *r, struct err *e); /* DELETE /api/trash */
 bool conversation_tags(struct request *r, struct err *e);   /* GET /api/conversation-tags */
@@ -42,6 +43,10 @@ void conversation_json(struct buf *out, const struct store_conversation *c);
 /* Adds the messages of a conversation: of the branch that is shown the last `texts` as they are, of all others only where
  * they stand. */
 bool conversation_put_end(struct request *r, const struct store_conversation *c, int texts, struct buf *out, struct err *e);
+/* A message as the page sees it (docs/API-pages.md). blank: without its text, for a stream that sends the text anew. */
+void conversation_message_json(struct buf *out, const struct store_message *m, bool blank);
+/* The same for each row of a list: context is the struct buf, which holds the list from its "[" on. */
+bool conversation_message_list_item(void *context, const struct store_message *m);
 /* A boolean of a body that may be absent or null: then *out stays. */
 bool conversation_read_which(const cJSON *body, const char *name, enum store_which *out, struct err *e);
 /* `stored` (JSON text) with the members of `change` put over it (null removes one), checked. Caller owns the tree. */
@@ -57,8 +62,7 @@ struct conversation_ask {
     const char *content;                /* NULL: the leaf, or the results, are the question */
     const struct store_result *results; /* [n_results] of the leaf's calls */
     int n_results;
-    const int64_t *attachments;         /* [n_attachments] that go along with content */
-    int n_attachments;
+    struct attachment_list attachments; /* that go along with content */
     const cJSON *settings, *kwargs;
 };
 /* Whatever its length. */
@@ -68,8 +72,9 @@ bool conversation_prompt(struct request *r, const struct conversation_ask *ask, 
 /* ERR_LIMIT: the prompt leaves no room in the engine's context. */
 bool conversation_fits(struct request *r, const struct prompt *p, struct err *e);
 
-/* An answer that is gone on with. Zeroed: empty; conversation_earlier_fini frees. */
-struct conversation_earlier {
+/* An answer that is resumed: the model continues the text that it had written. Zeroed: empty; conversation_resume_fini
+ * frees. */
+struct conversation_resume {
     cJSON *parser;       /* of the row; NULL: it has none */
     const cJSON *kwargs; /* in it: those that its prompt was made with; NULL: not known */
     double reasoning_ms;
@@ -77,15 +82,23 @@ struct conversation_earlier {
     struct ids ids;      /* the same as tokens */
 };
 /* ERR_CONFLICT: it runs, or has ended by itself; ERR_UNSUPPORTED: a grammar held it. */
-bool conversation_can_continue(struct request *r, const struct store_message *m, struct conversation_earlier *a, struct err *e);
+bool conversation_can_resume(struct request *r, const struct store_message *m, struct conversation_resume *a, struct err *e);
 /* Puts what the model had written behind the prompt `p` for the message above. */
-bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
+bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_resume *a,
                           struct err *e);
-void conversation_earlier_fini(struct conversation_earlier *a);
+void conversation_resume_fini(struct conversation_resume *a);
 
-/* The body's tool_results, [{tool_call_id, content}], checked against the calls of message `leaf`: each of them once. */
-bool conversation_read_results(struct request *r, int64_t conversation_id, int64_t leaf, const cJSON *list,
-                               struct store_result *out, int *n, struct err *e);
+struct conversation_results { /* of calls, in the body of the request */
+    struct store_result at[STORE_RESULTS_MAX];
+    int n;
+};
+struct conversation_place {
+    int64_t conversation_id, message_id; /* message 0: before the first one */
+};
+/* The body's tool_results, [{tool_call_id, content}], checked against the calls of the message at `place`: each of them
+ * once. */
+bool conversation_read_results(struct request *r, const struct conversation_place *place, const cJSON *list,
+                               struct conversation_results *out, struct err *e);
 
 /* Begins the stream, sends start, then what the job gives until its end, then the row as it was written down.
  * user_message_id 0: none. *job: attached to the answer's job, or NULL with *failed set; it is closed. */

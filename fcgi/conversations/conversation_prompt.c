@@ -64,7 +64,7 @@ static void add_result(struct branch *b, const char *id, const char *content)
 static bool add_question(struct request *r, const struct conversation_ask *ask, struct branch *b, struct err *e)
 {
     struct buf framed = {0};
-    bool ok = attachments_prompt(r, ask->attachments, ask->n_attachments, ask->content, &framed, e);
+    bool ok = attachments_prompt(r, &ask->attachments, ask->content, &framed, e);
     if (ok)
         b->failed |= !add_message(b->messages, "user", framed.len ? framed.data : ask->content);
     buf_fini(&framed);
@@ -101,7 +101,7 @@ bool conversation_fits(struct request *r, const struct prompt *p, struct err *e)
     struct status_page page;
     if (!engine_status_read(r, &page) || page.n_ctx <= 0 || p->ids.n < (size_t)page.n_ctx)
         return true;
-    r->hint.code = "context_length_exceeded";
+    r->error_override.code = "context_length_exceeded";
     return err_set(e, ERR_LIMIT, "the conversation has %zu tokens, the model's context %d", p->ids.n,
                    (int)page.n_ctx);
 }

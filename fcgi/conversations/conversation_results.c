@@ -1,4 +1,4 @@
-/* conversation.h: what a person, or a program of theirs, says that the calls of an answer gave. Nothing is run here. */
+/* conversation.h: the results of an answer's calls, as a person or a program of theirs sends them. Nothing is run here. */
 #include <string.h>
 
 #include "engine/base/json.h"
@@ -18,7 +18,7 @@ static bool is_call(const cJSON *calls, const char *id)
     return false;
 }
 
-static bool read_result(const cJSON *item, const cJSON *calls, struct store_result *out, int *n, struct err *e)
+static bool read_result(const cJSON *item, const cJSON *calls, struct conversation_results *out, struct err *e)
 {
     struct store_result x = {0};
     if (!cJSON_IsObject(item))
@@ -29,33 +29,34 @@ static bool read_result(const cJSON *item, const cJSON *calls, struct store_resu
         return err_field(e, ERR_INPUT, "tool_results", "%s is needed", x.content ? "tool_call_id" : "content");
     if (!is_call(calls, x.tool_call_id))
         return err_field(e, ERR_INPUT, "tool_results", "'%.60s' is no call of that answer", x.tool_call_id);
-    for (int i = 0; i < *n; i++)
-        if (!strcmp(out[i].tool_call_id, x.tool_call_id))
+    for (int i = 0; i < out->n; i++)
+        if (!strcmp(out->at[i].tool_call_id, x.tool_call_id))
             return err_field(e, ERR_INPUT, "tool_results", "'%.60s' is answered twice", x.tool_call_id);
     if (strlen(x.content) > STORE_CONTENT_BYTES)
         return err_field(e, ERR_LIMIT, "tool_results", "a result is longer than %d bytes", STORE_CONTENT_BYTES);
-    out[(*n)++] = x;
+    out->at[out->n++] = x;
     return true;
 }
 
-bool conversation_read_results(struct request *r, int64_t conversation_id, int64_t leaf, const cJSON *list,
-                               struct store_result *out, int *n, struct err *e)
+bool conversation_read_results(struct request *r, const struct conversation_place *place, const cJSON *list,
+                               struct conversation_results *out, struct err *e)
 {
     struct store_message m;
     struct err why = {0};
     const cJSON *item;
-    if (!leaf ||
+    if (!place->message_id ||
         !store_message_get(r->store, r->arena,
-                           &(struct store_ref){.user_id = r->who.user_id, .id = leaf}, &m, &why) ||
-        m.conversation_id != conversation_id)
+                           &(struct store_ref){.user_id = r->who.user_id, .id = place->message_id},
+                           &m, &why) ||
+        m.conversation_id != place->conversation_id)
         return err_field(e, ERR_INPUT, "parent_id", "is not a message of this conversation");
     cJSON *calls = m.role == ROLE_ASSISTANT && m.tool_calls ? json_parse(m.tool_calls, strlen(m.tool_calls), NULL, NULL) : NULL;
     const int n_calls = cJSON_GetArraySize(calls);
     bool ok = n_calls > 0 || err_field(e, ERR_INPUT, "parent_id", "must be an answer with calls");
     if (ok && (cJSON_GetArraySize(list) != n_calls || n_calls > STORE_RESULTS_MAX))
         ok = err_field(e, ERR_INPUT, "tool_results", "must answer each of the %d calls once", n_calls);
-    *n = 0;
-    cJSON_ArrayForEach(item, list) ok = ok && read_result(item, calls, out, n, e);
+    out->n = 0;
+    cJSON_ArrayForEach(item, list) ok = ok && read_result(item, calls, out, e);
     cJSON_Delete(calls);
     return ok;
 }

@@ -28,7 +28,8 @@ bool conversation_grammar(struct request *r, const cJSON *settings, const struct
     if (!json_get_object(settings, "json_schema", &schema, e))
         return false;
     struct constraint c = {.schema = schema, .field = "json_schema"};
-    return !schema || constraint_compile(&c, r->worker->text, prompt, json_member(settings, "tools"), false, out, e);
+    const struct constraint_place place = {.model = r->worker->text, .prompt = prompt, .tools = json_member(settings, "tools")};
+    return !schema || constraint_compile(&c, &place, out, e);
 }
 
 static bool check_schema(struct request *r, const cJSON *o, struct err *e)

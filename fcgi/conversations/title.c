@@ -1,4 +1,4 @@
-/* title.h */
+/* title.h: skips what is markup or white space, and cuts at the last space that fits. */
 #include "fcgi/conversations/title.h"
 
 #include <stdbool.h>

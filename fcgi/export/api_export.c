@@ -43,9 +43,9 @@ static int lock_user(struct request *r, struct err *e)
     if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
         return fd;
     close(fd);
-    r->hint.status = 429;
-    r->hint.code = "export_running";
-    r->hint.retry_after_s = RETRY_S;
+    r->error_override.status = 429;
+    r->error_override.code = "export_running";
+    r->error_override.retry_after_s = RETRY_S;
     err_set(e, ERR_BUSY, "another export of yours is being made");
     return -1;
 }

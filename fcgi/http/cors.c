@@ -1,4 +1,4 @@
-/* cors.h */
+/* cors.h: an origin is compared with the allow-list letter by letter, since browsers send it in one form only. */
 #include "fcgi/http/cors.h"
 
 #include <string.h>

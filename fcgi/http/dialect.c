@@ -8,8 +8,8 @@
 
 const struct api_dialect dialect_default = {
     .error = reply_error_object,
-    .stream_abort = {.cut = DIALECT_SSE_CUT,
-                     .last = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\",\"param\":null,"
+    .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
+                     .error_event = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\",\"param\":null,"
                              "\"code\":\"worker_lost\"}}\n\ndata: [DONE]\n\n"},
 };
 
@@ -39,7 +39,7 @@ int dialect_index(const struct api_dialect *d)
     return 0;
 }
 
-const struct guard_words *dialect_stream_abort(int index)
+const struct stream_abort_text *dialect_stream_abort(int index)
 {
     int n = 0;
     while (api_dialects[n])

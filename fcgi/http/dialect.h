@@ -3,18 +3,18 @@
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
-#include "fcgi/process/guard.h"
+#include "fcgi/process/stream_abort.h"
 
 struct request;
 
 struct api_dialect {
-    /* Writes the whole error object for *e and r->hint. */
+    /* Writes the whole error object for *e and r->error_override. */
     void (*error)(struct buf *out, const struct request *r, const struct err *e);
     const char *request_id; /* a further header that carries the request's id; NULL: X-Request-Id alone */
-    struct guard_words stream_abort; /* of a stream whose process died, framed as its events are */
+    struct stream_abort_text stream_abort; /* of a stream whose process died, framed as its events are */
 };
 
-#define DIALECT_SSE_CUT ":\n\n"
+#define DIALECT_SSE_CLOSE ":\n\n"
 #define DIALECT_ABORT_TEXT "the process that served this stream died; ask again"
 
 /* OpenAI's error object, which the page's routes have too; the first of api_dialects. */
@@ -23,6 +23,6 @@ extern const struct api_dialect dialect_default;
 extern const struct api_dialect *const api_dialects[];
 
 const struct api_dialect *dialect_of(const struct request *r); /* never NULL */
-/* A dialect's place in api_dialects, for memory that processes share; and the words of the one at that place. */
+/* A dialect's place in api_dialects, for memory that processes share; and what ends a stream of the one at that place. */
 int dialect_index(const struct api_dialect *d);
-const struct guard_words *dialect_stream_abort(int index);
+const struct stream_abort_text *dialect_stream_abort(int index);

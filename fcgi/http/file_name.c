@@ -1,4 +1,4 @@
-/* file_name.h */
+/* file_name.h: a name loses its folders and all that could deceive a reader; a header carries it as ASCII and as UTF-8. */
 #include "fcgi/http/file_name.h"
 
 #include <ctype.h>

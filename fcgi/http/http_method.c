@@ -1,4 +1,4 @@
-/* route.h: the names of methods. */
+/* route.h: the names of HTTP's methods and their numbers here. */
 #include <string.h>
 
 #include "fcgi/http/route.h"

@@ -7,12 +7,12 @@
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 
-bool parameters_strict(const struct request *r)
+bool ignored_strict(const struct request *r)
 {
     return r->strict_parameters;
 }
 
-void warn_field(struct request *r, const char *field, const char *message, bool dropped)
+void ignored_warn(struct request *r, const char *field, const char *message, bool dropped)
 {
     struct ignored *l = &r->ignored;
     for (int i = 0; i < l->n; i++)
@@ -30,13 +30,13 @@ void warn_field(struct request *r, const char *field, const char *message, bool 
     f->dropped = dropped;
 }
 
-bool ignore_field(struct request *r, const char *field, const char *why, struct err *e)
+bool ignored_add(struct request *r, const char *field, const char *why, struct err *e)
 {
     char message[IGNORED_MESSAGE_BYTES];
-    if (parameters_strict(r))
+    if (ignored_strict(r))
         return err_field(e, ERR_UNSUPPORTED, field, "has no effect here and is refused, since parameters are strict: %s", why);
     snprintf(message, sizeof message, "ignored: %s", why);
-    warn_field(r, field, message, true);
+    ignored_warn(r, field, message, true);
     return true;
 }
 

@@ -30,12 +30,12 @@ struct ignored {
 
 /* True: `field` is named as ignored in this request's answer. False: parameters are strict here (the server's setting
  * strict_parameters, or the key's): *e is the ERR_UNSUPPORTED that names it. `why` is one clause. */
-bool ignore_field(struct request *r, const char *field, const char *why, struct err *e);
+bool ignored_add(struct request *r, const char *field, const char *why, struct err *e);
 /* The same for a value that is honoured in another way ("clamped to high") or that has no effect by its nature: never an
  * error, in strict mode neither. dropped: it stands in x-sluice-ignored too. */
-void warn_field(struct request *r, const char *field, const char *message, bool dropped);
+void ignored_warn(struct request *r, const char *field, const char *message, bool dropped);
 /* Does this request refuse what it does not know? */
-bool parameters_strict(const struct request *r);
+bool ignored_strict(const struct request *r);
 
 /* Appends ,"warnings":[...] when there are some, else nothing. */
 void ignored_write(struct buf *b, const struct request *r);

@@ -1,4 +1,4 @@
-/* multipart.h */
+/* multipart.h: one pass over the body, part by part; nothing is copied but names. */
 #include "fcgi/http/multipart.h"
 
 #include <stdio.h>
@@ -72,27 +72,34 @@ static bool read_head(const char *head, size_t len, struct multipart_part *p)
     return false;
 }
 
-/* The part that begins at *at, just past a delimiter's "--boundary". False: there are no more, or *bad. */
-static bool next_part(const char *data, size_t len, const char *delimiter, size_t *at, struct multipart_part *p, bool *bad)
+struct scan {
+    const char *data;
+    size_t len, at; /* at: just past a delimiter's "--boundary" */
+    char delimiter[MAX_BOUNDARY + 5];
+    bool bad; /* the form is not well-formed */
+};
+
+/* False: there are no more parts, or s->bad. */
+static bool next_part(struct scan *s, struct multipart_part *p)
 {
-    const size_t n = strlen(delimiter);
+    const size_t n = strlen(s->delimiter), left = s->len - s->at;
+    const char *head = s->data + s->at; /* its first line may be empty */
     *p = (struct multipart_part){0};
-    if (len - *at >= 2 && !memcmp(data + *at, "--", 2))
+    if (left >= 2 && !memcmp(head, "--", 2))
         return false;
-    *bad = true;
-    if (len - *at < 2 || memcmp(data + *at, "\r\n", 2))
+    s->bad = true;
+    if (left < 2 || memcmp(head, "\r\n", 2))
         return false;
-    const char *head = data + *at; /* its first line may be empty */
-    const char *body = memmem(head, len - *at, "\r\n\r\n", 4);
+    const char *body = memmem(head, left, "\r\n\r\n", 4);
     if (!body || (size_t)(body - head) > MAX_PART_HEAD || !read_head(head + 2, (size_t)(body - head > 2 ? body - head - 2 : 0), p))
         return false;
     p->data = body + 4;
-    const char *end = memmem(p->data, len - (size_t)(p->data - data), delimiter, n);
+    const char *end = memmem(p->data, s->len - (size_t)(p->data - s->data), s->delimiter, n);
     if (!end)
         return false;
     p->len = (size_t)(end - p->data);
-    *at = (size_t)(end - data) + n;
-    *bad = false;
+    s->at = (size_t)(end - s->data) + n;
+    s->bad = false;
     return true;
 }
 
@@ -103,25 +110,25 @@ bool multipart_is(const char *type)
 
 bool multipart_find(const char *data, size_t len, const char *type, struct multipart_part *file, struct err *e)
 {
-    char boundary[MAX_BOUNDARY + 1], delimiter[MAX_BOUNDARY + 5];
+    char boundary[MAX_BOUNDARY + 1];
+    struct scan s = {.data = data, .len = len};
     struct multipart_part p;
-    bool bad = false;
     int files = 0;
     if (!parameter(type, strlen(type), "boundary", boundary, sizeof boundary) || !boundary[0])
         return err_field(e, ERR_INPUT, "Content-Type", "must name a boundary of 1 to %d characters", MAX_BOUNDARY);
-    snprintf(delimiter, sizeof delimiter, "\r\n--%s", boundary);
-    const size_t n = strlen(delimiter);
-    size_t at = n - 2;
-    if (len < at || memcmp(data, delimiter + 2, at)) { /* a preamble */
-        const char *first = len ? memmem(data, len, delimiter, n) : NULL;
+    snprintf(s.delimiter, sizeof s.delimiter, "\r\n--%s", boundary);
+    const size_t n = strlen(s.delimiter);
+    s.at = n - 2;
+    if (len < s.at || memcmp(data, s.delimiter + 2, s.at)) { /* a preamble */
+        const char *first = len ? memmem(data, len, s.delimiter, n) : NULL;
         if (!first)
             return err_set(e, ERR_INPUT, "the form is not well-formed");
-        at = (size_t)(first - data) + n;
+        s.at = (size_t)(first - data) + n;
     }
-    while (next_part(data, len, delimiter, &at, &p, &bad))
+    while (next_part(&s, &p))
         if (p.is_file && ++files == 1)
             *file = p;
-    if (bad)
+    if (s.bad)
         return err_set(e, ERR_INPUT, "the form is not well-formed");
     if (files != 1)
         return err_set(e, ERR_INPUT, "the multipart body holds %s", files ? "more than one file" : "no file");

@@ -157,15 +157,15 @@ bool reply_empty(struct request *r, int status)
 void reply_error_object(struct buf *out, const struct request *r, const struct err *e)
 {
     const struct error_row *row = &error_rows[e->code < ERR__N ? e->code : ERR_INTERNAL];
-    const char *code = r->hint.code ? r->hint.code : row->code;
+    const char *code = r->error_override.code ? r->error_override.code : row->code;
     const char *type = row->type;
-    if (r->hint.status == 429)
+    if (r->error_override.status == 429)
         type = "rate_limit_error";
-    else if (r->hint.status >= 400 && r->hint.status < 500 && row->status >= 500)
+    else if (r->error_override.status >= 400 && r->error_override.status < 500 && row->status >= 500)
         type = "invalid_request_error";
     buf_puts(out, "{\"error\":{\"message\":");
     struct buf text = {0};
-    bool names_field = e->field[0] && !r->hint.context_tokens;
+    bool names_field = e->field[0] && !r->error_override.context_tokens;
     buf_printf(&text, "%s%s%s", names_field ? e->field : "", names_field ? ": " : "", e->text);
     buf_json_string(out, text.data ? text.data : "", text.len);
     buf_fini(&text);
@@ -180,8 +180,8 @@ void reply_error_object(struct buf *out, const struct request *r, const struct e
 bool reply_error(struct request *r, const struct err *e)
 {
     const struct error_row *row = &error_rows[e->code < ERR__N ? e->code : ERR_INTERNAL];
-    int status = r->hint.status ? r->hint.status : row->status;
-    int retry = r->hint.retry_after_s ? r->hint.retry_after_s : row->retry_after_s;
+    int status = r->error_override.status ? r->error_override.status : row->status;
+    int retry = r->error_override.retry_after_s ? r->error_override.retry_after_s : row->retry_after_s;
     struct buf b = {0};
     if (retry) {
         char seconds[16];
@@ -190,7 +190,7 @@ bool reply_error(struct request *r, const struct err *e)
     }
     if (status == 401)
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"");
-    if (r->hint.code && !strcmp(r->hint.code, "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
+    if (r->error_override.code && !strcmp(r->error_override.code, "insufficient_scope")) /* RFC 6750; nginx reads it at /api/import */
         reply_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\", error=\"insufficient_scope\"");
     dialect_of(r)->error(&b, r, e);
     reply_bytes(r, status, "application/json", b.data ? b.data : "", b.len);

@@ -18,7 +18,7 @@ bool reply_bytes(struct request *r, int status, const char *content_type, const 
 bool reply_json(struct request *r, int status, const cJSON *v);
 bool reply_json_buf(struct request *r, int status, const struct buf *b); /* b holds JSON text; 500 when it failed */
 bool reply_empty(struct request *r, int status);                         /* 204 */
-bool reply_error(struct request *r, const struct err *e);                /* r->hint may sharpen it */
+bool reply_error(struct request *r, const struct err *e);                /* r->error_override may sharpen it */
 
 /* The error object {"error":{...}} as text, for a stream that has begun. */
 void reply_error_object(struct buf *out, const struct request *r, const struct err *e);

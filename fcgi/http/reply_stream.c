@@ -1,4 +1,4 @@
-/* reply_stream.h */
+/* reply_stream.h: the head is sent at once, and each piece is written as it comes. */
 #include "fcgi/http/reply_stream.h"
 
 #include <fcgiapp.h>

@@ -99,13 +99,13 @@ static bool announced_length(struct request *r, size_t limit, size_t *len, struc
     if (n == -2) {
         return err_set(e, ERR_INPUT, "Content-Length is not a number");
     } else if (n == -1 && cgi_param(r, "HTTP_TRANSFER_ENCODING")) {
-        r->hint.status = 411;
-        r->hint.code = "length_required";
+        r->error_override.status = 411;
+        r->error_override.code = "length_required";
         return err_set(e, ERR_INPUT, "a body needs a Content-Length");
     }
     if (n > 0 && (uint64_t)n > limit) {
-        r->hint.status = 413;
-        r->hint.code = "request_too_large";
+        r->error_override.status = 413;
+        r->error_override.code = "request_too_large";
         return err_set(e, ERR_LIMIT, "the body has %lld bytes, at most %zu are taken here", (long long)n, limit);
     }
     *len = n > 0 ? (size_t)n : 0;
@@ -161,14 +161,14 @@ cJSON *request_json(struct request *r, struct err *e)
     }
     const bool any_type = r->route && r->route->doc.any_type;
     if (!any_type && (!type || !is_json_type(type))) {
-        r->hint.status = 415;
-        r->hint.code = "unsupported_media_type";
+        r->error_override.status = 415;
+        r->error_override.code = "unsupported_media_type";
         err_set(e, ERR_INPUT, "Content-Type must be application/json");
         return NULL;
     }
     if (json_count_values(r->body, r->body_len) > REQUEST_MAX_JSON_VALUES) {
-        r->hint.status = 413;
-        r->hint.code = "request_too_large";
+        r->error_override.status = 413;
+        r->error_override.code = "request_too_large";
         err_set(e, ERR_LIMIT, "the JSON body holds more than %zu values", REQUEST_MAX_JSON_VALUES);
         return NULL;
     }
@@ -178,8 +178,8 @@ cJSON *request_json(struct request *r, struct err *e)
         cJSON_Delete(v);
         return NULL;
     }
-    if (!v && !r->hint.code)
-        r->hint.code = "invalid_json";
+    if (!v && !r->error_override.code)
+        r->error_override.code = "invalid_json";
     r->json = v;
     return v;
 }

@@ -55,7 +55,7 @@ struct request {
         const char *code; /* "context_length_exceeded"; NULL: by err_code */
         int retry_after_s;
         int32_t prompt_tokens, context_tokens; /* of a prompt that is too long, for each dialect's own words; 0: not so */
-    } hint;
+    } error_override;
 
     struct ignored ignored; /* what the answer names as ignored */
 

@@ -130,8 +130,8 @@ static bool refuse_method(struct request *r, unsigned allowed, struct err *e)
     buf_fini(&list);
     if (r->method == HTTP_OPTIONS)
         return reply_empty(r, 204);
-    r->hint.status = 405;
-    r->hint.code = "method_not_allowed";
+    r->error_override.status = 405;
+    r->error_override.code = "method_not_allowed";
     return false;
 }
 
@@ -204,7 +204,7 @@ void route_serve(struct request *r, const struct err *refused)
     if (!ok && r->client_gone && !r->replied) {
         r->status = STATUS_CLIENT_GONE; /* nobody is there to read a reply */
     } else if (!ok) {
-        int status = r->hint.status ? r->hint.status : reply_status_of(e.code);
+        int status = r->error_override.status ? r->error_override.status : reply_status_of(e.code);
         if (status >= 500)
             log_warn("id=%s status=%d code=%s: %s", r->id, status, err_code_name(e.code), e.text);
         if (!r->replied)

@@ -65,7 +65,7 @@ struct route {
 
 /* What this room asks of the rooms above it. worker_main.c sets them; without, only open routes are served. */
 struct http_hooks {
-    bool (*authorise)(struct request *r, struct err *e); /* before a route's body is read: fills r->who; false: *e and r->hint */
+    bool (*authorise)(struct request *r, struct err *e); /* before a route's body is read: fills r->who; false: *e and r->error_override */
     void (*on_head)(struct request *r);                  /* adds headers to a reply whose head is about to be sent */
 };
 

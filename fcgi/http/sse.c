@@ -37,13 +37,13 @@ bool sse_start_lines(struct sse *s, struct request *r)
 /* What the master finds when this process dies. */
 static void mark(struct sse *s, enum stream_state state)
 {
-    if (s->guarded && s->r->slot)
+    if (s->abort_enabled && s->r->slot)
         atomic_store(&s->r->slot->stream, (int32_t)state);
 }
 
-void sse_guard(struct sse *s)
+void sse_enable_abort(struct sse *s)
 {
-    s->guarded = true;
+    s->abort_enabled = true;
     if (s->r->slot)
         atomic_store(&s->r->slot->dialect, (int32_t)dialect_index(dialect_of(s->r)));
     mark(s, STREAM_OPEN);

@@ -17,16 +17,16 @@ struct sse {
     struct request *r;
     struct buf out; /* events not yet flushed */
     uint64_t last_ns;
-    bool guarded; /* see sse_guard */
+    bool abort_enabled; /* see sse_enable_abort */
 };
 
 /* Sends the headers (200, text/event-stream, no-cache, no-transform, X-Accel-Buffering: no). */
 bool sse_start(struct sse *s, struct request *r);
 /* The same for a stream of lines (SSE_LINES_TYPE): sse_line takes the place of events and comments. */
 bool sse_start_lines(struct sse *s, struct request *r);
-/* From here on the stream is one of the API's: if this process dies, its master ends it with the last words
+/* From here on the stream is one of the API's: if this process dies, its master ends it with the error event
  * of the route's dialect. */
-void sse_guard(struct sse *s);
+void sse_enable_abort(struct sse *s);
 /* One event. event NULL: only `data:`. data must hold no newline (JSON never does). Queued: sse_flush sends it. */
 void sse_event(struct sse *s, const char *event, const char *data, size_t len);
 void sse_line(struct sse *s, const char *data, size_t len);

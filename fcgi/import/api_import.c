@@ -80,10 +80,11 @@ static bool take_file(void *context, struct store_upload *file, struct err *e)
 {
     const struct progress *g = context;
     int64_t id;
-    const struct attachment_source from = {.user_id = g->r->who.user_id, .name = STORE_IMPORTED_FILE, .text = g->r->worker->text,
+    const struct attachment_source from = {.store = g->r->store, .user_id = g->r->who.user_id,
+                                           .name = STORE_IMPORTED_FILE, .text = g->r->worker->text,
                                            .model_id = g->r->worker->model_id,
                                            .storage_bytes = g->r->who.limits.storage_bytes};
-    return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, g->r->store, &from, file, &id, e);
+    return limits_storage(g->r, file->bytes, e) && attachment_take(NULL, &from, file, &id, e);
 }
 
 static bool on_progress(void *context, const struct import_progress *p)

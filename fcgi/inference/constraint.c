@@ -1,4 +1,4 @@
-/* constraint.h */
+/* constraint.h: which tools may be called, and the one grammar for content and calls together. */
 #include "fcgi/inference/constraint.h"
 
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/chat/chat_parser.h"
 #include "engine/chat/chat_parser.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/regex.h"
@@ -145,19 +144,20 @@ static bool reasoning_is_closed(const struct prompt *p)
     return n >= strlen(close) && !memcmp(text->data + n - strlen(close), close, strlen(close));
 }
 
-static void shape_of(struct answer_shape *a, const struct constraint *c, const struct text_model *m, const struct prompt *p,
-                     const struct callable *tools, bool one_call)
+static void shape_of(struct answer_shape *a, const struct constraint *c, const struct constraint_place *p,
+                     const struct callable *tools)
 {
-    *a = (struct answer_shape){.vocab = m->vocab, .content = -1};
-    if (!p)
+    const struct chat_template *t = p->model->chat_template;
+    *a = (struct answer_shape){.vocab = p->model->vocab, .content = -1};
+    if (!p->prompt)
         return;
-    a->format = p->format;
-    a->opens_reasoning = p->opens_reasoning;
-    a->may_reason = m->chat_template && chat_template_traits(m->chat_template)->thinking && !reasoning_is_closed(p);
+    a->format = p->prompt->format;
+    a->opens_reasoning = p->prompt->opens_reasoning;
+    a->may_reason = t && chat_template_traits(t)->thinking && !reasoning_is_closed(p->prompt);
     a->tools = tools->tools;
     a->n_tools = tools->n;
     a->calls = c->calls;
-    a->one_call = one_call;
+    a->one_call = p->one_call;
 }
 
 /* Whatever is wrong with a grammar is wrong with the request. */
@@ -187,18 +187,17 @@ static bool compile(const struct constraint *c, struct answer_shape *a, struct b
     return blame(c, e);
 }
 
-bool constraint_compile(const struct constraint *c, const struct text_model *m, const struct prompt *prompt,
-                        const cJSON *tools, bool one_call, struct buf *out, struct err *e)
+bool constraint_compile(const struct constraint *c, const struct constraint_place *p, struct buf *out, struct err *e)
 {
     struct callable callable;
     struct answer_shape a;
-    if (!list_callable(c, c->calls == TOOL_CHOICE_NONE || !prompt ? NULL : tools, &callable, e))
+    if (!list_callable(c, c->calls == TOOL_CHOICE_NONE || !p->prompt ? NULL : p->tools, &callable, e))
         return false;
     bool content = c->gbnf || c->regex || c->choice || c->schema || c->json_object;
     bool calls = c->calls == TOOL_CHOICE_REQUIRED || (c->calls == TOOL_CHOICE_AUTO && (callable.strict || c->allowed));
     bool ok = true;
     if (content || calls) {
-        shape_of(&a, c, m, prompt, &callable, one_call);
+        shape_of(&a, c, p, &callable);
         ok = compile(c, &a, out, e);
     }
     free(callable.tools);

@@ -33,7 +33,12 @@ void constraint_fini(struct constraint *c);
 /* tool_choice, over checked tools (NULL: none). *none: no tool shall be shown or called. */
 bool constraint_read_choice(struct constraint *c, const cJSON *body, const cJSON *tools, bool *none, struct err *e);
 
-/* The program for the engine, appended to out; nothing when the answer is free. prompt NULL: raw text, without reasoning
- * and calls. ERR_INPUT and ERR_UNSUPPORTED name the field and the place in it. */
-bool constraint_compile(const struct constraint *c, const struct text_model *m, const struct prompt *prompt,
-                        const cJSON *tools, bool one_call, struct buf *out, struct err *e);
+struct constraint_place { /* where the answer stands */
+    const struct text_model *model;
+    const struct prompt *prompt; /* NULL: raw text, without reasoning and calls */
+    const cJSON *tools;          /* checked ones, or NULL */
+    bool one_call;               /* at most */
+};
+/* Appends the program for the engine to out; nothing when the answer is free. ERR_INPUT and ERR_UNSUPPORTED name the field
+ * and the place in it. */
+bool constraint_compile(const struct constraint *c, const struct constraint_place *p, struct buf *out, struct err *e);

@@ -1,4 +1,4 @@
-/* inference.h */
+/* inference.h: one loop waits for whichever job has an event and hands it to the job's generation. */
 #include "fcgi/inference/inference.h"
 
 #include <stdatomic.h>
@@ -46,7 +46,7 @@ static bool submit(struct inference *x, const struct inference_params *p, int i,
     if (!generation_init(&x->generations[i], &gp, e))
         return false;
     uint64_t began = clock_ns();
-    x->jobs[i] = model_submit(x->r, &job, e);
+    x->jobs[i] = model_gate_submit(x->r, &job, e);
     x->r->engine_ns += clock_ns() - began;
     if (!x->jobs[i])
         return false;
@@ -69,12 +69,12 @@ static int64_t count_prompts(const struct inference_params *p)
 static void explain_limit(struct request *r, int32_t prompt_tokens, struct err *e)
 {
     struct status_page page;
-    r->hint.code = "context_length_exceeded";
+    r->error_override.code = "context_length_exceeded";
     engine_status_read(r, &page);
     if (page.n_ctx <= 0 || prompt_tokens < page.n_ctx)
         return; /* the engine's own words say what was too long */
-    r->hint.prompt_tokens = prompt_tokens;
-    r->hint.context_tokens = page.n_ctx;
+    r->error_override.prompt_tokens = prompt_tokens;
+    r->error_override.context_tokens = page.n_ctx;
     snprintf(e->text, sizeof e->text,
              "This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. "
              "Please reduce the length of the messages.", (int)page.n_ctx, (int)prompt_tokens);
@@ -93,7 +93,7 @@ bool inference_start(struct inference *x, struct request *r, const struct infere
             if (e->code == ERR_LIMIT)
                 explain_limit(r, x->n_prompt[i], e);
             else if (e->code == ERR_BUSY)
-                r->hint.code = "queue_full";
+                r->error_override.code = "queue_full";
             return false;
         }
     r->job = engine_job_id(x->jobs[0]);

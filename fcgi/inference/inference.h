@@ -56,7 +56,7 @@ struct inference {
 };
 
 /* Submits all; ERR_LIMIT (prompt over the context), ERR_BUSY (queue, or a limit of the key: limits.h), ERR_UNAVAILABLE
- * sharpen r->hint. */
+ * sharpen r->error_override. */
 bool inference_start(struct inference *x, struct request *r, const struct inference_params *p, struct err *e);
 /* Until every choice is done. False: *e says why (ERR_CANCELLED: the client has gone); the jobs are cancelled. */
 bool inference_run(struct inference *x, struct err *e);

@@ -1,4 +1,4 @@
-/* model_gate.h */
+/* model_gate.h: looks at the engine's status page before a job is submitted. */
 #include "fcgi/inference/model_gate.h"
 
 #include <stdatomic.h>
@@ -33,7 +33,7 @@ static bool hangs(const struct status_page *page, struct err *e)
     return true;
 }
 
-bool model_answers(const struct request *r, struct err *e)
+bool model_gate_answers(const struct request *r, struct err *e)
 {
     struct status_page page;
     engine_status_read(r, &page);
@@ -44,7 +44,7 @@ static bool gate_open(struct request *r, struct err *e)
 {
     struct status_page page;
     const int gate = atomic_load_explicit(&r->worker->shared->model_gate, memory_order_relaxed);
-    r->hint.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
+    r->error_override.retry_after_s = gate == GATE_UNLOADED ? RETRY_UNLOADED_S : RETRY_S;
     if (gate == GATE_UNLOADED)
         return err_set(e, ERR_UNAVAILABLE, "no model is loaded now");
     engine_status_read(r, &page);
@@ -52,11 +52,11 @@ static bool gate_open(struct request *r, struct err *e)
         return false;
     if (gate == GATE_SWITCHING || !same_model(page.model_path, r->worker->model_path))
         return err_set(e, ERR_UNAVAILABLE, "the model is being switched; try again in a moment");
-    r->hint.retry_after_s = 0;
+    r->error_override.retry_after_s = 0;
     return true;
 }
 
-struct engine_job *model_submit(struct request *r, const struct engine_job_params *p, struct err *e)
+struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p, struct err *e)
 {
     return gate_open(r, e) ? engine_submit(r->worker->engine_socket, p, e) : NULL;
 }

@@ -14,6 +14,6 @@ struct request;
 enum model_gate { GATE_OPEN, GATE_SWITCHING, GATE_UNLOADED }; /* shared.h: model_gate, set by `sluice up` */
 
 /* False, ERR_UNAVAILABLE: the engine hangs, as its status page tells. */
-bool model_answers(const struct request *r, struct err *e);
-/* engine_submit for a request. ERR_UNAVAILABLE (r->hint has the time to wait) beside engine_submit's own errors. */
-struct engine_job *model_submit(struct request *r, const struct engine_job_params *p, struct err *e);
+bool model_gate_answers(const struct request *r, struct err *e);
+/* engine_submit for a request. ERR_UNAVAILABLE (r->error_override has the time to wait) beside engine_submit's own errors. */
+struct engine_job *model_gate_submit(struct request *r, const struct engine_job_params *p, struct err *e);

@@ -45,7 +45,7 @@ static bool is_served(const struct request *r, const char *name)
     return false;
 }
 
-bool model_is_served(const struct request *r, const char *name)
+bool model_name_is_served(const struct request *r, const char *name)
 {
     static const char tag[] = ":latest";
     char bare[ALIAS_BYTES];
@@ -58,7 +58,7 @@ bool model_is_served(const struct request *r, const char *name)
     return is_served(r, bare);
 }
 
-void model_each_alias(const struct request *r, model_alias_fn fn, void *context)
+void model_name_each_alias(const struct request *r, model_alias_fn fn, void *context)
 {
     char alias[ALIAS_BYTES];
     for (const char *list = setting_text(r, SETTING_MODEL_ALIASES); next_alias(&list, alias);)

@@ -7,8 +7,8 @@
 
 struct request;
 
-bool model_is_served(const struct request *r, const char *name);
+bool model_name_is_served(const struct request *r, const char *name);
 
 typedef bool (*model_alias_fn)(void *context, const char *name); /* false: enough */
 /* Each alias that is a name, without the patterns. */
-void model_each_alias(const struct request *r, model_alias_fn fn, void *context);
+void model_name_each_alias(const struct request *r, model_alias_fn fn, void *context);

@@ -1,4 +1,4 @@
-/* prompt.h */
+/* prompt.h: renders the chat template and tokenizes the result with its untrusted spans. */
 #include "fcgi/inference/prompt.h"
 
 #include <stdio.h>

@@ -10,16 +10,24 @@
 #define MAX_BAD_WORDS 256
 #define MAX_BAD_WORD_BYTES 512
 
-/* A list of token ids, in the arena. */
-static bool read_ids(const cJSON *o, const char *name, int most, const struct text_model *m,
-                     struct arena *a, const int32_t **out, int32_t *n_out, struct err *e)
+/* A member that is a list of token ids. */
+struct id_list {
+    const char *name;
+    int most;
+    int32_t n_vocab;
+    const int32_t *ids; /* [n] in the arena: what was read */
+    int32_t n;
+};
+
+static bool read_ids(const cJSON *o, struct arena *a, struct id_list *l, struct err *e)
 {
+    const char *name = l->name;
     const cJSON *list = NULL, *item;
     if (!json_get_array(o, name, &list, e))
         return false;
     const int n = cJSON_GetArraySize(list);
-    if (n > most)
-        return err_field(e, ERR_INPUT, name, "has %d token ids, at most %d are taken", n, most);
+    if (n > l->most)
+        return err_field(e, ERR_INPUT, name, "has %d token ids, at most %d are taken", n, l->most);
     int32_t *ids = arena_alloc(a, (size_t)(n ? n : 1) * sizeof *ids);
     if (!ids)
         return err_set(e, ERR_NOMEM, "no memory for %s", name);
@@ -27,13 +35,12 @@ static bool read_ids(const cJSON *o, const char *name, int most, const struct te
     cJSON_ArrayForEach(item, list)
     {
         if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
-            item->valueint >= vocab_size(m->vocab))
-            return err_field(e, ERR_INPUT, name, "must hold token ids from 0 to %d",
-                             (int)vocab_size(m->vocab) - 1);
+            item->valueint >= l->n_vocab)
+            return err_field(e, ERR_INPUT, name, "must hold token ids from 0 to %d", (int)l->n_vocab - 1);
         ids[k++] = item->valueint;
     }
-    *out = ids;
-    *n_out = k;
+    l->ids = ids;
+    l->n = k;
     return true;
 }
 
@@ -138,10 +145,14 @@ static bool read_shown(struct settings *s, const cJSON *o, struct err *e)
 bool settings_read_tokens(struct settings *s, const cJSON *o, const struct text_model *m,
                           struct arena *a, struct err *e)
 {
-    return read_min_tokens(s, o, e) && read_shown(s, o, e) &&
-           read_ids(o, "stop_token_ids", ENGINE_MAX_STOP_IDS, m, a, &s->stop_ids, &s->n_stop_ids,
-                    e) &&
-           read_ids(o, "allowed_token_ids", ENGINE_MAX_ALLOWED_IDS, m, a, &s->allowed_ids,
-                    &s->n_allowed_ids, e) &&
-           read_bad_words(s, o, m, a, e);
+    struct id_list stop = {.name = "stop_token_ids", .most = ENGINE_MAX_STOP_IDS};
+    struct id_list allowed = {.name = "allowed_token_ids", .most = ENGINE_MAX_ALLOWED_IDS};
+    stop.n_vocab = allowed.n_vocab = (int32_t)vocab_size(m->vocab);
+    if (!read_min_tokens(s, o, e) || !read_shown(s, o, e) || !read_ids(o, a, &stop, e) || !read_ids(o, a, &allowed, e))
+        return false;
+    s->stop_ids = stop.ids;
+    s->n_stop_ids = stop.n;
+    s->allowed_ids = allowed.ids;
+    s->n_allowed_ids = allowed.n;
+    return read_bad_words(s, o, m, a, e);
 }

@@ -1,4 +1,4 @@
-/* usage.h */
+/* usage.h: figures go to shared memory while a job runs and to the database when it has ended. */
 #define LOG_MODULE "usage"
 #include "fcgi/inference/usage.h"
 

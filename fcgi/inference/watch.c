@@ -1,4 +1,4 @@
-/* watch.h */
+/* watch.h: one poll over the jobs, the client's connection and the signal to stop. */
 #include "fcgi/inference/watch.h"
 
 #include <errno.h>

@@ -86,8 +86,8 @@ static bool find_marks(struct infill *f, struct request *r, struct err *e)
         f->marks[i] = find_mark(r->worker->text->vocab, (enum fim_mark)i);
     if (f->marks[FIM_PREFIX] >= 0 && f->marks[FIM_SUFFIX] >= 0 && f->marks[FIM_MIDDLE] >= 0)
         return true;
-    r->hint.status = 501;
-    r->hint.code = "not_implemented";
+    r->error_override.status = 501;
+    r->error_override.code = "not_implemented";
     return err_set(e, ERR_UNSUPPORTED,
                    "this model does not fill in the middle: its vocabulary has no token for%s%s%s",
                    f->marks[FIM_PREFIX] < 0 ? " prefix" : "",

@@ -8,7 +8,7 @@
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/lossy.h"
+#include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
@@ -69,7 +69,7 @@ static void put_timings(struct buf *b, const struct engine_usage *u)
                (int)u->cached_tokens, (int)(u->prompt_tokens - u->cached_tokens), u->prefill_ms,
                read > 0 ? 1000 / read : 0, read, (int)u->completion_tokens, u->decode_ms,
                written > 0 ? 1000 / written : 0, written);
-    lossy_put(b, u);
+    reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
 
@@ -341,7 +341,7 @@ void llamacpp_reply(struct llamacpp_view *v)
 void llamacpp_stream_begin(struct llamacpp_view *v)
 {
     sse_start(&v->sse, v->r);
-    sse_guard(&v->sse);
+    sse_enable_abort(&v->sse);
     sse_flush(&v->sse);
 }
 
@@ -367,7 +367,7 @@ void llamacpp_view_fini(struct llamacpp_view *v)
 
 const struct api_dialect llamacpp_dialect = {
     .error = reply_error_object,
-    .stream_abort = {.cut = DIALECT_SSE_CUT,
-                     .last = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\","
+    .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
+                     .error_event = "data: {\"error\":{\"message\":\"" DIALECT_ABORT_TEXT "\",\"type\":\"server_error\","
                              "\"param\":null,\"code\":\"worker_lost\"}}\n\n"},
 };

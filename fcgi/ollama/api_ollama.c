@@ -14,7 +14,7 @@ static bool make_raw_job(struct inference_params *p, struct ollama_request *o, s
     struct engine_job_params *job = &p->job;
     if (!o->ids.n || o->ids.n > INT32_MAX)
         return err_field(e, ERR_INPUT, "prompt", "makes a prompt of %zu tokens", o->ids.n);
-    if (!constraint_compile(&c->constraint, r->worker->text, NULL, NULL, false, &c->grammar, e))
+    if (!constraint_compile(&c->constraint, &(struct constraint_place){.model = r->worker->text}, &c->grammar, e))
         return false;
     *p = (struct inference_params){.n = 1, .source = "prompt"};
     *job = (struct engine_job_params){.prompt = o->ids.at, .n_prompt = (int32_t)o->ids.n,

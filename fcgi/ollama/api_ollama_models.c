@@ -41,7 +41,7 @@ static bool list_models(struct request *r, struct err *e)
     engine_status_read(r, &page);
     cJSON *o = cJSON_CreateObject(), *models = cJSON_AddArrayToObject(o, "models");
     cJSON_AddItemToArray(models, ollama_facts_entry(r, &page));
-    model_each_alias(r, add_alias, models);
+    model_name_each_alias(r, add_alias, models);
     reply_json(r, 200, o);
     cJSON_Delete(o);
     return true;
@@ -108,8 +108,8 @@ static bool show_version(struct request *r, struct err *e)
 
 static bool refuse(struct request *r, struct err *e)
 {
-    r->hint.status = 501;
-    r->hint.code = "not_implemented";
+    r->error_override.status = 501;
+    r->error_override.code = "not_implemented";
     return err_set(e, ERR_UNSUPPORTED, "models are not made, copied, deleted or pushed by Ollama's API here: they are files on the "
                                        "server, and an admin chooses the one that is served");
 }

@@ -58,7 +58,7 @@ static void begin(struct pull *p)
     if (!p->stream)
         return;
     sse_start_lines(&p->sse, p->r);
-    sse_guard(&p->sse);
+    sse_enable_abort(&p->sse);
 }
 
 /* Ollama's names for repositories of the hub: hf.co/OWNER/NAME:TAG, of which the tag is part of the files' names. */
@@ -173,7 +173,7 @@ static bool pull_model(struct request *r, struct err *e)
     if (!p.name || !*p.name)
         return err_field(e, ERR_INPUT, "model", "is needed");
     bool ok = true;
-    if (model_is_served(r, p.name)) {
+    if (model_name_is_served(r, p.name)) {
         begin(&p);
         say(&p, "already loaded", -1, 0);
         say(&p, "success", -1, 0);

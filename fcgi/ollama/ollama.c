@@ -1,4 +1,4 @@
-/* ollama.h: what its endpoints share. */
+/* ollama.h: the model's name, times and errors as all of Ollama's endpoints write them. */
 #include "fcgi/ollama/ollama.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 void ollama_error(struct buf *out, const struct request *r, const struct err *e)
 {
     struct buf text = {0};
-    bool names_field = e->field[0] && !r->hint.context_tokens;
+    bool names_field = e->field[0] && !r->error_override.context_tokens;
     buf_printf(&text, "%s%s%s", names_field ? e->field : "", names_field ? ": " : "", e->text);
     buf_puts(out, "{\"error\":");
     buf_json_string(out, text.data ? text.data : "", text.len);
@@ -31,9 +31,9 @@ bool ollama_model(struct request *r, const cJSON *body, struct err *e)
     const char *name;
     if (!ollama_name(body, &name, e))
         return false;
-    if (!name || model_is_served(r, name))
+    if (!name || model_name_is_served(r, name))
         return true;
-    r->hint.code = "model_not_found";
+    r->error_override.code = "model_not_found";
     return err_set(e, ERR_NOTFOUND, "model '%.100s' not found", name);
 }
 
@@ -50,5 +50,5 @@ void ollama_time(char out[OLLAMA_TIME_BYTES], int64_t wall_ms)
 /* A stream is lines, whose readers stumble over an empty one as over half of one: nothing is cut. */
 const struct api_dialect ollama_dialect = {
     .error = ollama_error,
-    .stream_abort = {.last = "{\"error\":\"" DIALECT_ABORT_TEXT "\"}\n"},
+    .stream_abort = {.error_event = "{\"error\":\"" DIALECT_ABORT_TEXT "\"}\n"},
 };

@@ -57,9 +57,14 @@ bool ollama_rename(const struct ollama_request *o, struct err *e);
 
 /* `messages` (a list that is not empty) turned into b's. Errors name the place, such as messages[2].content. */
 bool ollama_add_messages(struct chat_build *b, struct request *r, const cJSON *messages, struct err *e);
-/* Images cannot be seen: each becomes a text in the message, and `field` is named as ignored. alone: nothing else is asked. */
-bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, const cJSON *images, const char *field,
-                       bool alone, struct err *e);
+struct ollama_images {
+    const cJSON *list; /* as the request has it, or NULL */
+    const char *field; /* its name, for errors */
+    bool alone;        /* nothing else is asked */
+};
+/* The model can't see images: each becomes a text in the message, and the field is named as ignored. */
+bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, const struct ollama_images *images,
+                       struct err *e);
 /* `options`: sampling and limits by Ollama's names. */
 bool ollama_read_options(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
 

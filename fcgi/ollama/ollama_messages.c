@@ -44,7 +44,7 @@ static bool name_unknown(struct request *r, const cJSON *message, struct err *e)
         while (taken[k] && strcmp(taken[k], member->string))
             k++;
         snprintf(field, sizeof field, "messages[].%.40s", member->string);
-        if (!taken[k] && !cJSON_IsNull(member) && !ignore_field(r, field, "the model is not shown it", e))
+        if (!taken[k] && !cJSON_IsNull(member) && !ignored_add(r, field, "the model is not shown it", e))
             return false;
     }
     return true;
@@ -64,26 +64,30 @@ static bool read_strings(const cJSON *message, int index, const char **out, stru
 }
 enum { ROLE, CONTENT, THINKING, TOOL_NAME, NAME, CALL_ID, STRINGS };
 
-bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, const cJSON *images, const char *field,
-                       bool alone, struct err *e)
+bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, const struct ollama_images *images,
+                       struct err *e)
 {
     const cJSON *image;
-    if (images && !cJSON_IsArray(images))
-        return err_field(e, ERR_INPUT, field, "must be a list of strings of base64");
-    if (!images || !images->child)
+    if (images->list && !cJSON_IsArray(images->list))
+        return err_field(e, ERR_INPUT, images->field, "must be a list of strings of base64");
+    if (!images->list || !images->list->child)
         return true;
-    if (alone)
-        return err_field(e, ERR_UNSUPPORTED, field, "are not taken alone: this model reads text only");
-    cJSON_ArrayForEach(image, images)
+    if (images->alone)
+        return err_field(e, ERR_UNSUPPORTED, images->field, "are not taken alone: this model reads text only");
+    cJSON_ArrayForEach(image, images->list)
     {
         if (!cJSON_IsString(image))
-            return err_field(e, ERR_INPUT, field, "must be a list of strings of base64");
+            return err_field(e, ERR_INPUT, images->field, "must be a list of strings of base64");
         chat_build_text(b, message, CHAT_UNREAD_IMAGE);
     }
-    return ignore_field(r, field, "this model reads text only; the prompt says that an image was here", e);
+    return ignored_add(r, images->field, "this model reads text only; the prompt says that an image was here", e);
 }
 
-static bool add_call(struct reader *d, cJSON *message, const cJSON *call, int index, int k, struct err *e)
+struct call_place { /* messages[message].tool_calls[call] */
+    int message, call;
+};
+
+static bool add_call(struct reader *d, cJSON *message, const cJSON *call, struct call_place p, struct err *e)
 {
     const cJSON *function = json_member(call, "function"), *arguments = json_member(function, "arguments");
     const char *name = cJSON_GetStringValue(json_member(function, "name")), *text = cJSON_GetStringValue(arguments);
@@ -91,10 +95,10 @@ static bool add_call(struct reader *d, cJSON *message, const cJSON *call, int in
     char made[48];
     struct buf b = {0};
     if (!name)
-        return bad(e, ERR_INPUT, "must be a string", "messages[%d].tool_calls[%d].function.name", index, k);
+        return bad(e, ERR_INPUT, "must be a string", "messages[%d].tool_calls[%d].function.name", p.message, p.call);
     if (arguments && !text && !cJSON_IsObject(arguments))
-        return bad(e, ERR_INPUT, "must be an object", "messages[%d].tool_calls[%d].function.arguments", index, k);
-    snprintf(made, sizeof made, "call_%d_%d", index, k);
+        return bad(e, ERR_INPUT, "must be an object", "messages[%d].tool_calls[%d].function.arguments", p.message, p.call);
+    snprintf(made, sizeof made, "call_%d_%d", p.message, p.call);
     if (!id || !*id)
         id = arena_strdup(d->r->arena, made);
     if (text || !arguments)
@@ -114,12 +118,17 @@ static bool add_call(struct reader *d, cJSON *message, const cJSON *call, int in
 static bool add_calls(struct reader *d, cJSON *message, const cJSON *calls, int index, struct err *e)
 {
     const cJSON *call;
-    int k = 0;
+    struct call_place p = {.message = index};
     if (calls && !cJSON_IsArray(calls))
         return bad(e, ERR_INPUT, "must be a list", "messages[%d].tool_calls", index);
     if (calls && calls->child)
         d->n_calls = 0;
-    cJSON_ArrayForEach(call, calls) if (!add_call(d, message, call, index, k++, e)) return false;
+    cJSON_ArrayForEach(call, calls)
+    {
+        if (!add_call(d, message, call, p, e))
+            return false;
+        p.call++;
+    }
     return true;
 }
 
@@ -168,7 +177,8 @@ static bool add_message(struct reader *d, const cJSON *m, int index, struct err 
     cJSON *message = chat_build_message(d->b, role);
     const bool says = text[CONTENT] && *text[CONTENT];
     snprintf(field, sizeof field, "messages[%d].images", index);
-    if (!ollama_add_images(d->b, d->r, message, json_member(m, "images"), field, user && !m->next && !says, e))
+    const struct ollama_images images = {.list = json_member(m, "images"), .field = field, .alone = user && !m->next && !says};
+    if (!ollama_add_images(d->b, d->r, message, &images, e))
         return false;
     if (says || !cJSON_HasObjectItem(message, "content"))
         chat_build_text(d->b, message, text[CONTENT] ? text[CONTENT] : "");

@@ -66,13 +66,13 @@ bool ollama_read_options(struct chat_request *c, struct request *r, const cJSON 
     {
         char field[IGNORED_FIELD_BYTES];
         const struct option_row *row = find(option->string);
-        const char *reason = foreign_field_reason(option->string);
+        const char *reason = fields_foreign_reason(option->string);
         snprintf(field, sizeof field, "options.%.50s", option->string);
         if (asks_for_nothing(option))
             continue;
         if (row)
             chat_build_refer(&b, o, row->setting, option);
-        else if (!ignore_field(r, field, reason ? reason : "there is no such option here", e))
+        else if (!ignored_add(r, field, reason ? reason : "there is no such option here", e))
             return false;
     }
     if (b.failed)

@@ -114,9 +114,9 @@ static bool read_raw(struct ollama_request *o, struct request *r, const cJSON *b
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (json_member(body, others[i]))
             return err_field(e, ERR_INPUT, others[i], "does not go with raw: true");
-    if (json_member(body, "think") && !ignore_field(r, "think", "a raw prompt has no template that could switch it", e))
+    if (json_member(body, "think") && !ignored_add(r, "think", "a raw prompt has no template that could switch it", e))
         return false;
-    if (json_member(body, "images") && !ignore_field(r, "images", "this model reads text only", e))
+    if (json_member(body, "images") && !ignored_add(r, "images", "this model reads text only", e))
         return false;
     o->raw = prompt;
     return tokenizer_encode(r->worker->text->tokenizer,
@@ -125,19 +125,18 @@ static bool read_raw(struct ollama_request *o, struct request *r, const cJSON *b
             &o->ids, e);
 }
 
-static bool add_prompt(struct ollama_request *o, struct request *r, struct chat_build *b, const cJSON *body,
-                       const char *prompt, struct err *e)
+static bool add_prompt(struct chat_build *b, struct request *r, const cJSON *body, const char *prompt, struct err *e)
 {
     const char *system = NULL;
+    const struct ollama_images images = {.list = json_member(body, "images"), .field = "images", .alone = !*prompt};
     if (!json_get_string(body, "system", &system, e))
         return false;
     if (system && *system)
         chat_build_text(b, chat_build_message(b, "system"), system);
     cJSON *message = chat_build_message(b, "user");
-    if (!ollama_add_images(b, r, message, json_member(body, "images"), "images", !*prompt, e))
+    if (!ollama_add_images(b, r, message, &images, e))
         return false;
     chat_build_text(b, message, prompt);
-    o->nothing = !*prompt;
     return !b->failed || err_set(e, ERR_NOMEM, "no memory for the prompt");
 }
 
@@ -154,7 +153,8 @@ bool ollama_read_generate(struct ollama_request *o, struct request *r, struct er
         return err_field(e, ERR_UNSUPPORTED, "suffix", "the model does not support insert: text is not completed in the middle");
     if (!read_both(o, r, &b, body, e))
         return false;
-    return raw && *prompt ? read_raw(o, r, body, prompt, e) : add_prompt(o, r, &b, body, prompt, e);
+    o->nothing = !*prompt;
+    return raw && *prompt ? read_raw(o, r, body, prompt, e) : add_prompt(&b, r, body, prompt, e);
 }
 
 void ollama_request_fini(struct ollama_request *o)

@@ -7,7 +7,7 @@
 #include "engine/base/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/lossy.h"
+#include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/ollama/ollama.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/process/worker.h"
@@ -112,7 +112,7 @@ static void put_end(struct ollama_view *v)
     put_duration(b, "prompt_eval_duration", u->prefill_ms);
     buf_printf(b, ",\"eval_count\":%d", (int)u->completion_tokens);
     put_duration(b, "eval_duration", u->decode_ms);
-    lossy_put(b, u);
+    reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
 
@@ -190,7 +190,7 @@ static void begin(void *context)
 {
     struct ollama_view *v = context;
     sse_start_lines(&v->sse, v->r);
-    sse_guard(&v->sse);
+    sse_enable_abort(&v->sse);
 }
 
 static void end(void *context, const struct err *broken)

@@ -1,4 +1,4 @@
-/* POST /v1/completions. */
+/* POST /v1/completions: reads the request, runs its jobs and shows the answer. */
 #define LOG_MODULE "completions"
 #include <stdio.h>
 

@@ -7,8 +7,8 @@
 bool embeddings_refuse(struct request *r, struct err *e)
 {
     reply_header(r, "X-Should-Retry", "false"); /* OpenAI's clients try a 5xx again otherwise */
-    r->hint.status = 501;
-    r->hint.code = "not_implemented";
+    r->error_override.status = 501;
+    r->error_override.code = "not_implemented";
     return err_set(e, ERR_UNSUPPORTED, "this model is trained to continue text, not to embed it: there are no embeddings here");
 }
 

@@ -66,7 +66,7 @@ static bool list_models(struct request *r, struct err *e)
     cJSON_AddStringToObject(o, "object", "list");
     struct listing l = {.r = r, .page = &page, .data = cJSON_AddArrayToObject(o, "data")};
     cJSON_AddItemToArray(l.data, model_object_create(r, &page));
-    model_each_alias(r, add_alias, &l);
+    model_name_each_alias(r, add_alias, &l);
     bool ok = cut_page(r, l.data, &more, e);
     if (ok) {
         cJSON_AddBoolToObject(o, "has_more", more);
@@ -82,8 +82,8 @@ static bool show_model(struct request *r, struct err *e)
 {
     struct status_page page;
     const char *id = request_param(r, "id");
-    if (!model_is_served(r, id)) {
-        r->hint.code = "model_not_found";
+    if (!model_name_is_served(r, id)) {
+        r->error_override.code = "model_not_found";
         return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", id,
                          r->worker->model_id);
     }

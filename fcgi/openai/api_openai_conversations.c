@@ -64,21 +64,25 @@ static bool check_items(struct request *r, const cJSON *items, struct err *e)
     return ok || chat_build_rename(e, "input", "items");
 }
 
-/* The body's `items` as rows (may be none); *tree is the caller's to delete. */
-static bool read_items(struct request *r, const cJSON *body, const char *conversation, cJSON **tree,
-                       struct store_openai_addition *a, struct err *e)
+struct addition {
+    struct store_openai_addition rows;
+    cJSON *tree; /* of the items, in which the rows' ids lie; owned */
+};
+
+/* The body's `items` as rows (may be none). conversation: the one that has some already, or NULL. */
+static bool read_items(struct request *r, const cJSON *body, const char *conversation, struct addition *a, struct err *e)
 {
     const cJSON *list = NULL;
     if (!json_get_array(body, "items", &list, e))
         return false;
-    a->n = cJSON_GetArraySize(list);
-    if (a->n > MAX_ITEMS)
+    a->rows.n = cJSON_GetArraySize(list);
+    if (a->rows.n > MAX_ITEMS)
         return err_field(e, ERR_LIMIT, "items", "a request adds at most %d", MAX_ITEMS);
-    *tree = responses_input_items(r, list, e);
-    if (!*tree || !check_items(r, *tree, e))
+    a->tree = responses_input_items(r, list, e);
+    if (!a->tree || !check_items(r, a->tree, e))
         return false;
-    a->items = responses_conversation_rows(r, conversation, *tree, "items", e);
-    return a->items != NULL;
+    a->rows.items = responses_conversation_rows(r, conversation, a->tree, "items", e);
+    return a->rows.items != NULL;
 }
 
 /* A list of JSON objects, as OpenAI pages them. */
@@ -135,22 +139,22 @@ static bool create(struct request *r, struct err *e)
 {
     char id[OPENAI_ID_SIZE];
     struct buf metadata = {0};
-    cJSON *tree = NULL, *body = field_body(r, e);
+    cJSON *body = field_body(r, e);
     openai_id(id, "conv_", r);
-    struct store_openai_addition a = {.user_id = r->who.user_id,
-                                      .conversation_id = id,
-                                      .storage_bytes = r->who.limits.storage_bytes};
+    struct addition a = {.rows = {.user_id = r->who.user_id,
+                                  .conversation_id = id,
+                                  .storage_bytes = r->who.limits.storage_bytes}};
     bool ok = body && fields_take(r, body, create_fields, e) && read_metadata(body, &metadata, e) &&
-              read_items(r, body, NULL, &tree, &a, e);
+              read_items(r, body, NULL, &a, e);
     if (ok) {
         const struct store_openai_conversation c = {.id = id,
                                                     .user_id = r->who.user_id,
                                                     .created_at = clock_wall_ms(),
                                                     .metadata = metadata.data};
-        ok = (store_openai_conversation_add(r->store, &c, &a, e) || limits_storage_refused(r, e)) &&
+        ok = (store_openai_conversation_add(r->store, &c, &a.rows, e) || limits_storage_refused(r, e)) &&
              send_conversation(r, &c);
     }
-    cJSON_Delete(tree);
+    cJSON_Delete(a.tree);
     buf_fini(&metadata);
     return ok;
 }
@@ -198,24 +202,24 @@ static bool remove_conversation(struct request *r, struct err *e)
 static bool add_items(struct request *r, struct err *e)
 {
     struct store_openai_conversation c;
-    struct store_openai_addition a = {.user_id = r->who.user_id,
-                                      .conversation_id = conversation_of(r),
-                                      .storage_bytes = r->who.limits.storage_bytes};
+    struct addition a = {.rows = {.user_id = r->who.user_id,
+                                  .conversation_id = conversation_of(r),
+                                  .storage_bytes = r->who.limits.storage_bytes}};
     struct buf b = {0};
     struct list l = {.b = &b, .limit = MAX_ITEMS};
-    cJSON *tree = NULL, *body = field_body(r, e);
+    cJSON *body = field_body(r, e);
     bool ok =
         body && fields_take(r, body, item_fields, e) &&
-        read_items(r, body, a.conversation_id, &tree, &a, e) &&
-        (a.n || err_field(e, ERR_INPUT, "items", "is needed: a list of 1 to %d", MAX_ITEMS)) &&
-        find(r, &c, e) && (store_openai_items_add(r->store, &a, e) || limits_storage_refused(r, e));
+        read_items(r, body, a.rows.conversation_id, &a, e) &&
+        (a.rows.n || err_field(e, ERR_INPUT, "items", "is needed: a list of 1 to %d", MAX_ITEMS)) &&
+        find(r, &c, e) && (store_openai_items_add(r->store, &a.rows, e) || limits_storage_refused(r, e));
     if (ok) {
         buf_puts(&b, LIST_BEGIN);
-        for (int i = 0; i < a.n; i++)
-            put_row(&l, &a.items[i]);
+        for (int i = 0; i < a.rows.n; i++)
+            put_row(&l, &a.rows.items[i]);
         end_list(r, &l);
     }
-    cJSON_Delete(tree);
+    cJSON_Delete(a.tree);
     buf_fini(&b);
     return ok;
 }

@@ -1,4 +1,4 @@
-/* chat_build.h */
+/* chat_build.h: the tree grows message by message; texts of the request are referred to, not copied. */
 #include "fcgi/openai/chat_build.h"
 
 #include <stdio.h>

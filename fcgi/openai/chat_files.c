@@ -1,4 +1,4 @@
-/* chat_files.h */
+/* chat_files.h: a file is decoded into memory without a name, and sluice-reader gets that. */
 #include "fcgi/openai/chat_files.h"
 
 #include <fcntl.h>
@@ -45,14 +45,14 @@ static int decode(struct request *r, const char *text, const char *path, struct 
     return fd;
 }
 
-bool chat_file_text(struct request *r, const char *given, const char *data, const char *path, struct buf *out,
-                    struct err *e)
+bool chat_file_text(struct request *r, const struct chat_file *file, struct buf *out, struct err *e)
 {
+    const char *given = file->name ? file->name : "", *path = file->path;
     char name[FILE_NAME_SIZE], own[64], words[sizeof e->text];
     struct file_reading f = {0};
     struct err why = {0};
-    file_name_clean(given ? given : "", given ? strlen(given) : 0, name);
-    int held = decode(r, data, path, &why);
+    file_name_clean(given, strlen(given), name);
+    int held = decode(r, file->data, path, &why);
     if (held < 0) {
         *e = why;
         return false;
@@ -92,10 +92,11 @@ static bool turn_into_text(cJSON *part, const char *member, const char *text, st
 static bool become_text(struct request *r, cJSON *part, const char *path, struct err *e)
 {
     struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
-    const cJSON *file = json_member(part, "file");
-    bool ok = chat_file_text(r, cJSON_GetStringValue(json_member(file, "filename")),
-                             cJSON_GetStringValue(json_member(file, "file_data")), path, &text, e) &&
-              turn_into_text(part, "file", text.data, e);
+    const cJSON *o = json_member(part, "file");
+    const struct chat_file file = {.name = cJSON_GetStringValue(json_member(o, "filename")),
+                                   .data = cJSON_GetStringValue(json_member(o, "file_data")),
+                                   .path = path};
+    bool ok = chat_file_text(r, &file, &text, e) && turn_into_text(part, "file", text.data, e);
     buf_fini(&text);
     return ok;
 }
@@ -131,40 +132,51 @@ static bool refuse_lone_image(const cJSON *content, int index, struct err *e)
                      cJSON_GetStringValue(json_member(content->child, "type")));
 }
 
-/* One part: a file becomes its text, an image the text that says so. */
-static bool read_part(struct request *r, cJSON *part, int message, int index, int *files, struct err *e)
+struct part_reader {
+    struct request *r;
+    int message, part; /* where it stands: messages[message].content[part] */
+    int files;         /* that were read */
+};
+
+/* A file becomes its text, an image the text that says so. */
+static bool read_part(struct part_reader *d, cJSON *part, struct err *e)
 {
     char path[64];
     const char *type = cJSON_GetStringValue(json_member(part, "type"));
     if (is_unreadable(type)) {
         const char *place = !strcmp(type, "image_url") || !strcmp(type, "image") || !strcmp(type, "input_image")
                                 ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING;
-        snprintf(path, sizeof path, "messages[%d].content[%d]", message, index);
-        return ignore_field(r, path, "this model reads text only; the prompt says that it was here", e) &&
+        snprintf(path, sizeof path, "messages[%d].content[%d]", d->message, d->part);
+        return ignored_add(d->r, path, "this model reads text only; the prompt says that it was here", e) &&
                turn_into_text(part, type, place, e);
     }
     if (!type || strcmp(type, "file"))
         return true;
-    snprintf(path, sizeof path, "messages[%d].content[%d].file", message, index);
-    if (++*files > STORE_MESSAGE_ATTACHMENTS)
+    snprintf(path, sizeof path, "messages[%d].content[%d].file", d->message, d->part);
+    if (++d->files > STORE_MESSAGE_ATTACHMENTS)
         return err_field(e, ERR_LIMIT, path, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
-    return become_text(r, part, path, e);
+    return become_text(d->r, part, path, e);
 }
 
 bool chat_files_read(struct request *r, cJSON *messages, struct err *e)
 {
     cJSON *message, *part;
-    int i = 0, files = 0;
+    struct part_reader d = {.r = r};
     cJSON_ArrayForEach(message, messages)
     {
         cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
-        int k = 0;
+        d.part = 0;
         if (cJSON_IsArray(content)) {
-            if (!message->next && !is_of_tool(message) && !refuse_lone_image(content, i, e))
+            if (!message->next && !is_of_tool(message) && !refuse_lone_image(content, d.message, e))
                 return false;
-            cJSON_ArrayForEach(part, content) if (!read_part(r, part, i, k++, &files, e)) return false;
+            cJSON_ArrayForEach(part, content)
+            {
+                if (!read_part(&d, part, e))
+                    return false;
+                d.part++;
+            }
         }
-        i++;
+        d.message++;
     }
     return true;
 }

@@ -13,9 +13,14 @@ struct request;
 #define CHAT_UNREAD_IMAGE "[image: this model reads text only]"
 #define CHAT_UNREAD_RECORDING "[recording: this model reads text only]"
 
-/* Appends the text of a file in a frame with its name, as a conversation's prompt has it. data: base64, alone or as a data: URL;
- * name may be NULL; path: the field, for errors (ERR_INPUT, ERR_LIMIT, ERR_UNSUPPORTED). */
-bool chat_file_text(struct request *r, const char *name, const char *data, const char *path, struct buf *out, struct err *e);
+struct chat_file {
+    const char *name; /* as it was sent, or NULL */
+    const char *data; /* base64, alone or as a data: URL */
+    const char *path; /* the request's field, for errors */
+};
+/* Appends the text of a file in a frame with its name, as a conversation's prompt has it. ERR_INPUT, ERR_LIMIT,
+ * ERR_UNSUPPORTED. */
+bool chat_file_text(struct request *r, const struct chat_file *file, struct buf *out, struct err *e);
 /* Messages that chat_check_messages let through: each file part becomes a text part, and so does each image, which is
  * named as ignored. ERR_UNSUPPORTED: the last message is nothing but images. */
 bool chat_files_read(struct request *r, cJSON *messages, struct err *e);

@@ -1,4 +1,4 @@
-/* chat_job.h */
+/* chat_job.h: a checked request becomes a prompt and the parameters of a job, which then runs. */
 #define LOG_MODULE "chat"
 #include "fcgi/openai/chat_job.h"
 
@@ -42,7 +42,10 @@ bool chat_job_make(struct inference_params *p, struct prompt *prompt, struct req
         return name_source(c, e);
     if (prompt->ids.n == 0 || prompt->ids.n > INT32_MAX)
         return err_field(e, ERR_INPUT, c->source, "makes a prompt of %zu tokens", prompt->ids.n);
-    if (!constraint_compile(&c->constraint, r->worker->text, prompt, c->tools, c->one_call, &c->grammar, e))
+    if (!constraint_compile(&c->constraint,
+                            &(struct constraint_place){.model = r->worker->text, .prompt = prompt, .tools = c->tools,
+                                                       .one_call = c->one_call},
+                            &c->grammar, e))
         return false;
     *p = (struct inference_params){.n = c->n, .one_call = c->one_call, .source = c->source};
     fill_job(&p->job, r, c, prompt);

@@ -1,4 +1,4 @@
-/* chat_request.h */
+/* chat_request.h: the body of a chat completion is read field by field, in the order in which fields depend on each other. */
 #include "fcgi/openai/chat_request.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ static bool read_modalities(struct request *r, const cJSON *body, struct err *e)
             return err_field(e, ERR_INPUT, "modalities", "must be a list of strings");
         others |= strcmp(item->valuestring, "text") != 0;
     }
-    return !others || ignore_field(r, "modalities", foreign_field_reason("modalities"), e);
+    return !others || ignored_add(r, "modalities", fields_foreign_reason("modalities"), e);
 }
 
 static bool read_tools(struct chat_request *c, struct request *r, const cJSON *body, struct err *e)

@@ -92,9 +92,9 @@ struct foreign_field {
     const char *name, *reason;
 };
 /* The reason; NULL: no server that we know has such a parameter. */
-const char *foreign_field_reason(const char *name);
+const char *fields_foreign_reason(const char *name);
 /* All of them in order; NULL past the end. */
-const struct foreign_field *foreign_field_at(int index);
+const struct foreign_field *fields_foreign_at(int index);
 
 /* request_json for the forms of other servers, where agents send what programs wrote: \u0000 and halves of surrogate pairs
  * become U+FFFD, and a warning names the first field that held one. Where parameters are strict they are refused. */

@@ -166,7 +166,7 @@ static void begin(void *context)
     openai_id(id, "chatcmpl-", s->r);
     openai_head(&s->head, id, "chat.completion.chunk", s->r);
     sse_start(&s->sse, s->r);
-    sse_guard(&s->sse);
+    sse_enable_abort(&s->sse);
     for (int i = 0; i < s->x->n; i++) {
         begin_chunk(s, i);
         buf_puts(&s->line, "\"role\":\"assistant\",\"content\":\"\",\"refusal\":null");

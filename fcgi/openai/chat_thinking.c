@@ -39,7 +39,7 @@ static bool set_level(struct chat_request *c, struct request *r, int level, cons
         char message[IGNORED_MESSAGE_BYTES];
         snprintf(message, sizeof message, "'%s' was taken as '%s', the nearest level that the model knows", levels[level],
                  levels[nearest]);
-        warn_field(r, field, message, false);
+        ignored_warn(r, field, message, false);
     }
     return set_variable(c, "reasoning_effort", cJSON_CreateString(levels[nearest]), e);
 }
@@ -57,8 +57,8 @@ bool chat_set_effort(struct chat_request *c, struct request *r, const char *effo
     if (t->effort)
         return set_level(c, r, level, field, e);
     if (!t->thinking_switch)
-        return ignore_field(r, field, "the model's chat template knows no levels of effort", e);
-    warn_field(r, field, "thinking is on; the model's chat template knows no levels of effort", false);
+        return ignored_add(r, field, "the model's chat template knows no levels of effort", e);
+    ignored_warn(r, field, "thinking is on; the model's chat template knows no levels of effort", false);
     return set_variable(c, "enable_thinking", cJSON_CreateTrue(), e);
 }
 
@@ -68,7 +68,7 @@ bool chat_set_thinking(struct chat_request *c, struct request *r, bool on, const
     if (!t->thinking_switch && on == t->thinking)
         return true;
     if (!t->thinking_switch)
-        return ignore_field(r, field, "the model's chat template cannot switch thinking on or off", e);
+        return ignored_add(r, field, "the model's chat template cannot switch thinking on or off", e);
     return set_variable(c, "enable_thinking", cJSON_CreateBool(on), e);
 }
 
@@ -83,7 +83,7 @@ bool chat_set_verbosity(struct chat_request *c, struct request *r, const char *v
         return err_field(e, ERR_INPUT, field, "must be low, medium or high");
     if (traits_of(r)->verbosity)
         return set_variable(c, "verbosity", cJSON_CreateString(verbosity), e);
-    return i == 1 || ignore_field(r, field, foreign_field_reason("verbosity"), e);
+    return i == 1 || ignored_add(r, field, fields_foreign_reason("verbosity"), e);
 }
 
 static bool read_template_kwargs(struct chat_request *c, const cJSON *body, struct err *e)
@@ -112,7 +112,7 @@ static bool read_thinking_object(struct chat_request *c, struct request *r, cons
     if (!cJSON_IsObject(thinking) || !type)
         return err_field(e, ERR_INPUT, "thinking", "must be true, false or an object with a type");
     if (json_member(thinking, "budget_tokens"))
-        warn_field(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks", true);
+        ignored_warn(r, "thinking.budget_tokens", "ignored: the model decides how long it thinks", true);
     if (!strcmp(type, "enabled") || !strcmp(type, "adaptive") || !strcmp(type, "auto") || !strcmp(type, "disabled"))
         return chat_set_thinking(c, r, strcmp(type, "disabled") != 0, "thinking", e);
     return err_field(e, ERR_INPUT, "thinking.type", "must be enabled, adaptive or disabled");
@@ -147,7 +147,7 @@ bool chat_read_reasoning(struct chat_request *c, struct request *r, const cJSON 
             return err_field(e, ERR_INPUT, field, "must be true or false");
         bool ok = effort    ? chat_set_effort(c, r, member->valuestring, field, e)
                   : enabled ? chat_set_thinking(c, r, cJSON_IsTrue(member), field, e)
-                            : ignore_field(r, field, "the model decides how long it thinks, and its reasoning is given", e);
+                            : ignored_add(r, field, "the model decides how long it thinks, and its reasoning is given", e);
         if (!ok)
             return false;
     }

@@ -1,4 +1,4 @@
-/* completions.h: the request. */
+/* completions.h: reads the request: prompts as text or token ids, and what is asked of the answer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -127,7 +127,7 @@ static bool read_counts(struct completions_request *c, struct request *r, const 
         (!cJSON_IsFalse(json_member(body, "logprobs")) && /* chat's word for none */
          !json_get_int(body, "logprobs", 0, MAX_LOGPROBS, &logprobs, e)))
         return false;
-    if (best_of && best_of != n && !ignore_field(r, "best_of", foreign_field_reason("best_of"), e))
+    if (best_of && best_of != n && !ignored_add(r, "best_of", fields_foreign_reason("best_of"), e))
         return false;
     if (c->n_prompts * n > INFERENCE_MAX_CHOICES)
         return err_field(e, ERR_INPUT, "n", "prompts times n is %lld, at most %d", (long long)(c->n_prompts * n),
@@ -142,7 +142,7 @@ bool completions_read_form(struct completions_request *c, struct request *r, con
 {
     struct constraint wish = {0};
     bool ok = constraint_read_format(&wish, r, body, e) &&
-              constraint_compile(&wish, r->worker->text, NULL, NULL, false, &c->grammar, e);
+              constraint_compile(&wish, &(struct constraint_place){.model = r->worker->text}, &c->grammar, e);
     constraint_fini(&wish);
     return ok;
 }

@@ -235,7 +235,7 @@ void completions_stream_begin(struct completions_view *v)
     openai_id(id, "cmpl-", v->r);
     openai_head(&v->head, id, "text_completion", v->r);
     sse_start(&v->sse, v->r);
-    sse_guard(&v->sse);
+    sse_enable_abort(&v->sse);
     for (int i = 0; v->c->echo && i < v->x->n; i++)
         if (!echoes_scores(v->c) || prompt_of(v, i)->n == 1) /* else it comes with the prompt's scores */
             send_echo(v, i);

@@ -111,7 +111,7 @@ static bool name_unknown(struct request *r, const cJSON *o, const char *path, co
             i++;
         char field[IGNORED_FIELD_BYTES];
         snprintf(field, sizeof field, "%.30s.%.30s", path, v->string);
-        if (!known[i] && !cJSON_IsNull(v) && !ignore_field(r, field, "this endpoint has no such parameter", e))
+        if (!known[i] && !cJSON_IsNull(v) && !ignored_add(r, field, "this endpoint has no such parameter", e))
             return false;
     }
     return true;

@@ -21,7 +21,7 @@ static bool refuse_unknown(struct request *r, const char *name, struct err *e)
 {
     char field[64];
     snprintf(field, sizeof field, "%.60s", name);
-    r->hint.code = "unknown_parameter";
+    r->error_override.code = "unknown_parameter";
     return err_field(e, ERR_INPUT, field, "this endpoint has no such parameter");
 }
 
@@ -36,7 +36,7 @@ cJSON *field_body(struct request *r, struct err *e)
 {
     char field[IGNORED_FIELD_BYTES], message[IGNORED_MESSAGE_BYTES];
     size_t at = 0;
-    if (r->json || !r->body || parameters_strict(r) || !memmem(r->body, r->body_len, "\\u", 2))
+    if (r->json || !r->body || ignored_strict(r) || !memmem(r->body, r->body_len, "\\u", 2))
         return request_json(r, e);
     char *copy = arena_copy(r->arena, r->body, r->body_len);
     int64_t n = copy ? json_repair(copy, r->body_len, JSON_REPAIR_ALL, &at) : 0;
@@ -45,17 +45,17 @@ cJSON *field_body(struct request *r, struct err *e)
         json_path(copy, at, field, sizeof field);
         snprintf(message, sizeof message, "%lld escape%s of no character (\\u0000, half of a surrogate pair) became U+FFFD",
                  (long long)n, n == 1 ? "" : "s");
-        warn_field(r, field, message, false);
+        ignored_warn(r, field, message, false);
     }
     return request_json(r, e);
 }
 
 static bool take_unknown(struct request *r, const char *name, struct err *e)
 {
-    const char *reason = foreign_field_reason(name);
-    if (!reason && parameters_strict(r))
+    const char *reason = fields_foreign_reason(name);
+    if (!reason && ignored_strict(r))
         return refuse_unknown(r, name, e);
-    return ignore_field(r, name, reason ? reason : "this endpoint has no such parameter", e);
+    return ignored_add(r, name, reason ? reason : "this endpoint has no such parameter", e);
 }
 
 bool fields_take(struct request *r, const cJSON *body, const struct field_row *rows, struct err *e)
@@ -70,9 +70,9 @@ bool fields_take(struct request *r, const cJSON *body, const struct field_row *r
         if (!row && !take_unknown(r, member->string, e))
             return false;
         if (row && row->kind == FIELD_INERT) {
-            const char *reason = foreign_field_reason(row->name);
+            const char *reason = fields_foreign_reason(row->name);
             snprintf(message, sizeof message, "ignored: %s", reason ? reason : "it has no effect here");
-            warn_field(r, row->name, message, true);
+            ignored_warn(r, row->name, message, true);
         }
     }
     return true;
@@ -84,9 +84,9 @@ bool field_model(struct request *r, const cJSON *body, struct err *e)
     const struct worker *w = r->worker;
     if (!json_get_string(body, "model", &model, e))
         return false;
-    if (!model || model_is_served(r, model))
+    if (!model || model_name_is_served(r, model))
         return true;
-    r->hint.code = "model_not_found";
+    r->error_override.code = "model_not_found";
     return err_field(e, ERR_NOTFOUND, "model", "'%.100s' is not here; this server has '%s'", model, w->model_id);
 }
 
@@ -106,7 +106,7 @@ bool field_stream(struct request *r, const cJSON *body, struct stream_options *o
         char name[IGNORED_FIELD_BYTES];
         snprintf(name, sizeof name, "stream_options.%.40s", member->string);
         if (!cJSON_IsNull(member) && !find_row(members, member->string) &&
-            !ignore_field(r, name, "this endpoint has no such parameter", e))
+            !ignored_add(r, name, "this endpoint has no such parameter", e))
             return false;
     }
     if (!json_get_bool(o, "include_usage", &out->include_usage, e) ||
@@ -114,7 +114,7 @@ bool field_stream(struct request *r, const cJSON *body, struct stream_options *o
         !json_get_bool(o, "include_obfuscation", &obfuscate, e))
         return false;
     out->continuous_usage &= out->include_usage; /* as vLLM has it: the one needs the other */
-    return !obfuscate || ignore_field(r, "stream_options.include_obfuscation", "events are not padded", e);
+    return !obfuscate || ignored_add(r, "stream_options.include_obfuscation", "events are not padded", e);
 }
 
 void scope_name(char *out, size_t size, const struct request *r, const char *salt)

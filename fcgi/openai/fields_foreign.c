@@ -107,7 +107,7 @@ static const struct foreign_field foreign[] = {
     {"prompt_cache_retention", "every prompt is kept in the prompt cache"},
 };
 
-const char *foreign_field_reason(const char *name)
+const char *fields_foreign_reason(const char *name)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (!strcmp(foreign[i].name, name))
@@ -115,7 +115,7 @@ const char *foreign_field_reason(const char *name)
     return NULL;
 }
 
-const struct foreign_field *foreign_field_at(int index)
+const struct foreign_field *fields_foreign_at(int index)
 {
     return (size_t)index < sizeof foreign / sizeof foreign[0] ? &foreign[index] : NULL;
 }

@@ -1,4 +1,4 @@
-/* openai.h */
+/* openai.h: the members that several of OpenAI's objects share. */
 #include "fcgi/openai/openai.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/lossy.h"
+#include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/process/worker.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* what OpenAI sends for a token that could not be drawn */
@@ -34,7 +34,7 @@ void openai_usage(struct buf *b, const struct engine_usage *u, int reasoning_tok
                (int)u->cached_tokens);
     if (reasoning_tokens >= 0)
         buf_printf(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}", reasoning_tokens);
-    lossy_put(b, u);
+    reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
 
@@ -76,7 +76,7 @@ void openai_timings(struct buf *b, const struct engine_usage *u)
                u->queue_ms, u->prefill_ms, u->decode_ms, u->prefill_tokens_per_s, u->decode_tokens_per_s);
     put_experts(b, u->experts);
     put_memory(b, &u->memory);
-    lossy_put(b, u);
+    reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
 

@@ -1,4 +1,4 @@
-/* parts.h */
+/* parts.h: a delta of another kind than the last part's closes that part and opens the next. */
 #include "fcgi/openai/parts.h"
 
 #include <stdlib.h>

@@ -67,9 +67,11 @@ cJSON *responses_input_items(const struct request *r, const cJSON *input, struct
 /* "msg_...": of the request's item number n. */
 void responses_item_id(char out[RESPONSES_ID_SIZE], const char *prefix, const struct request *r, int n);
 
-struct responses_before { /* what comes before an input; zeroed */
-    size_t bytes, values; /* so far: it is a body that was sent in parts, and has a body's limits */
+struct responses_before { /* what comes before an input */
     const char *field;    /* of the request, that names it */
+    cJSON *items;         /* the array that the items are added to */
+    size_t bytes, values; /* so far: it is a body that was sent in parts, and has a body's limits */
+    int64_t position;     /* of the last item, where they are a conversation's */
 };
 /* The items of the chain that ends with the response `id`, added to the array `out`. ERR_NOTFOUND: it, or one before it,
  * is not there (any more). */
@@ -85,11 +87,9 @@ bool responses_before_count(struct responses_before *before, struct request *r, 
  * q->chain. */
 bool responses_conversation_read(struct responses_request *q, struct request *r, const cJSON *body,
                                  struct err *e);
-/* The items of a conversation up to a position, added to `out`; *last (may be NULL): the last one's
- * position. ERR_NOTFOUND. */
+/* Adds the items of a conversation up to a position. ERR_NOTFOUND. */
 bool responses_conversation_items(struct request *r, const char *id, int64_t until,
-                                  struct responses_before *before, cJSON *out, int64_t *last,
-                                  struct err *e);
+                                  struct responses_before *before, struct err *e);
 /* Items as rows, with texts in the request's arena. ERR_INPUT at field[i].id: none that can be
  * kept, or one that is there twice, or that the conversation (may be NULL) has. */
 struct store_openai_item *responses_conversation_rows(struct request *r, const char *conversation,

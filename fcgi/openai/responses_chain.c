@@ -37,8 +37,8 @@ static bool find(struct request *r, const char *id, struct store_response *row, 
         return true;
     if (e->code != ERR_NOTFOUND)
         return false;
-    r->hint.code = "previous_response_not_found";
-    r->hint.status = 400;
+    r->error_override.code = "previous_response_not_found";
+    r->error_override.status = 400;
     return err_field(e, ERR_NOTFOUND, "previous_response_id", "'%.60s' is not kept here", id);
 }
 
@@ -50,8 +50,8 @@ bool responses_before_count(struct responses_before *before, struct request *r, 
     before->values += json_count_values(text, len);
     if (before->bytes <= ROUTE_CHAT_BODY && before->values <= REQUEST_MAX_JSON_VALUES)
         return true;
-    r->hint.status = 413;
-    r->hint.code = "request_too_large";
+    r->error_override.status = 413;
+    r->error_override.code = "request_too_large";
     return err_field(e, ERR_LIMIT, before->field,
                      "the conversation before it has over %zu bytes or %zu values", ROUTE_CHAT_BODY,
                      REQUEST_MAX_JSON_VALUES);
@@ -66,16 +66,16 @@ static bool count_row(struct responses_before *before, struct request *r,
 
 /* A chain begins anew, or in a conversation. */
 static bool add_conversation(struct request *r, const struct store_response *first,
-                             struct responses_before *before, cJSON *out, struct err *e)
+                             struct responses_before *before, struct err *e)
 {
     if (!first->conversation_id ||
         responses_conversation_items(r, first->conversation_id, first->conversation_position,
-                                     before, out, NULL, e))
+                                     before, e))
         return true;
     if (e->code != ERR_NOTFOUND)
         return false;
-    r->hint.code = "previous_response_not_found";
-    r->hint.status = 400;
+    r->error_override.code = "previous_response_not_found";
+    r->error_override.status = 400;
     return err_field(e, ERR_NOTFOUND, before->field,
                      "the conversation before it, '%.60s', was deleted", first->conversation_id);
 }
@@ -83,7 +83,7 @@ static bool add_conversation(struct request *r, const struct store_response *fir
 bool responses_chain(struct request *r, const char *id, cJSON *out, struct err *e)
 {
     struct store_response *rows = arena_alloc(r->arena, RESPONSES_MAX_CHAIN * sizeof *rows);
-    struct responses_before before = {.field = "previous_response_id"};
+    struct responses_before before = {.field = "previous_response_id", .items = out};
     int n = 0;
     if (!rows)
         return err_set(e, ERR_NOMEM, "no memory for what came before");
@@ -93,7 +93,7 @@ bool responses_chain(struct request *r, const char *id, cJSON *out, struct err *
         if (!find(r, id, &rows[n], e) || !count_row(&before, r, &rows[n], e))
             return false;
     }
-    if (!add_conversation(r, &rows[n - 1], &before, out, e))
+    if (!add_conversation(r, &rows[n - 1], &before, e))
         return false;
     while (n > 0)
         if (!add_row(out, &rows[--n], e))
@@ -104,7 +104,7 @@ bool responses_chain(struct request *r, const char *id, cJSON *out, struct err *
 bool responses_chain_before(struct request *r, const struct store_response *row, cJSON *out,
                             struct err *e)
 {
-    struct responses_before before = {.field = "response_id"};
+    struct responses_before before = {.field = "response_id", .items = out};
     return row->previous_id ? responses_chain(r, row->previous_id, out, e)
-                            : add_conversation(r, row, &before, out, e);
+                            : add_conversation(r, row, &before, e);
 }

@@ -144,7 +144,7 @@ static void put_messages(struct view *v)
                  "%d of the user's oldest messages were left out: those after them fill half of "
                  "the context",
                  dropped);
-        warn_field(v->r, "output", message, false);
+        ignored_warn(v->r, "output", message, false);
     }
 }
 
@@ -160,9 +160,9 @@ static void put_compaction(struct view *v)
     v->out.failed |= content.failed;
     buf_fini(&content);
     if (!g->content.len)
-        warn_field(v->r, "output", "the model wrote no summary", false);
+        ignored_warn(v->r, "output", "the model wrote no summary", false);
     else if (g->finish == ENGINE_LENGTH)
-        warn_field(v->r, "output", "the summary was cut at its longest", false);
+        ignored_warn(v->r, "output", "the summary was cut at its longest", false);
 }
 
 static void send_reply(void *context, const struct err *broken)

@@ -15,8 +15,6 @@ static const struct json_limits stored = {
 struct collected {
     struct request *r;
     struct responses_before *before;
-    cJSON *out;
-    int64_t last;
     struct err *e;
     bool ok;
 };
@@ -27,30 +25,24 @@ static bool collect(void *context, const struct store_openai_item *row)
     cJSON *item = NULL;
     c->ok = responses_before_count(c->before, c->r, row->item, c->e) &&
             (item = json_parse(row->item, strlen(row->item), &stored, c->e)) != NULL;
-    if (c->ok && !cJSON_AddItemToArray(c->out, item)) {
+    if (c->ok && !cJSON_AddItemToArray(c->before->items, item)) {
         cJSON_Delete(item);
         c->ok = err_set(c->e, ERR_NOMEM, "no memory for the conversation");
     }
-    c->last = row->position;
+    c->before->position = row->position;
     return c->ok;
 }
 
 bool responses_conversation_items(struct request *r, const char *id, int64_t until,
-                                  struct responses_before *before, cJSON *out, int64_t *last,
-                                  struct err *e)
+                                  struct responses_before *before, struct err *e)
 {
     struct store_openai_conversation found;
-    struct collected c = {.r = r, .before = before, .out = out, .e = e, .ok = true};
+    struct collected c = {.r = r, .before = before, .e = e, .ok = true};
     const struct store_openai_range all = {
         .user_id = r->who.user_id, .conversation_id = id, .until = until, .limit = -1};
-    if (!store_openai_conversation_get(
-            r->store, r->arena, &(struct store_text_ref){.user_id = r->who.user_id, .id = id},
-            &found, e) ||
-        !store_openai_items_each(r->store, &all, collect, &c, e))
-        return false;
-    if (last)
-        *last = c.last;
-    return c.ok;
+    const struct store_text_ref ref = {.user_id = r->who.user_id, .id = id};
+    return store_openai_conversation_get(r->store, r->arena, &ref, &found, e) &&
+           store_openai_items_each(r->store, &all, collect, &c, e) && c.ok;
 }
 
 /* "conv_..." or {"id": "conv_..."}. */
@@ -68,7 +60,7 @@ static bool read_id(const cJSON *body, const char **id, struct err *e)
 bool responses_conversation_read(struct responses_request *q, struct request *r, const cJSON *body,
                                  struct err *e)
 {
-    struct responses_before before = {.field = "conversation"};
+    struct responses_before before = {.field = "conversation", .items = q->chain};
     if (!read_id(body, &q->conversation, e))
         return false;
     if (!q->conversation)
@@ -77,12 +69,12 @@ bool responses_conversation_read(struct responses_request *q, struct request *r,
     if (q->previous)
         return err_field(e, ERR_INPUT, "conversation",
                          "does not go with previous_response_id: each says what came before");
-    if (!responses_conversation_items(r, q->conversation, INT64_MAX, &before, q->chain,
-                                      &q->conversation_position, e)) {
+    if (!responses_conversation_items(r, q->conversation, INT64_MAX, &before, e)) {
         if (e->code == ERR_NOTFOUND)
             err_field(e, ERR_NOTFOUND, "conversation", "'%.60s' is not kept here", q->conversation);
         return false;
     }
+    q->conversation_position = before.position;
     return true;
 }
 
@@ -98,11 +90,17 @@ static bool bad_id(struct err *e, const char *field, int i, const char *why, con
     return err_field(e, ERR_INPUT, name, "'%.60s' %s", id, why);
 }
 
-/* Each id once, in these and in the conversation. */
-static bool ids_are_new(struct request *r, const char *conversation,
-                        const struct store_openai_item *rows, int n, const char *field,
-                        struct err *e)
+struct row_list {
+    struct store_openai_item *rows; /* [n] */
+    int n;
+    const char *field; /* of the request, that they came in */
+};
+
+/* Each id may stand once, in these and in the conversation. */
+static bool ids_are_new(struct request *r, const char *conversation, const struct row_list *l, struct err *e)
 {
+    const struct store_openai_item *rows = l->rows;
+    const int n = l->n;
     const char **ids = arena_alloc(r->arena, (size_t)(n + 1) * sizeof *ids);
     struct store_openai_item found;
     struct err none = {0};
@@ -116,12 +114,12 @@ static bool ids_are_new(struct request *r, const char *conversation,
                                                                   .conversation_id = conversation,
                                                                   .id = rows[i].id},
                                   &found, &none))
-            return bad_id(e, field, i, "is an item of this conversation already", rows[i].id);
+            return bad_id(e, l->field, i, "is an item of this conversation already", rows[i].id);
     }
     qsort(ids, (size_t)n, sizeof *ids, compare_ids);
     for (int i = 1; i < n; i++)
         if (!strcmp(ids[i - 1], ids[i]))
-            return err_field(e, ERR_INPUT, field, "two items have the id '%.60s'", ids[i]);
+            return err_field(e, ERR_INPUT, l->field, "two items have the id '%.60s'", ids[i]);
     return true;
 }
 
@@ -157,7 +155,8 @@ struct store_openai_item *responses_conversation_rows(struct request *r, const c
         rows[n++].id = id;
     }
     buf_fini(&text);
-    return ok && ids_are_new(r, conversation, rows, n, field, e) ? rows : NULL;
+    const struct row_list list = {.rows = rows, .n = n, .field = field};
+    return ok && ids_are_new(r, conversation, &list, e) ? rows : NULL;
 }
 
 static bool append(struct responses_view *v, struct err *e)
@@ -195,5 +194,5 @@ void responses_conversation_append(struct responses_view *v)
         return;
     v->q->appended = false;
     snprintf(message, sizeof message, "nothing was added to the conversation: %.110s", e.text);
-    warn_field(v->r, "conversation", message, true);
+    ignored_warn(v->r, "conversation", message, true);
 }

@@ -1,4 +1,4 @@
-/* responses.h: items of the input. */
+/* responses.h: each item of the input becomes a message of a chat, or a part of one. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,18 +12,36 @@
 
 #define FIRST_INPUT 0x10000 /* the input's items are numbered apart from the output's */
 
-/* err_field at input[i]... */
-static bool bad(struct err *e, enum err_code code, int i, const char *member, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
-static bool bad(struct err *e, enum err_code code, int i, const char *member, const char *fmt, ...)
+struct place { /* input[item].member; member "": the item itself */
+    int item;
+    const char *member;
+};
+
+static struct place at(int item, const char *member)
+{
+    return (struct place){.item = item, .member = member};
+}
+
+/* An error at input[item].member. */
+static bool bad(struct err *e, enum err_code code, struct place p, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+static bool bad(struct err *e, enum err_code code, struct place p, const char *fmt, ...)
 {
     char field[64], why[200];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
-    snprintf(field, sizeof field, "input[%d]%s%.40s", i, *member ? "." : "", member);
+    snprintf(field, sizeof field, "input[%d]%s%.40s", p.item, *p.member ? "." : "", p.member);
     return err_field(e, code, field, "%s", why);
+}
+
+/* What can't be read at a place is named as ignored there. */
+static bool ignore(struct responses_reader *rd, struct place p, const char *why, struct err *e)
+{
+    char field[64];
+    snprintf(field, sizeof field, "input[%d].%.40s", p.item, p.member);
+    return ignored_add(rd->r, field, why, e);
 }
 
 static const char *text_of(const cJSON *o, const char *name)
@@ -53,22 +71,23 @@ static bool add_made_text(struct responses_reader *rd, cJSON *message, const str
 }
 
 /* {type: input_file, file_data, filename}: as a chat's `file`. */
-static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *part, int i, const char *member, struct err *e)
+static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p, struct err *e)
 {
     const char *data = text_of(part, "file_data"), *name = text_of(part, "filename");
     struct buf text = {.limit = ATTACHMENT_PROMPT_BYTES};
     char field[64];
-    snprintf(field, sizeof field, "input[%d].%.40s", i, member);
     if (++rd->files > STORE_MESSAGE_ATTACHMENTS)
-        return bad(e, ERR_LIMIT, i, member, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
+        return bad(e, ERR_LIMIT, p, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
     if (!data) {
         buf_printf(&text, "[file %s: not read]", name ? name : "");
         bool ok = add_made_text(rd, message, &text, e) &&
-                  ignore_field(rd->r, field, "files are read from the request alone (file_data), not from an address or an id", e);
+                  ignore(rd, p, "files are read from the request alone (file_data), not from an address or an id", e);
         buf_fini(&text);
         return ok;
     }
-    bool ok = chat_file_text(rd->r, name, data, field, &text, e) && add_made_text(rd, message, &text, e);
+    snprintf(field, sizeof field, "input[%d].%.40s", p.item, p.member);
+    const struct chat_file file = {.name = name, .data = data, .path = field};
+    bool ok = chat_file_text(rd->r, &file, &text, e) && add_made_text(rd, message, &text, e);
     buf_fini(&text);
     return ok;
 }
@@ -79,35 +98,32 @@ static bool is_unread(const char *type)
 }
 
 /* One part of a content, as the text that the model reads. */
-static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *part, int i, const char *member, struct err *e)
+static bool add_part(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p, struct err *e)
 {
     static const char *const taken[] = {"input_text", "output_text", "text", "reasoning_text", "summary_text", "refusal", NULL};
     const char *type = text_of(part, "type");
-    char field[64];
     int k = 0;
     if (!type)
-        return bad(e, ERR_INPUT, i, member, "holds parts with a type");
+        return bad(e, ERR_INPUT, p, "holds parts with a type");
     if (!strcmp(type, "input_file"))
-        return add_file(rd, message, part, i, member, e);
+        return add_file(rd, message, part, p, e);
     if (is_unread(type)) {
-        snprintf(field, sizeof field, "input[%d].%.40s", i, member);
         chat_build_text(rd->build, message, strcmp(type, "input_audio") ? CHAT_UNREAD_IMAGE : CHAT_UNREAD_RECORDING);
-        return ignore_field(rd->r, field, "this model reads text only; the prompt says that it was here", e);
+        return ignore(rd, p, "this model reads text only; the prompt says that it was here", e);
     }
     while (taken[k] && strcmp(taken[k], type))
         k++;
     const char *text = text_of(part, !strcmp(type, "refusal") ? "refusal" : "text");
     if (!taken[k])
-        return bad(e, ERR_UNSUPPORTED, i, member, "'%.40s' is not taken: this model reads text only", type);
+        return bad(e, ERR_UNSUPPORTED, p, "'%.40s' is not taken: this model reads text only", type);
     if (!text)
-        return bad(e, ERR_INPUT, i, member, "a part's text must be a string");
+        return bad(e, ERR_INPUT, p, "a part's text must be a string");
     chat_build_text(rd->build, message, text);
     return true;
 }
 
 /* A string or a list of parts. */
-static bool add_content(struct responses_reader *rd, cJSON *message, const cJSON *content, int i, const char *member,
-                        struct err *e)
+static bool add_content(struct responses_reader *rd, cJSON *message, const cJSON *content, struct place p, struct err *e)
 {
     const cJSON *part;
     if (cJSON_IsString(content)) {
@@ -115,8 +131,8 @@ static bool add_content(struct responses_reader *rd, cJSON *message, const cJSON
         return true;
     }
     if (!cJSON_IsArray(content))
-        return bad(e, ERR_INPUT, i, member, "must be a string or a list of text parts");
-    cJSON_ArrayForEach(part, content) if (!add_part(rd, message, part, i, member, e)) return false;
+        return bad(e, ERR_INPUT, p, "must be a string or a list of text parts");
+    cJSON_ArrayForEach(part, content) if (!add_part(rd, message, part, p, e)) return false;
     return true;
 }
 
@@ -144,7 +160,7 @@ static bool refuse_lone_image(const cJSON *item, int i, struct err *e)
         if (!type || !is_unread(type))
             return true;
     }
-    return !type || bad(e, ERR_UNSUPPORTED, i, "content", "'%.40s' is not taken: this model reads text only", type);
+    return !type || bad(e, ERR_UNSUPPORTED, at(i, "content"), "'%.40s' is not taken: this model reads text only", type);
 }
 
 static bool add_message(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
@@ -153,21 +169,21 @@ static bool add_message(struct responses_reader *rd, const cJSON *item, int i, s
     const char *role = text_of(item, "role");
     int k = 0;
     if (role && !strcmp(role, "assistant"))
-        return add_content(rd, assistant_before_calls(rd->build, false), json_member(item, "content"), i, "content", e);
+        return add_content(rd, assistant_before_calls(rd->build, false), json_member(item, "content"), at(i, "content"), e);
     while (roles[k] && (!role || strcmp(roles[k], role)))
         k++;
     if (!roles[k])
-        return bad(e, ERR_INPUT, i, "role", "must be user, assistant, system or developer");
+        return bad(e, ERR_INPUT, at(i, "role"), "must be user, assistant, system or developer");
     return (rd->before || refuse_lone_image(item, i, e)) &&
-           add_content(rd, chat_build_message(rd->build, role), json_member(item, "content"), i,
-                       "content", e);
+           add_content(rd, chat_build_message(rd->build, role), json_member(item, "content"),
+                       at(i, "content"), e);
 }
 
 static bool add_call(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
     const char *id = text_of(item, "call_id"), *name = text_of(item, "name"), *arguments = text_of(item, "arguments");
     if (!id || !name || !arguments)
-        return bad(e, ERR_INPUT, i, !id ? "call_id" : !name ? "name" : "arguments", "must be a string");
+        return bad(e, ERR_INPUT, at(i, !id ? "call_id" : !name ? "name" : "arguments"), "must be a string");
     chat_build_call(rd->build, chat_build_assistant(rd->build), id, name, arguments);
     return true;
 }
@@ -176,10 +192,10 @@ static bool add_output(struct responses_reader *rd, const cJSON *item, int i, st
 {
     const cJSON *id = json_member(item, "call_id"), *output = json_member(item, "output");
     if (!cJSON_IsString(id))
-        return bad(e, ERR_INPUT, i, "call_id", "must be a string");
+        return bad(e, ERR_INPUT, at(i, "call_id"), "must be a string");
     cJSON *message = chat_build_message(rd->build, "tool");
     chat_build_refer(rd->build, message, "tool_call_id", id);
-    return add_content(rd, message, output, i, "output", e);
+    return add_content(rd, message, output, at(i, "output"), e);
 }
 
 static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
@@ -187,18 +203,16 @@ static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i,
     const cJSON *content = json_member(item, "content"), *summary = json_member(item, "summary"), *part;
     const bool plain = content && content->child;
     const cJSON *list = plain || !summary ? content : summary;
-    char field[48];
-    snprintf(field, sizeof field, "input[%d].encrypted_content", i);
     if (!cJSON_IsArray(list))
-        return bad(e, ERR_INPUT, i, content ? "content" : "summary", "must be a list");
+        return bad(e, ERR_INPUT, at(i, content ? "content" : "summary"), "must be a list");
     if (!list->child && json_member(item, "encrypted_content"))
-        return ignore_field(rd->r, field, "reasoning that another server encrypted can't be read here", e);
+        return ignore(rd, at(i, "encrypted_content"), "reasoning that another server encrypted can't be read here", e);
     cJSON *message = assistant_before_calls(rd->build, true);
     cJSON_ArrayForEach(part, list)
     {
         const char *text = text_of(part, "text");
         if (!text)
-            return bad(e, ERR_INPUT, i, plain ? "content" : "summary", "a part's text must be a string");
+            return bad(e, ERR_INPUT, at(i, plain ? "content" : "summary"), "a part's text must be a string");
         chat_build_reasoning(rd->build, message, text);
     }
     return true;
@@ -208,14 +222,12 @@ static bool add_reasoning(struct responses_reader *rd, const cJSON *item, int i,
 static bool add_compaction(struct responses_reader *rd, const cJSON *item, int i, struct err *e)
 {
     const char *content = text_of(item, "encrypted_content");
-    char field[48];
     if (json_member(item, "encrypted_content") && !content)
-        return bad(e, ERR_INPUT, i, "encrypted_content", "must be a string");
-    snprintf(field, sizeof field, "input[%d].encrypted_content", i);
+        return bad(e, ERR_INPUT, at(i, "encrypted_content"), "must be a string");
     const char *summary = content ? responses_compaction_read(rd->r, content) : NULL;
     if (!summary)
-        return ignore_field(
-            rd->r, field,
+        return ignore(
+            rd, at(i, "encrypted_content"),
             "it is damaged, or a compaction of another server, which can't be read here", e);
     cJSON *message = chat_build_message(rd->build, "user");
     chat_build_text(rd->build, message,
@@ -264,7 +276,7 @@ static bool add_other(struct responses_reader *rd, const cJSON *item, int i, str
         ok = (!output || json_write(&text, output) || err_set(e, ERR_NOMEM, "no memory for the input")) && add_made_text(rd, message, &text, e);
     } else {
         snprintf(field, sizeof field, "input[%d] (%.40s)", i, type);
-        ok = ignore_field(rd->r, field, "items of this type hold nothing that this model could read", e);
+        ok = ignored_add(rd->r, field, "items of this type hold nothing that this model could read", e);
     }
     buf_fini(&text);
     return ok;
@@ -284,10 +296,10 @@ bool responses_add_item(struct responses_reader *rd, const cJSON *item, int i, s
                 {"context_compaction", add_compaction}};
     static const char *const strings[] = {"type", "id", "status", NULL};
     if (!cJSON_IsObject(item))
-        return bad(e, ERR_INPUT, i, "", "must be an object");
+        return bad(e, ERR_INPUT, at(i, ""), "must be an object");
     for (int k = 0; strings[k]; k++)
         if (json_member(item, strings[k]) && !text_of(item, strings[k]))
-            return bad(e, ERR_INPUT, i, strings[k], "must be a string");
+            return bad(e, ERR_INPUT, at(i, strings[k]), "must be a string");
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
         if (!strcmp(rows[k].type, type_of(item)))
             return rows[k].add(rd, item, i, e);

@@ -1,4 +1,4 @@
-/* responses.h: the request. */
+/* responses.h: reads the request into a chat's own request, and what its answer repeats of it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static bool read_include(struct responses_request *q, struct request *r, const c
         else if (!name)
             return err_field(e, ERR_INPUT, "include", "must be a list of strings");
         else if (strcmp(name, "reasoning.encrypted_content") && /* reasoning is in the item, plainly */
-                 !ignore_field(r, "include", "of its values message.output_text.logprobs is done", e))
+                 !ignored_add(r, "include", "of its values message.output_text.logprobs is done", e))
             return false;
     }
     q->logprobs |= top > 0;
@@ -107,7 +107,7 @@ static bool read_switches(struct responses_request *q, struct request *r, const 
     if (!json_get_bool(body, "store", &q->store, e) || !json_get_bool(body, "background", &background, e) ||
         !json_get_string(body, "truncation", &truncation, e) || !field_stream(r, body, &q->chat.streaming, e))
         return false;
-    if (background && !ignore_field(r, "background", foreign_field_reason("background"), e))
+    if (background && !ignored_add(r, "background", fields_foreign_reason("background"), e))
         return false;
     q->truncate = !strcmp(truncation, "auto");
     if (!q->truncate && strcmp(truncation, "disabled"))
@@ -172,7 +172,7 @@ static bool add_tools(struct chat_build *b, struct request *r, cJSON *list, cons
                  name ? " " : "", name ? name : "");
         if (!is_other_tool(tool))
             add_function(b, list, tool);
-        else if (!ignore_field(r, field, "functions are taken; the server runs no tools of its own", e))
+        else if (!ignored_add(r, field, "functions are taken; the server runs no tools of its own", e))
             return false;
     }
     return true;
@@ -194,7 +194,7 @@ static bool add_choice(struct chat_build *b, struct request *r, cJSON *o, const 
         cJSON *list = cJSON_AddArrayToObject(allowed, "tools");
         cJSON_ArrayForEach(tool, json_member(choice, "tools")) if (!is_other_tool(tool)) add_function(b, list, tool);
     } else if (is_other_tool(choice)) {
-        return ignore_field(r, "tool_choice", "functions are taken; the server runs no tools of its own", e);
+        return ignored_add(r, "tool_choice", "functions are taken; the server runs no tools of its own", e);
     } else {
         chat_build_refer(b, o, "tool_choice", choice);
     }

@@ -1,6 +1,7 @@
 /* responses.h: the answer as OpenAI's events, numbered: created, in_progress; each item as added, its part as added, its
  * deltas, and the same three done; then completed, incomplete or failed, with the whole response. No [DONE]: this API has
  * none. */
+#include <stdio.h>
 #include <string.h>
 
 #include "fcgi/http/reply.h"
@@ -55,16 +56,24 @@ static void send_part(struct responses_view *v, const char *type, const struct p
     send_event(v, type);
 }
 
-/* An event of the reasoning's summary, which is the reasoning itself; member: "part", "delta" or "text". */
-static void send_summary(struct responses_view *v, const char *type, int index, const char *member, const char *text, size_t len)
+struct summary_event {
+    const char *name;   /* of response.reasoning_summary_NAME */
+    const char *member; /* "part", "delta" or "text" */
+    const char *text;   /* [len] */
+    size_t len;
+};
+
+/* An event of the reasoning's summary, which is the reasoning itself. */
+static void send_summary(struct responses_view *v, int index, const struct summary_event *s)
 {
-    char id[RESPONSES_ID_SIZE];
-    const bool part = !strcmp(member, "part");
+    char id[RESPONSES_ID_SIZE], type[64];
+    const bool part = !strcmp(s->member, "part");
+    snprintf(type, sizeof type, "response.reasoning_summary_%s", s->name);
     responses_item_id(id, "rs", v->r, index);
     begin_event(v, type);
-    buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index, member,
+    buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index, s->member,
                part ? "{\"type\":\"summary_text\",\"text\":" : "");
-    buf_json_string(&v->line, text, len);
+    buf_json_string(&v->line, s->text, s->len);
     if (part)
         buf_putc(&v->line, '}');
     send_event(v, type);
@@ -82,7 +91,7 @@ static void open_item(void *context, const struct part *part, int index)
     if (part->kind != PART_CALL)
         send_part(v, "response.content_part.added", part, index, false);
     if (is_summarised(v, part))
-        send_summary(v, "response.reasoning_summary_part.added", index, "part", "", 0);
+        send_summary(v, index, &(struct summary_event){"part.added", "part", "", 0});
 }
 
 static void grow_item(void *context, const struct part *part, int index, const char *piece, size_t len)
@@ -98,7 +107,7 @@ static void grow_item(void *context, const struct part *part, int index, const c
         buf_printf(&v->line, ",\"logprobs\":[%s]", v->pending.len ? v->pending.data : "");
     send_event(v, types[part->kind]);
     if (is_summarised(v, part))
-        send_summary(v, "response.reasoning_summary_text.delta", index, "delta", piece, len);
+        send_summary(v, index, &(struct summary_event){"text.delta", "delta", piece, len});
 }
 
 static void close_item(void *context, const struct part *part, int index)
@@ -123,8 +132,8 @@ static void close_item(void *context, const struct part *part, int index)
     if (part->kind != PART_CALL)
         send_part(v, "response.content_part.done", part, index, true);
     if (is_summarised(v, part)) {
-        send_summary(v, "response.reasoning_summary_text.done", index, "text", text, len);
-        send_summary(v, "response.reasoning_summary_part.done", index, "part", text, len);
+        send_summary(v, index, &(struct summary_event){"text.done", "text", text, len});
+        send_summary(v, index, &(struct summary_event){"part.done", "part", text, len});
     }
     bool cut = v->x->generations[0].finish == ENGINE_LENGTH || v->x->generations[0].state == GENERATION_FAILED;
     send_item(v, "response.output_item.done", index, cut ? "incomplete" : "completed");
@@ -142,7 +151,7 @@ static void begin(void *context)
 {
     struct responses_view *v = context;
     sse_start(&v->sse, v->r);
-    sse_guard(&v->sse);
+    sse_enable_abort(&v->sse);
     send_response(v, "response.created", "in_progress", NULL);
     send_response(v, "response.in_progress", "in_progress", NULL);
     sse_flush(&v->sse);
@@ -209,7 +218,7 @@ void responses_stream(struct responses_view *v, struct chat_view *view)
 
 const struct api_dialect responses_dialect = {
     .error = reply_error_object,
-    .stream_abort = {.cut = DIALECT_SSE_CUT,
-                     .last = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
+    .stream_abort = {.close_event = DIALECT_SSE_CLOSE,
+                     .error_event = "event: error\ndata: {\"type\":\"error\",\"code\":\"worker_lost\",\"message\":\"" DIALECT_ABORT_TEXT "\","
                              "\"param\":null}\n\n"},
 };

@@ -118,7 +118,7 @@ bool responses_job_make(struct inference_params *p, struct prompt *prompt, struc
     }
     if (dropped) {
         snprintf(message, sizeof message, "%d of the oldest messages were dropped, so that the conversation fits the context", dropped);
-        warn_field(r, "truncation", message, false);
+        ignored_warn(r, "truncation", message, false);
     }
     return true;
 }

@@ -7,7 +7,7 @@
 #include "engine/base/log.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/lossy.h"
+#include "fcgi/inference/reduced_top_k.h"
 #include "fcgi/openai/openai.h"
 #include "fcgi/openai/responses.h"
 #include "fcgi/process/worker.h"
@@ -89,7 +89,7 @@ void responses_put_usage(struct buf *b, const struct generation *g)
                "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},\"total_tokens\":%d",
                (int)u->prompt_tokens, (int)u->cached_tokens, (int)u->completion_tokens, g->n_reasoning,
                (int)(u->prompt_tokens + u->completion_tokens));
-    lossy_put(b, u);
+    reduced_top_k_put(b, u);
     buf_putc(b, '}');
 }
 

@@ -1,4 +1,4 @@
-/* child.h */
+/* child.h: each thread accepts, serves one request, and accepts again until it is told to leave. */
 #define LOG_MODULE "worker"
 #include "fcgi/process/child.h"
 
@@ -14,7 +14,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "fcgi/process/guard.h"
+#include "fcgi/process/stream_abort.h"
 #include "sql/core/store.h"
 
 #define THREADS_MAX 64
@@ -147,7 +147,7 @@ static void serve_all(const struct child_params *p, FCGX_Request *fcgx, void *se
         if (woken == WOKEN_LEAVE || !accept_connection(fcgx, &exhausted))
             continue;
         if (alone) {
-            guard_hand_over(p->guard_fd, p->slot_index, fcgx->ipcFd, fcgx->requestId);
+            stream_abort_hand_over(p->stream_abort_fd, p->slot_index, fcgx->ipcFd, fcgx->requestId);
             set_state(p, CHILD_BUSY);
             ssize_t n = write(p->wake_fd, &one, sizeof one);
             (void)n;

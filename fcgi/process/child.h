@@ -26,7 +26,7 @@ struct child_params {
     const struct child_service *service;
     struct shared_child *slot; /* this process's row of the scoreboard */
     int slot_index;
-    int guard_fd;              /* guard.h; -1: none */
+    int stream_abort_fd;              /* stream_abort.h; -1: none */
     int listen_fd;             /* non-blocking */
     int wake_fd;               /* eventfd of the master: written when this child becomes busy */
     int n_threads;

@@ -1,4 +1,4 @@
-/* listen.h */
+/* listen.h: the socket is bound under a name of its own, then renamed over the old one. */
 #include "fcgi/process/listen.h"
 
 #include <errno.h>

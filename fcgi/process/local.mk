@@ -2,10 +2,10 @@
 
 libsluice_fcgi_a_SOURCES += \
 	%D%/child.c %D%/child.h \
-	%D%/guard.c %D%/guard.h \
 	%D%/listen.c %D%/listen.h \
-	%D%/pool.c %D%/pool.h \
+	%D%/pool_master.c %D%/pool_master.h \
 	%D%/shared.c %D%/shared.h \
 	%D%/shared_limit.c \
 	%D%/state.h \
+	%D%/stream_abort.c %D%/stream_abort.h \
 	%D%/worker.h

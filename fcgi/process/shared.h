@@ -44,8 +44,8 @@ struct shared_child {
     _Atomic int32_t state;      /* enum child_state; a threaded child stays IDLE */
     _Atomic int64_t since_ms;   /* Unix time of the last change */
     _Atomic uint64_t requests;
-    _Atomic int32_t stream; /* enum stream_state: see guard.h */
-    _Atomic int32_t dialect; /* of the stream, for its last words: an index of http/dialect.h. Set before `stream` */
+    _Atomic int32_t stream; /* enum stream_state: see stream_abort.h */
+    _Atomic int32_t dialect; /* of the stream, for its error event if the process dies: an index of http/dialect.h. Set before `stream` */
     /* The inference that runs in it, see usage.h and limits.h. What a killed process leaves here is counted by another. */
     _Atomic int64_t user_id, key_id; /* user_id 0: nothing to count */
     _Atomic int32_t usage_pid;       /* who wrote this, */
@@ -110,13 +110,22 @@ struct shared_minute {
     int64_t remaining, reset_us; /* units left now; time until all are there again */
     int64_t wait_us;             /* refused: until it may be tried again */
 };
-/* Takes n units (n < 0: gives back). force: also what is not there, as a debt of at most an hour. Else false when they
- * are not there; more than a whole minute's is let through when the bucket is full, and leaves a debt. */
-bool shared_minute_take(_Atomic int64_t *full_us, int64_t per_minute, int64_t n, bool force, int64_t now_us,
+struct shared_minute_units {
+    int64_t per_minute; /* that the bucket holds */
+    int64_t n;          /* taken; negative: given back */
+    bool force;         /* also takes what is not there, as a debt of at most an hour */
+};
+/* False: the units are not there. More than a whole minute's are let through when the bucket is full, and leave a debt. */
+bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_units *u, int64_t now_us,
                         struct shared_minute *out);
-/* Registers n jobs of a key (0: the page) and its user in this process's slot unless the key's others and these are more
- * than key_max (0: no limit). */
-bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int64_t user_id, int n, int64_t key_max);
+struct shared_jobs_claim {
+    int64_t key_id;  /* 0: the page */
+    int64_t user_id;
+    int jobs;
+    int64_t key_max; /* of the key's jobs in all processes; 0: no limit */
+};
+/* Registers the jobs of a key and its user in this process's slot. False: the key would have more than key_max. */
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine, const struct shared_jobs_claim *c);
 /* Jobs of the same user in other processes that came before those of `mine`. */
 int64_t shared_jobs_of_user(struct shared *s, const struct shared_child *mine);
 void shared_jobs_leave(struct shared_child *mine);

@@ -30,21 +30,22 @@ struct shared_limit *shared_limit_row(struct shared *s, int64_t key_id)
     return stalest;
 }
 
-bool shared_minute_take(_Atomic int64_t *full_us, int64_t per_minute, int64_t n, bool force, int64_t now_us,
+bool shared_minute_take(_Atomic int64_t *full_us, const struct shared_minute_units *u, int64_t now_us,
                         struct shared_minute *out)
 {
+    const int64_t per_minute = u->per_minute, cost_us = u->n * MINUTE_US / per_minute;
     int64_t stored = *full_us, at, next;
     bool taken;
     do {
         at = stored < now_us ? now_us : stored > now_us + HOUR_US ? now_us + HOUR_US : stored;
-        next = at + n * MINUTE_US / per_minute;
+        next = at + cost_us;
         if (next > now_us + HOUR_US)
             next = now_us + HOUR_US;
-        taken = force || next <= now_us + MINUTE_US || at == now_us;
+        taken = u->force || next <= now_us + MINUTE_US || at == now_us;
         if (!taken)
             next = at;
     } while (!atomic_compare_exchange_weak(full_us, &stored, next));
-    int64_t room = now_us + MINUTE_US - next, wait = at + n * MINUTE_US / per_minute - now_us - MINUTE_US;
+    int64_t room = now_us + MINUTE_US - next, wait = at + cost_us - now_us - MINUTE_US;
     out->remaining = room > 0 ? room * per_minute / MINUTE_US : 0;
     out->reset_us = next > now_us ? next - now_us : 0;
     out->wait_us = taken ? 0 : wait > at - now_us ? at - now_us : wait;
@@ -69,14 +70,14 @@ static int64_t older_jobs(struct shared *s, const struct shared_child *mine, int
 
 /* Lamport's bakery: who draws a ticket at the same time is seen by one of the two at least, so the limit is never
  * passed, and of those who come at once the first ones get in. */
-bool shared_jobs_enter(struct shared *s, struct shared_child *mine, int64_t key_id, int64_t user_id, int n, int64_t key_max)
+bool shared_jobs_enter(struct shared *s, struct shared_child *mine, const struct shared_jobs_claim *c)
 {
-    mine->key_id = key_id;
-    mine->jobs_user = user_id;
-    mine->jobs = n;
+    mine->key_id = c->key_id;
+    mine->jobs_user = c->user_id;
+    mine->jobs = c->jobs;
     mine->ticket = DRAWING;
     mine->ticket = atomic_fetch_add(&s->next_ticket, 1) + DRAWING + 1;
-    if (!key_max || older_jobs(s, mine, key_id, 0) + n <= key_max)
+    if (!c->key_max || older_jobs(s, mine, c->key_id, 0) + c->jobs <= c->key_max)
         return true;
     shared_jobs_leave(mine);
     return false;

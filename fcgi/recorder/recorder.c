@@ -18,11 +18,12 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/process/state.h"
 #include "fcgi/recorder/recorder_answer.h"
-#include "fcgi/recorder/recorder_house.h"
+#include "fcgi/recorder/db_maintenance.h"
 #include "fcgi/status/history_sample.h"
 #include "sql/core/store.h"
 
@@ -41,12 +42,12 @@ struct recorder {
     struct store *store;
     char status_path[4096];
     int signal_fd, notify_fd, lock_fd;
-    struct recorded *answers[MAX_ANSWERS];
+    struct recorder_answer *answers[MAX_ANSWERS];
     int n;
     bool look_now, more_to_read, stopping;
     bool failing; /* the last write did not work */
     double next_look, retry_at, next_sample;
-    struct house house;
+    struct db_maintenance maintenance;
     struct history *history; /* NULL: none is kept */
     struct history_source source;
 };
@@ -55,7 +56,7 @@ struct recorder {
 
 static void forget(struct recorder *r, int i)
 {
-    recorded_close(r->answers[i]);
+    recorder_answer_close(r->answers[i]);
     free(r->answers[i]);
     r->answers[i] = r->answers[--r->n];
 }
@@ -63,7 +64,7 @@ static void forget(struct recorder *r, int i)
 static bool see_row(void *context, const struct store_running *row)
 {
     struct recorder *r = context;
-    struct recorded *a = NULL;
+    struct recorder_answer *a = NULL;
     for (int i = 0; i < r->n && !a; i++)
         if (r->answers[i]->id == row->id)
             a = r->answers[i];
@@ -71,7 +72,7 @@ static bool see_row(void *context, const struct store_running *row)
         if (r->n == MAX_ANSWERS)
             return false;
         a = calloc(1, sizeof *a);
-        if (!a || !recorded_open(a, row)) {
+        if (!a || !recorder_answer_open(a, row)) {
             free(a);
             return false; /* no memory now; the next look finds it again */
         }
@@ -107,7 +108,7 @@ static bool write_all(struct recorder *r, bool *gone, double until, struct err *
 {
     for (int i = 0; i < r->n; i++) {
         gone[i] = false;
-        if (recorded_due(r->answers[i]) <= until && !recorded_write(r->answers[i], r->store, &gone[i], e))
+        if (recorder_answer_due(r->answers[i]) <= until && !recorder_answer_write(r->answers[i], r->store, &gone[i], e))
             return false;
     }
     return true;
@@ -130,8 +131,8 @@ static void tick(struct recorder *r, double now)
     const double until = now + SLACK_MS;
     bool due = false, durable = false;
     for (int i = 0; i < r->n; i++) {
-        due |= recorded_due(r->answers[i]) <= now;
-        durable |= recorded_due(r->answers[i]) <= until && recorded_final(r->answers[i]);
+        due |= recorder_answer_due(r->answers[i]) <= now;
+        durable |= recorder_answer_due(r->answers[i]) <= until && recorder_answer_final(r->answers[i]);
     }
     if (!due || now < r->retry_at)
         return;
@@ -143,16 +144,16 @@ static void tick(struct recorder *r, double now)
         log_info("answers are written again");
     r->failing = false;
     for (int i = r->n - 1; i >= 0; i--) {
-        struct recorded *a = r->answers[i];
-        if (recorded_due(a) > until)
+        struct recorder_answer *a = r->answers[i];
+        if (recorder_answer_due(a) > until)
             continue;
-        recorded_written(a, now);
-        if (recorded_final(a) && !gone[i] && r->p->shared)
+        recorder_answer_written(a, now);
+        if (recorder_answer_final(a) && !gone[i] && r->p->shared)
             limits_spend_user(r->p->shared, r->store, a->user_id, a->g.n_tokens);
-        if (recorded_final(a))
+        if (recorder_answer_final(a))
             log_info("message=%lld job=%s tokens=%d state=%s", (long long)a->id, a->key, a->g.n_tokens,
                      a->g.state == GENERATION_DONE ? engine_finish_name(a->g.finish) : "failed");
-        if (gone[i] || recorded_final(a))
+        if (gone[i] || recorder_answer_final(a))
             forget(r, i);
     }
 }
@@ -176,16 +177,16 @@ static int wait_ms(const struct recorder *r, double now)
     double until = r->next_look;
     if (r->look_now || r->more_to_read)
         return 0;
-    if (house_next(&r->house) < until)
-        until = house_next(&r->house);
+    if (db_maintenance_next(&r->maintenance) < until)
+        until = db_maintenance_next(&r->maintenance);
     if (r->history && r->next_sample < until)
         until = r->next_sample;
     for (int i = 0; i < r->n; i++) {
-        const struct recorded *a = r->answers[i];
-        double at = recorded_due(a);
+        const struct recorder_answer *a = r->answers[i];
+        double at = recorder_answer_due(a);
         if (at < r->retry_at)
             at = r->retry_at;
-        if (!a->job && !recorded_final(a) && a->next_attach < at)
+        if (!a->job && !recorder_answer_final(a) && a->next_attach < at)
             at = a->next_attach;
         if (at < until)
             until = at;
@@ -198,7 +199,7 @@ static void drain_notifications(struct recorder *r)
     char text[64];
     while (recv(r->notify_fd, text, sizeof text, MSG_DONTWAIT) >= 0) {
         r->look_now = true;
-        house_hurry(&r->house);
+        db_maintenance_request(&r->maintenance);
     }
 }
 
@@ -227,8 +228,8 @@ static void read_answers(struct recorder *r, double now)
 {
     r->more_to_read = false;
     for (int i = 0; i < r->n; i++) {
-        recorded_attach(r->answers[i], r->p->engine_socket, r->status_path, now);
-        r->more_to_read |= recorded_read(r->answers[i], READ_EVENTS);
+        recorder_answer_attach(r->answers[i], r->p->engine_socket, r->status_path, now);
+        r->more_to_read |= recorder_answer_read(r->answers[i], READ_EVENTS);
     }
 }
 
@@ -236,8 +237,8 @@ static void read_answers(struct recorder *r, double now)
 static bool caught_up(const struct recorder *r)
 {
     for (int i = 0; i < r->n; i++) {
-        const struct recorded *a = r->answers[i];
-        if (!recorded_final(a) && (!a->job || a->asked))
+        const struct recorder_answer *a = r->answers[i];
+        if (!recorder_answer_final(a) && (!a->job || a->asked))
             return false;
     }
     return !r->more_to_read;
@@ -261,14 +262,14 @@ static void catch_up(struct recorder *r)
 
 static void loop(struct recorder *r)
 {
-    house_init(&r->house, r->store, clock_ms());
+    db_maintenance_init(&r->maintenance, r->store, clock_ms());
     while (!r->stopping) {
         double now = clock_ms();
         if (r->look_now || now >= r->next_look)
             look(r, now);
         read_answers(r, now);
         tick(r, clock_ms());
-        house_keep(&r->house, r->n > 0, clock_ms());
+        db_maintenance_run(&r->maintenance, r->n > 0, clock_ms());
         note_history(r, clock_ms());
         wait_for_work(r);
     }
@@ -278,25 +279,19 @@ static void loop(struct recorder *r)
         r->answers[i]->next_write = 0;
     r->retry_at = 0;
     tick(r, clock_ms());
-    house_leave(&r->house);
+    db_maintenance_finish(&r->maintenance);
 }
 
 /* ---- start ---- */
-
-static bool folder_name(char *out, size_t size, const char *folder, size_t len, const char *name, struct err *e)
-{
-    int n = snprintf(out, size, "%.*s%s", (int)len, folder, name);
-    return (n > 0 && (size_t)n < size) || err_set(e, ERR_LIMIT, "the path of %s is too long", name);
-}
 
 /* Waits for the recorder before this one to end. False also when told to stop meanwhile. */
 static bool take_lock(struct recorder *r, struct err *e)
 {
     char path[4096];
-    const char *slash = strrchr(r->p->db_path, '/');
-    size_t len = slash ? (size_t)(slash - r->p->db_path) + 1 : 0;
-    if (!folder_name(path, sizeof path, r->p->db_path, len, STATE_RECORD_LOCK, e))
-        return false;
+    const char *db = r->p->db_path, *slash = strrchr(db, '/');
+    const int folder = slash ? (int)(slash - db) + 1 : 0; /* the lock lies beside the database */
+    if (snprintf(path, sizeof path, "%.*s%s", folder, db, STATE_RECORD_LOCK) >= (int)sizeof path)
+        return err_set(e, ERR_LIMIT, "the path of %s is too long", STATE_RECORD_LOCK);
     r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (r->lock_fd < 0)
         return err_errno(e, "%s", path);
@@ -315,7 +310,7 @@ static bool take_lock(struct recorder *r, struct err *e)
 static bool socket_address(struct sockaddr_un *a, const char *run_dir, struct err *e)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
-    return folder_name(a->sun_path, sizeof a->sun_path, run_dir, strlen(run_dir), "/" STATE_RECORD_SOCKET, e);
+    return file_join(a->sun_path, sizeof a->sun_path, run_dir, STATE_RECORD_SOCKET, e);
 }
 
 /* Without it, answers are found by looking: slower, not wrong. */
@@ -387,7 +382,7 @@ int recorder_run(const struct recorder_params *p)
     if (!r)
         return 1;
     *r = (struct recorder){.p = p, .signal_fd = -1, .notify_fd = -1, .lock_fd = -1};
-    bool ok = folder_name(r->status_path, sizeof r->status_path, p->run_dir, strlen(p->run_dir), "/" STATE_STATUS, &e) &&
+    bool ok = file_join(r->status_path, sizeof r->status_path, p->run_dir, STATE_STATUS, &e) &&
               open_signals(r, &e) && take_lock(r, &e) &&
               (r->store = store_open(&(struct store_params){.path = p->db_path, .create = true, .checkpointer = true},
                                      &e));

@@ -1,4 +1,4 @@
-/* recorder_answer.h */
+/* recorder_answer.h: attaches to a running job, reads its events from the first one on, and says when the row is due. */
 #define LOG_MODULE "recorder"
 #include "fcgi/recorder/recorder_answer.h"
 
@@ -10,7 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/wire/status.h"
-#include "fcgi/inference/answer.h"
+#include "fcgi/inference/stored_answer.h"
 
 /* A worker commits the row before it submits the job, and may take that long for it. */
 #define SUBMIT_MS 15000
@@ -24,9 +24,9 @@
 #define WRITE_TOKENS 32
 #define LONG_BYTES ((size_t)64 << 10)
 
-bool recorded_open(struct recorded *r, const struct store_running *row)
+bool recorder_answer_open(struct recorder_answer *r, const struct store_running *row)
 {
-    *r = (struct recorded){.id = row->id,
+    *r = (struct recorder_answer){.id = row->id,
                            .user_id = row->user_id,
                            .created_at = row->created_at,
                            .written = row->written};
@@ -36,7 +36,7 @@ bool recorded_open(struct recorded *r, const struct store_running *row)
     return true;
 }
 
-static void drop_generation(struct recorded *r)
+static void drop_generation(struct recorder_answer *r)
 {
     generation_fini(&r->g);
     cJSON_Delete(r->tree);
@@ -45,7 +45,7 @@ static void drop_generation(struct recorded *r)
     buf_clear(&r->tokens);
 }
 
-void recorded_close(struct recorded *r)
+void recorder_answer_close(struct recorder_answer *r)
 {
     engine_close(&r->job);
     drop_generation(r);
@@ -54,12 +54,12 @@ void recorded_close(struct recorded *r)
     r->parser = NULL;
 }
 
-bool recorded_final(const struct recorded *r)
+bool recorder_answer_final(const struct recorder_answer *r)
 {
     return r->g.state == GENERATION_DONE || r->g.state == GENERATION_FAILED;
 }
 
-static void fail(struct recorded *r, const char *text)
+static void fail(struct recorder_answer *r, const char *text)
 {
     struct err why = {0};
     err_set(&why, ERR_UNAVAILABLE, "%s", text);
@@ -70,13 +70,13 @@ static void fail(struct recorded *r, const char *text)
 }
 
 /* Was the engine started after the row was made? Then the job, if ever there was one, went with the engine before. */
-static bool engine_is_younger(const struct recorded *r, const char *status_path)
+static bool engine_is_younger(const struct recorder_answer *r, const char *status_path)
 {
     static struct status_page page; /* the recorder's only thread */
     return status_read(status_path, &page, NULL) && page.started * 1000 > (double)r->created_at + STARTED_SLACK_MS;
 }
 
-static void not_attached(struct recorded *r, const struct err *why, const char *status_path, double now)
+static void not_attached(struct recorder_answer *r, const struct err *why, const char *status_path, double now)
 {
     const bool late = clock_wall_ms() - r->created_at > SUBMIT_MS;
     if (r->lost_since == 0)
@@ -92,10 +92,10 @@ static void not_attached(struct recorded *r, const struct err *why, const char *
     }
 }
 
-void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now)
+void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket, const char *status_path, double now)
 {
     struct err e = {0};
-    if (recorded_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
+    if (recorder_answer_final(r) || (r->job && !r->asked) || (!r->job && now < r->next_attach))
         return;
     if (!r->job) {
         r->job = engine_attach_async(engine_socket, r->key, &e);
@@ -117,7 +117,7 @@ void recorded_attach(struct recorded *r, const char *engine_socket, const char *
     drop_generation(r);
     r->attached_once = true;
     r->lost_since = 0;
-    if (!answer_begin(&r->g, &r->tree, r->parser, NULL, NULL, &e)) {
+    if (!stored_answer_begin(&r->g, &r->tree, r->parser, NULL, &e)) {
         engine_close(&r->job);
         engine_cancel_key(engine_socket, r->key, NULL);
         fail(r, e.text);
@@ -125,18 +125,18 @@ void recorded_attach(struct recorded *r, const char *engine_socket, const char *
 }
 
 /* Without memory the answer can be gone on with by its text alone: no reason to fail it. */
-static void note_tokens(struct recorded *r, const struct engine_event *ev)
+static void note_tokens(struct recorder_answer *r, const struct engine_event *ev)
 {
     for (int32_t i = 0; ev->type == ENGINE_TOKENS && i < ev->n_tokens; i++)
         buf_append(&r->tokens, &ev->tokens[i].id, sizeof ev->tokens[i].id);
 }
 
-bool recorded_read(struct recorded *r, int max)
+bool recorder_answer_read(struct recorder_answer *r, int max)
 {
     struct engine_event ev;
     struct err e = {0};
     for (int i = 0; i < max; i++) {
-        if (!r->job || r->asked || recorded_final(r))
+        if (!r->job || r->asked || recorder_answer_final(r))
             return false;
         int got = engine_next(r->job, &ev, 0, &e);
         if (got == 0)
@@ -154,24 +154,24 @@ bool recorded_read(struct recorded *r, int max)
     return true;
 }
 
-static size_t text_bytes(const struct recorded *r)
+static size_t text_bytes(const struct recorder_answer *r)
 {
     return r->g.content.len + r->g.reasoning.len;
 }
 
-double recorded_due(const struct recorded *r)
+double recorder_answer_due(const struct recorder_answer *r)
 {
-    if (!r->dirty || (!recorded_final(r) && text_bytes(r) < r->written))
+    if (!r->dirty || (!recorder_answer_final(r) && text_bytes(r) < r->written))
         return INFINITY;
     bool many = r->g.n_tokens - r->tokens_written >= WRITE_TOKENS;
-    return recorded_final(r) || many ? 0 : r->next_write;
+    return recorder_answer_final(r) || many ? 0 : r->next_write;
 }
 
-bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struct err *e)
+bool recorder_answer_write(const struct recorder_answer *r, struct store *s, bool *gone, struct err *e)
 {
-    struct answer_texts texts = {0};
+    struct stored_answer_texts texts = {0};
     struct store_answer row;
-    bool ok = answer_row(&r->g, r->id, &texts, &row, e);
+    bool ok = stored_answer_row(&r->g, r->id, &texts, &row, e);
     if (ok) {
         row.keep_text = text_bytes(r) < r->written;
         row.count_for = r->user_id;
@@ -179,11 +179,11 @@ bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struc
         row.n_tokens = r->tokens.len / sizeof *row.tokens;
         ok = store_record_write(s, &row, gone, e);
     }
-    answer_texts_fini(&texts);
+    stored_answer_texts_fini(&texts);
     return ok;
 }
 
-void recorded_written(struct recorded *r, double now)
+void recorder_answer_written(struct recorder_answer *r, double now)
 {
     r->dirty = false;
     r->written = text_bytes(r);

@@ -8,7 +8,7 @@
 
 struct store;
 
-struct recorded {
+struct recorder_answer {
     int64_t id, user_id;
     char key[ENGINE_KEY_SIZE];
     struct engine_job *job; /* NULL: not attached now */
@@ -28,18 +28,18 @@ struct recorded {
     double next_write;      /* clock_ms: long answers are rewritten whole, so less often */
 };
 
-bool recorded_open(struct recorded *r, const struct store_running *row);
-void recorded_close(struct recorded *r);
+bool recorder_answer_open(struct recorder_answer *r, const struct store_running *row);
+void recorder_answer_close(struct recorder_answer *r);
 /* Tries to attach when it is time, and never waits: other answers are to be written meanwhile. A job that is gone for good ends the generation as failed. status_path: the
  * engine's status page, which tells when it was started. */
-void recorded_attach(struct recorded *r, const char *engine_socket, const char *status_path, double now);
+void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket, const char *status_path, double now);
 /* Takes up to `max` events that are there; true: there may be more. */
-bool recorded_read(struct recorded *r, int max);
+bool recorder_answer_read(struct recorder_answer *r, int max);
 /* Has the answer its last state, so that only the row is missing? */
-bool recorded_final(const struct recorded *r);
+bool recorder_answer_final(const struct recorder_answer *r);
 /* When it is to be written, on clock_ms; INFINITY: nothing to write, or a replay is still behind what the row has. */
-double recorded_due(const struct recorded *r);
+double recorder_answer_due(const struct recorder_answer *r);
 /* Inside the recorder's transaction. *gone: the row is no longer running. */
-bool recorded_write(const struct recorded *r, struct store *s, bool *gone, struct err *e);
+bool recorder_answer_write(const struct recorder_answer *r, struct store *s, bool *gone, struct err *e);
 /* After the commit. */
-void recorded_written(struct recorded *r, double now);
+void recorder_answer_written(struct recorder_answer *r, double now);

@@ -1,4 +1,4 @@
-/* history.h: one mapped file. */
+/* history.h: both rings lie in one mapped file, which a seqlock guards. */
 #include "fcgi/status/history.h"
 
 #include <math.h>

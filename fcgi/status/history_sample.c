@@ -1,4 +1,4 @@
-/* history_sample.h */
+/* history_sample.h: reads the engine's status page, the workers' counters and /proc, each in one pass. */
 #include "fcgi/status/history_sample.h"
 
 #include <inttypes.h>

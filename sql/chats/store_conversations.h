@@ -60,7 +60,7 @@ struct store_message {
     const char *model;      /* NULL for a user's message */
     const char *attachments; /* JSON array of {id, name, type, bytes, sha256, tokens, model, note}; "[]": none */
     const char *job_key;    /* the engine's detached job; NULL for a user's message */
-    const char *parser;     /* JSON for fcgi/inference/answer.h: how the model's text is to be read; or NULL */
+    const char *parser;     /* JSON for fcgi/inference/stored_answer.h: how the model's text is to be read; or NULL */
     const char *timings;    /* JSON object, or NULL until done */
     bool has_usage;
     int64_t prompt_tokens, cached_tokens, completion_tokens;

@@ -1,6 +1,6 @@
 # tests of fcgi/ without a web server; those with one are in tests/api
-FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_guard %D%/test_openapi %D%/test_limits \
-	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool %D%/test_ollama_messages
+FCGI_TESTS = %D%/test_request %D%/test_generation %D%/test_settings %D%/test_shared %D%/test_stream_abort %D%/test_openapi %D%/test_limits \
+	%D%/test_chat_build %D%/test_parts %D%/test_reader %D%/test_history %D%/test_html_markdown %D%/test_pool_master %D%/test_ollama_messages
 check_PROGRAMS += $(FCGI_TESTS)
 TESTS += $(FCGI_TESTS)
 FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
@@ -13,8 +13,8 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_settings_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_shared_SOURCES = %D%/test_shared.c
 %C%_test_shared_LDADD = $(FCGI_TEST_LIBS)
-%C%_test_guard_SOURCES = %D%/test_guard.c
-%C%_test_guard_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_stream_abort_SOURCES = %D%/test_stream_abort.c
+%C%_test_stream_abort_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_openapi_SOURCES = %D%/test_openapi.c
 %C%_test_openapi_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_limits_SOURCES = %D%/test_limits.c
@@ -31,5 +31,5 @@ FCGI_TEST_LIBS = $(FCGI_ROOM_LIBS) $(CMOCKA_LIBS)
 %C%_test_parts_LDADD = $(FCGI_TEST_LIBS)
 %C%_test_reader_SOURCES = %D%/test_reader.c
 %C%_test_reader_LDADD = $(READER_LIBS) $(CMOCKA_LIBS)
-%C%_test_pool_SOURCES = %D%/test_pool.c %D%/process_cpu.c %D%/process_cpu.h
-%C%_test_pool_LDADD = $(FCGI_TEST_LIBS)
+%C%_test_pool_master_SOURCES = %D%/test_pool_master.c %D%/process_cpu.c %D%/process_cpu.h
+%C%_test_pool_master_LDADD = $(FCGI_TEST_LIBS)

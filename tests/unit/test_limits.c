@@ -25,21 +25,37 @@ static struct shared *open_fresh(void)
     return s;
 }
 
+static bool take(_Atomic int64_t *full, int64_t per_minute, int64_t n, int64_t now_us, struct shared_minute *m)
+{
+    return shared_minute_take(full, &(struct shared_minute_units){.per_minute = per_minute, .n = n}, now_us, m);
+}
+
+static void force(_Atomic int64_t *full, int64_t per_minute, int64_t n, struct shared_minute *m)
+{
+    shared_minute_take(full, &(struct shared_minute_units){.per_minute = per_minute, .n = n, .force = true}, NOW, m);
+}
+
+/* Of a key that may have two jobs. */
+static bool enter(struct shared *s, struct shared_child *mine, int64_t key_id, int jobs)
+{
+    return shared_jobs_enter(s, mine, &(struct shared_jobs_claim){.key_id = key_id, .user_id = 1, .jobs = jobs, .key_max = 2});
+}
+
 static void test_a_minute_fills_evenly(void **state)
 {
     _Atomic int64_t full = 0;
     struct shared_minute m;
     for (int i = 0; i < 60; i++) {
-        assert_true(shared_minute_take(&full, 60, 1, false, NOW, &m));
+        assert_true(take(&full, 60, 1, NOW, &m));
         assert_int_equal(m.remaining, 59 - i);
     }
-    assert_false(shared_minute_take(&full, 60, 1, false, NOW, &m));
+    assert_false(take(&full, 60, 1, NOW, &m));
     assert_int_equal(m.wait_us, SECOND);
     assert_int_equal(m.reset_us, 60 * SECOND);
-    assert_false(shared_minute_take(&full, 60, 1, false, NOW + SECOND - 1, &m));
-    assert_true(shared_minute_take(&full, 60, 1, false, NOW + SECOND, &m));
-    assert_false(shared_minute_take(&full, 60, 1, false, NOW + SECOND, &m));
-    assert_true(shared_minute_take(&full, 60, 60, false, NOW + 61 * SECOND, &m));
+    assert_false(take(&full, 60, 1, NOW + SECOND - 1, &m));
+    assert_true(take(&full, 60, 1, NOW + SECOND, &m));
+    assert_false(take(&full, 60, 1, NOW + SECOND, &m));
+    assert_true(take(&full, 60, 60, NOW + 61 * SECOND, &m));
     assert_int_equal(m.remaining, 0);
 }
 
@@ -48,22 +64,22 @@ static void test_debt_waits_and_is_bounded(void **state)
     _Atomic int64_t full = 0;
     struct shared_minute m;
     /* more than a minute holds: once, when nothing was used */
-    assert_true(shared_minute_take(&full, 100, 250, false, NOW, &m));
+    assert_true(take(&full, 100, 250, NOW, &m));
     assert_int_equal(m.remaining, 0);
-    assert_false(shared_minute_take(&full, 100, 1, false, NOW + 60 * SECOND, &m));
+    assert_false(take(&full, 100, 1, NOW + 60 * SECOND, &m));
     assert_true(m.wait_us > 29 * SECOND && m.wait_us < 31 * SECOND + SECOND);
-    assert_false(shared_minute_take(&full, 100, 250, false, NOW + 149 * SECOND, &m));
+    assert_false(take(&full, 100, 250, NOW + 149 * SECOND, &m));
     assert_true(m.wait_us <= SECOND);
-    shared_minute_take(&full, 1, 1000000, true, NOW, &m);
+    force(&full, 1, 1000000, &m);
     assert_true(m.reset_us <= 3600 * SECOND);
     /* given back */
     full = 0;
-    assert_true(shared_minute_take(&full, 100, 80, false, NOW, &m));
-    shared_minute_take(&full, 100, -80, true, NOW, &m);
+    assert_true(take(&full, 100, 80, NOW, &m));
+    force(&full, 100, -80, &m);
     assert_int_equal(m.remaining, 100);
     /* a clock that was set back does not lock a key out for longer than the bound */
     full = NOW * 1000;
-    shared_minute_take(&full, 100, 0, true, NOW, &m);
+    force(&full, 100, 0, &m);
     assert_true(m.reset_us <= 3600 * SECOND);
 }
 
@@ -77,7 +93,7 @@ static void test_processes_share_one_limit(void **state)
             struct shared_minute m;
             int got = 0;
             for (int i = 0; mine && i < 500; i++)
-                got += shared_minute_take(&shared_limit_row(mine, 7)->requests_full_us, 1000, 1, false, NOW, &m);
+                got += take(&shared_limit_row(mine, 7)->requests_full_us, 1000, 1, NOW, &m);
             mine->pool[POOL_SHORT].child[p].requests = (uint64_t)got;
             _exit(0);
         }
@@ -108,15 +124,15 @@ static void test_jobs_never_pass_the_limit(void **state)
     struct shared_child *c = s->pool[POOL_STREAM].child;
     for (int i = 0; i < 4; i++)
         c[i].state = CHILD_BUSY;
-    assert_true(shared_jobs_enter(s, &c[0], 7, 1, 1, 2));
-    assert_true(shared_jobs_enter(s, &c[1], 7, 1, 1, 2));
-    assert_false(shared_jobs_enter(s, &c[2], 7, 1, 1, 2));
-    assert_true(shared_jobs_enter(s, &c[3], 8, 1, 2, 2)); /* another key */
-    assert_false(shared_jobs_enter(s, &c[2], 9, 1, 3, 2));
+    assert_true(enter(s, &c[0], 7, 1));
+    assert_true(enter(s, &c[1], 7, 1));
+    assert_false(enter(s, &c[2], 7, 1));
+    assert_true(enter(s, &c[3], 8, 2)); /* another key */
+    assert_false(enter(s, &c[2], 9, 3));
     shared_jobs_leave(&c[0]);
-    assert_true(shared_jobs_enter(s, &c[2], 7, 1, 1, 2));
+    assert_true(enter(s, &c[2], 7, 1));
     c[1].state = CHILD_NONE; /* killed: holds nothing */
-    assert_true(shared_jobs_enter(s, &c[0], 7, 1, 1, 2));
+    assert_true(enter(s, &c[0], 7, 1));
     shared_close(&s);
 }
 
@@ -132,7 +148,7 @@ static void test_racing_jobs_never_pass_the_limit(void **state)
             struct shared *mine = shared_open(path, &e);
             struct shared_child *own = &mine->pool[POOL_STREAM].child[p];
             for (int i = 0; i < 20000; i++)
-                if (shared_jobs_enter(mine, own, 7, 1, 1, 2)) {
+                if (enter(mine, own, 7, 1)) {
                     /* `requests` of slot 10: how many are inside; of slot 11: the most ever */
                     uint64_t in = atomic_fetch_add(&mine->pool[POOL_STREAM].child[10].requests, 1) + 1;
                     uint64_t most = mine->pool[POOL_STREAM].child[11].requests;

@@ -202,8 +202,8 @@ static void give_body(struct fake_request *f, const char *text)
 {
     f->r.body = text;
     f->r.body_len = strlen(text);
-    f->r.hint.code = NULL;
-    f->r.hint.status = 0;
+    f->r.error_override.code = NULL;
+    f->r.error_override.status = 0;
     cJSON_Delete(f->r.json);
     f->r.json = NULL;
 }
@@ -220,17 +220,17 @@ static void test_json_bodies_are_objects_of_bounded_size(void **state)
     assert_null(request_json(&f.r, &e));
     give_body(&f, "{");
     assert_null(request_json(&f.r, &e));
-    assert_string_equal(f.r.hint.code, "invalid_json");
+    assert_string_equal(f.r.error_override.code, "invalid_json");
     static char many[(2 << 20) + 64] = "{\"a\":[";
     memset(many + 6, ',', 2 << 20);
     give_body(&f, many);
     assert_null(request_json(&f.r, &e));
-    assert_int_equal(f.r.hint.status, 413);
+    assert_int_equal(f.r.error_override.status, 413);
     fake_request_close(&f);
     fake_request_open(&f, PARAMS("REQUEST_URI=/", "CONTENT_TYPE=text/json"), NULL);
     give_body(&f, "{}");
     assert_null(request_json(&f.r, &e));
-    assert_int_equal(f.r.hint.status, 415);
+    assert_int_equal(f.r.error_override.status, 415);
     fake_request_close(&f);
 }
 

@@ -158,7 +158,7 @@ static void test_a_living_orphan_keeps_its_row(void **state)
     assert_true(shared_row_vacant(&board->child[1]));
     assert_true(shared_row_vacant(&board->child[2]));
     struct shared_child *mine = &board->child[3];
-    assert_true(shared_jobs_enter(s, mine, 0, 5, 1, 0));
+    assert_true(shared_jobs_enter(s, mine, &(struct shared_jobs_claim){.user_id = 5, .jobs = 1}));
     assert_int_equal(shared_jobs_of_user(s, mine), 2); /* its jobs count, those of the dead do not */
     shared_rows_inherit(board); /* the next master was killed too */
     assert_false(shared_row_vacant(&board->child[0]));

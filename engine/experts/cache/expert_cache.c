@@ -1,5 +1,5 @@
 /* Opens and closes the expert cache and owns its memory: which record is evicted for a new one,
- * what must be verified after a read, and which experts are read in advance at the start. */
+ * and which experts are read in advance at the start. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,13 +7,11 @@
 
 #define LOG_MODULE "experts"
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/experts/cache/expert_cache_internal.h"
 
-#define SMALLEST_RECORDS 4     /* one to compute with, the others under way */
+#define SMALLEST_RECORDS 4     /* one being computed, the others in flight */
 #define LEARN_AT_CLOSE_NS 500000000u
-#define CHECK_EVERY 64         /* of the records that were found right before, one in so many is checked again */
 
 uint64_t expert_cache_min_bytes(const struct expert_layout *l)
 {
@@ -25,7 +23,7 @@ int32_t *expert_cache_slot_of(struct expert_cache *s, int32_t layer, int32_t exp
     return &s->slot_of[s->history.first[layer] + expert];
 }
 
-static struct weight_planes *table_entry(struct expert_cache *s, int32_t layer, int matrix, int32_t expert)
+struct weight_planes *expert_cache_table_entry(struct expert_cache *s, int32_t layer, int matrix, int32_t expert)
 {
     int32_t n = s->params.layout->layers[layer].n_expert;
     return &s->tables[(size_t)s->history.first[layer] * EXPERT_MATRIX__N + (size_t)(matrix * n + expert)];
@@ -47,7 +45,7 @@ static void forget(struct expert_cache *s, struct expert_slot *slot)
     expert_eviction_allow(&s->eviction, slot->layer, slot->expert, false);
     *expert_cache_slot_of(s, slot->layer, slot->expert) = -1;
     for (int m = 0; m < EXPERT_MATRIX__N; m++)
-        *table_entry(s, slot->layer, m, slot->expert) = (struct weight_planes){0};
+        *expert_cache_table_entry(s, slot->layer, m, slot->expert) = (struct weight_planes){0};
 }
 
 void expert_cache_evict(struct expert_cache *s, struct expert_slot *slot)
@@ -78,7 +76,7 @@ void expert_cache_record_use(struct expert_cache *s, int32_t layer, const struct
     }
 }
 
-/* One that was read ahead and is not wanted yet. */
+/* A prefetched expert whose layer has not come yet. */
 static struct expert_slot *find_prefetched(struct expert_cache *s)
 {
     for (int32_t i = 0; i < s->prefetch.n; i++) {
@@ -89,7 +87,7 @@ static struct expert_slot *find_prefetched(struct expert_cache *s)
     return NULL;
 }
 
-/* The record that is worth least among those that nobody holds, of all or of one size. */
+/* The least valuable record that is not pinned, of all or of one size. */
 static struct expert_slot *victim(struct expert_cache *s, int32_t size_class)
 {
     struct expert_slot *spare = expert_slots_find_spare(&s->slots, size_class);
@@ -102,15 +100,16 @@ static struct expert_slot *victim(struct expert_cache *s, int32_t size_class)
     return &s->slots.slots[*expert_cache_slot_of(s, c.layer, c.expert)];
 }
 
-/* What was read ahead goes only when nothing else can. */
+/* Prefetched records are evicted only when nothing else can be. */
 static struct expert_slot *victim_of_any_size(struct expert_cache *s)
 {
     struct expert_slot *slot = victim(s, ANY_SIZE);
     return slot ? slot : find_prefetched(s);
 }
 
-/* What makes room for a record of this layer: one of its size, whose memory is handed on, where records of that size have
- * their share of the cache; memory that goes back to the system and is taken again costs as much as reading does. */
+/* Chooses what to evict for a record of this layer. One of the same size is preferred while that size has
+ * its share of the cache, because its memory can be reused: returning memory to the system and
+ * populating it again costs as much as reading does. */
 static struct expert_slot *victim_for(struct expert_cache *s, int32_t layer)
 {
     const int32_t size_class = s->slots.class_of[layer];
@@ -136,7 +135,7 @@ struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, 
         struct expert_slot *old = victim_for(s, layer);
         if (!old)
             return NULL;
-        /* One of the same size hands its memory on: neither zeroed nor registered again. */
+        /* Memory of the same size is reused: it is neither zeroed nor populated again. */
         if (s->slots.bytes <= s->budget && old->size_class == s->slots.class_of[layer])
             forget(s, slot = old);
         else
@@ -144,7 +143,7 @@ struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, 
     }
     if (!slot)
         slot = expert_slots_take(&s->slots, layer);
-    for (struct expert_slot *old; !slot && (old = victim_for(s, layer));) { /* the system has less memory than the budget says */
+    for (struct expert_slot *old; !slot && (old = victim_for(s, layer));) { /* the system has less memory than the budget allows */
         if (old->size_class == s->slots.class_of[layer]) {
             forget(s, slot = old);
         } else {
@@ -172,80 +171,6 @@ void expert_cache_start_read(struct expert_cache *s, struct expert_slot *slot, b
     expert_reader_add(s->reader, &slot->job, urgent);
 }
 
-/* --- what was read --- */
-
-/* What no sum is known of is taken down later, when there is nothing better to do: see expert_cache_checksum_one(). */
-static bool verify(struct expert_cache *s, struct expert_slot *slot, const struct weight_planes where[EXPERT_MATRIX__N],
-                   struct err *e)
-{
-    const struct expert_layer *layer = &s->params.layout->layers[slot->layer];
-    int32_t i = s->history.first[slot->layer] + slot->expert;
-    if (!s->history.sums[i]) {
-        slot->checksum_pending = s->n_unverified < s->slots.n;
-        if (slot->checksum_pending)
-            s->unverified[s->n_unverified++] = (int32_t)(slot - s->slots.slots);
-        return true;
-    }
-    if (s->history.checked[i]) {
-        if (++s->reads_since_check < CHECK_EVERY)
-            return true;
-        s->reads_since_check = 0;
-    }
-    uint64_t sum = expert_checksum(layer->weights, where);
-    s->history.checked[i] = s->history.sums[i] == sum;
-    return s->history.checked[i] ||
-           err_set(e, ERR_IO, "what was read is not what it should be: checksum %016" PRIx64 ", want %016" PRIx64, sum,
-                   s->history.sums[i]);
-}
-
-bool expert_cache_checksum_one(struct expert_cache *s)
-{
-    while (s->n_unverified) {
-        struct expert_slot *slot = &s->slots.slots[s->unverified[--s->n_unverified]];
-        if (!slot->checksum_pending)
-            continue;
-        const int32_t i = s->history.first[slot->layer] + slot->expert;
-        struct weight_planes where[EXPERT_MATRIX__N];
-        for (int m = 0; m < EXPERT_MATRIX__N; m++)
-            where[m] = *table_entry(s, slot->layer, m, slot->expert);
-        slot->checksum_pending = false;
-        s->history.sums[i] = expert_checksum(s->params.layout->layers[slot->layer].weights, where);
-        s->history.checked[i] = true;
-        return true;
-    }
-    return false;
-}
-
-void expert_cache_enter_gate_up(struct expert_cache *s, const struct expert_job *job)
-{
-    const struct expert_slot *slot = job->owner;
-    for (int m = 0; m < EXPERT_DOWN; m++)
-        *table_entry(s, slot->layer, m, slot->expert) = expert_planes(job->record, (enum expert_matrix)m, slot->memory);
-}
-
-bool expert_cache_enter(struct expert_cache *s, struct expert_job *job, struct err *e)
-{
-    struct expert_slot *slot = job->owner;
-    const struct expert_layer *layer = &s->params.layout->layers[slot->layer];
-    struct weight_planes where[EXPERT_MATRIX__N];
-    struct err why = job->err;
-    for (int m = 0; m < EXPERT_MATRIX__N; m++)
-        where[m] = expert_planes(job->record, (enum expert_matrix)m, slot->memory);
-    if (job->failed || !verify(s, slot, where, &why)) {
-        s->counters.failures++;
-        if (e)
-            err_set(e, ERR_IO, "layer %d, expert %d (%s): %s", layer->layer, slot->expert,
-                    file_base_name(s->params.layout->files[job->record->parts[0].file].path), why.text);
-        expert_cache_evict(s, slot);
-        return false;
-    }
-    for (int m = 0; m < EXPERT_MATRIX__N; m++)
-        *table_entry(s, slot->layer, m, slot->expert) = where[m];
-    slot->state = SLOT_READY;
-    expert_cache_update_evictable(s, slot);
-    return true;
-}
-
 /* --- warming --- */
 
 static int hotter(const void *a, const void *b)
@@ -267,7 +192,8 @@ int32_t expert_cache_list_hottest(struct expert_cache *s, struct hot_expert *lis
     return n;
 }
 
-/* Hottest first, as many as fit. A record that can't be read is left to the step that wants it. */
+/* Reads the most used experts, as many as fit. A record that cannot be read is left to the step that wants
+ * it, which reports the error. */
 static void warm(struct expert_cache *s)
 {
     struct hot_expert *list = malloc((size_t)s->history.n * sizeof *list);
@@ -283,7 +209,7 @@ static void warm(struct expert_cache *s)
         expert_cache_start_read(s, slot, false);
     }
     while ((job = expert_reader_take(s->reader, true, NULL))) {
-        uint64_t bytes = expert_read_bytes(job->record);
+        uint64_t bytes = expert_record_read_bytes(job->record);
         if (!expert_cache_enter(s, job, NULL))
             continue;
         s->counters.warm_bytes += bytes;
@@ -319,15 +245,16 @@ static bool make_plan(struct expert_cache *s, struct err *e)
         s->layer_of[l->layers[i].layer] = i;
         for (int x = 0; x < EXPERT_MATRIX__N; x++) {
             *to[x] = l->layers[i].weights[x];
-            to[x]->table = table_entry(s, i, x, 0);
+            to[x]->table = expert_cache_table_entry(s, i, x, 0);
         }
     }
     return true;
 }
 
-/* --- door --- */
+/* --- interface --- */
 
-/* Memory that is short is taken from what the owner holds first. Under the lock, or alone. */
+/* When memory is short, the device's share shrinks first. Call under the lock, or before there are other
+ * threads. */
 static void set_budget(struct expert_cache *s, uint64_t bytes)
 {
     const uint64_t device_share = s->params.device_share, own = s->params.budget > s->smallest + device_share ? s->params.budget - device_share : s->smallest;
@@ -374,7 +301,7 @@ struct expert_cache *expert_cache_open(const struct expert_cache_params *p, stru
     s->saved_ns = clock_ns();
     pthread_mutex_init(&s->lock, NULL);
     if (!open_parts(s, e)) {
-        s->params.state_dir = NULL; /* nothing was learnt */
+        s->params.state_dir = NULL; /* there is no history to save */
         expert_cache_close(&s);
         return NULL;
     }
@@ -439,7 +366,7 @@ void expert_cache_counters(const struct expert_cache *s, struct expert_counters 
     c->resident_bytes = s->slots.bytes + s->device_resident.bytes;
     c->locked_bytes = s->slots.locked_bytes;
     c->resident_experts = s->device_resident.experts + (uint64_t)(s->slots.n_taken - s->slots.n_spare);
-    c->evictions = s->params.device_share ? s->device_resident.evictions : c->evictions; /* what passes through is no eviction */
+    c->evictions = s->params.device_share ? s->device_resident.evictions : c->evictions; /* records on their way to the device are no evictions */
     c->prefetching = expert_prefetch_enabled(s);
     expert_reader_counters(s->reader, &c->disk);
     pthread_mutex_unlock(&open->lock);

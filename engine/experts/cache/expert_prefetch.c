@@ -15,16 +15,16 @@
 #include "engine/base/clock.h"
 #include "engine/experts/cache/expert_cache_internal.h"
 
-#define TRIAL_TOKENS 2    /* of each phase: short ones, since a machine that others share is faster now and slower then */
-#define CHOSEN_FIRST 64   /* tokens after the last one; twice as many where the same way wins as the time before */
+#define TRIAL_TOKENS 2    /* of each phase; short, because the speed of a shared machine varies */
+#define CHOSEN_FIRST 64   /* tokens after a trial; doubled each time that the same mode wins again */
 #define CHOSEN_MOST 512
-#define PAUSE_NS 500000000u /* so long between two layers: no step was running */
+#define PAUSE_NS 500000000u /* a longer gap between two layers means that no step was running */
 
-#define WINDOW 64        /* records by which it is judged */
-#define SURE_ENOUGH 0.5  /* share of right ones that a rank must have */
-#define RANK_RIGHT 3.0   /* at first as if of so many guesses ... */
-#define RANK_MADE 4.0    /* ... these had been right */
-#define RANK_KEPT 0.99   /* of what a rank's guesses count, with each new one */
+#define WINDOW 64        /* records per judgement */
+#define SURE_ENOUGH 0.5  /* share of its predictions that must come true */
+#define RANK_RIGHT 3.0   /* the prior of a rank: as many right predictions ... */
+#define RANK_MADE 4.0    /* ... out of this many */
+#define RANK_KEPT 0.99   /* decay of a rank's counts with each new prediction */
 #define FIRST_PAUSE 1024 /* layers */
 #define LAST_PAUSE 65536
 
@@ -33,7 +33,7 @@ static struct prefetch_rank *rank_of(struct expert_cache *s, int32_t rank)
     return &s->prefetch.ranks[rank < PREFETCH_RANKS ? rank : PREFETCH_RANKS - 1];
 }
 
-static bool is_sure(struct expert_cache *s, int32_t rank)
+static bool is_reliable(struct expert_cache *s, int32_t rank)
 {
     const struct prefetch_rank *r = rank_of(s, rank);
     return r->right + RANK_RIGHT >= SURE_ENOUGH * (r->made + RANK_MADE);
@@ -49,7 +49,7 @@ static void suspend(struct prefetch *a)
 void expert_prefetch_count(struct expert_cache *s, const struct expert_slot *slot, bool useful)
 {
     struct prefetch *a = &s->prefetch;
-    *(useful ? &s->counters.prefetch_useful_bytes : &s->counters.prefetch_wasted_bytes) += expert_read_bytes(slot->job.record);
+    *(useful ? &s->counters.prefetch_useful_bytes : &s->counters.prefetch_wasted_bytes) += expert_record_read_bytes(slot->job.record);
     *(useful ? &a->useful : &a->wasted) += 1;
     if (a->useful + a->wasted < WINDOW)
         return;
@@ -68,8 +68,8 @@ static bool is_wanted(const struct expert_cache *s, int32_t expert)
     return false;
 }
 
-/* The layer that was guessed has come. */
-static void learn(struct expert_cache *s, int32_t layer)
+/* The predicted layer has begun: scores the predictions by rank. */
+static void score_predictions(struct expert_cache *s, int32_t layer)
 {
     struct prefetch *a = &s->prefetch;
     for (int32_t i = 0; i < a->n_predictions && a->predicted_layer == layer; i++) {
@@ -77,29 +77,29 @@ static void learn(struct expert_cache *s, int32_t layer)
         r->made = r->made * RANK_KEPT + 1;
         r->right = r->right * RANK_KEPT + is_wanted(s, a->predictions[i].expert);
     }
-    if (a->n_predictions && !is_sure(s, 0))
+    if (a->n_predictions && !is_reliable(s, 0))
         suspend(a);
     a->n_predictions = 0;
 }
 
-static double time_each(const struct prefetch_trial *t, enum prefetch_mode mode)
+static double time_per_expert(const struct prefetch_trial *t, enum prefetch_mode mode)
 {
     return t->asked[mode] ? (double)t->ns[mode] / (double)t->asked[mode] : INFINITY;
 }
 
-static enum prefetch_mode quickest(const struct prefetch_trial *t)
+static enum prefetch_mode fastest_mode(const struct prefetch_trial *t)
 {
     enum prefetch_mode best = PREFETCH_ALL;
     for (enum prefetch_mode mode = 0; mode < PREFETCH__N; mode++)
-        if (time_each(t, mode) < time_each(t, best))
+        if (time_per_expert(t, mode) < time_per_expert(t, best))
             best = mode;
     return best;
 }
 
-/* Tokens for which the quickest way goes on. */
-static int32_t choose(struct prefetch_trial *t)
+/* Chooses the fastest mode; returns for how many tokens it stays. */
+static int32_t choose_mode(struct prefetch_trial *t)
 {
-    const enum prefetch_mode best = quickest(t);
+    const enum prefetch_mode best = fastest_mode(t);
     if (!t->chosen_tokens || best != t->chosen)
         t->chosen_tokens = CHOSEN_FIRST;
     else if (t->chosen_tokens < CHOSEN_MOST)
@@ -113,12 +113,12 @@ static void next_phase(struct expert_cache *s)
     struct prefetch_trial *t = &s->prefetch.trial;
     int32_t tokens = TRIAL_TOKENS;
     t->phase = t->phase > PREFETCH_PHASES ? 1 : t->phase + 1;
-    for (int mode = 0; t->phase == 1 && mode < PREFETCH__N; mode++) { /* what was seen before counts for half */
+    for (int mode = 0; t->phase == 1 && mode < PREFETCH__N; mode++) { /* earlier measurements count half */
         t->ns[mode] /= 2;
         t->asked[mode] /= 2;
     }
     if (t->phase > PREFETCH_PHASES)
-        tokens = choose(t);
+        tokens = choose_mode(t);
     else
         t->mode = (enum prefetch_mode)((t->phase - 1) % PREFETCH__N);
     t->layers = tokens * s->params.layout->n_layers;
@@ -129,8 +129,8 @@ static bool is_full(const struct expert_cache *s)
     return s->slots.bytes + s->params.layout->record_bytes_max > s->budget;
 }
 
-/* A layer of few rows begins. */
-static void try_ways(struct expert_cache *s)
+/* Measures the previous layer and advances the trial. Called when a layer of few rows begins. */
+static void run_trial(struct expert_cache *s)
 {
     struct prefetch_trial *t = &s->prefetch.trial;
     const uint64_t now = clock_ns();
@@ -148,25 +148,25 @@ static void try_ways(struct expert_cache *s)
 void expert_prefetch_settle(struct expert_cache *s, int32_t layer)
 {
     if (!s->params.no_prefetch && !s->params.no_trial && !s->prefetch.suspended_layers && !s->session.in_order)
-        try_ways(s);
+        run_trial(s);
     else
         s->prefetch.trial.last_ns = 0;
     if (s->prefetch.suspended_layers)
         s->prefetch.suspended_layers--;
-    learn(s, layer);
+    score_predictions(s, layer);
     int32_t kept = 0;
     for (int32_t i = 0; i < s->prefetch.n; i++) {
         struct expert_slot *slot = &s->slots.slots[s->prefetch.slots[i]];
         if (!slot->prefetched)
             continue;
-        if (slot->layer != layer) { /* a step ended before it came to that layer */
+        if (slot->layer != layer) { /* the step ended before it reached that layer */
             s->prefetch.slots[kept++] = s->prefetch.slots[i];
             continue;
         }
         slot->prefetched = false;
         expert_cache_update_evictable(s, slot);
         if (slot->state == SLOT_READING && expert_reader_cancel(s->reader, &slot->job))
-            expert_cache_make_spare(s, slot); /* nothing was read of it */
+            expert_cache_make_spare(s, slot); /* none of it was read yet */
         else
             expert_prefetch_count(s, slot, false);
     }
@@ -201,7 +201,7 @@ void expert_cache_prefetch(struct expert_cache *s, int32_t layer, const struct e
             continue;
         if (s->prefetch.n_predictions < PREFETCH_SLOTS)
             s->prefetch.predictions[s->prefetch.n_predictions++] = predictions[i];
-        if (!room || !is_sure(s, predictions[i].rank))
+        if (!room || !is_reliable(s, predictions[i].rank))
             continue;
         struct expert_slot *slot = expert_cache_acquire(s, next, predictions[i].expert);
         if (!slot)

@@ -7,8 +7,8 @@
 #include "engine/base/log.h"
 #include "engine/experts/cache/expert_cache_internal.h"
 
-/* A step that goes through its experts in order needs so many bytes before it, not more: what is read earlier than
- * that would only push out what other layers use. */
+/* How far a step that takes its experts in order reads ahead. Reading earlier would only evict what
+ * other layers use. */
 #define READ_AHEAD_BYTES (64u << 20)
 #define SAVE_EVERY_NS 120000000000u
 
@@ -40,9 +40,9 @@ static bool lies_before(const struct expert_cache *s, int32_t a, int32_t b)
     return x->file != y->file ? x->file < y->file : x->offset < y->offset;
 }
 
-static void sort_by_place(struct expert_cache *s, int32_t *list, int32_t n)
+static void sort_by_offset(struct expert_cache *s, int32_t *list, int32_t n)
 {
-    for (int32_t i = 1; i < n; i++) { /* nearly sorted: ids and places go together */
+    for (int32_t i = 1; i < n; i++) { /* insertion sort: the list is nearly sorted, since ids follow the disk */
         int32_t one = list[i], j = i;
         for (; j && lies_before(s, one, list[j - 1]); j--)
             list[j] = list[j - 1];
@@ -71,8 +71,8 @@ static void enter_want(struct expert_cache *s, int32_t i)
         expert_reader_make_urgent(s->reader, &slot->job);
 }
 
-/* Bytes that are here or under way and not computed yet. */
-static uint64_t bytes_before(const struct expert_cache *s)
+/* Bytes of the reads in flight. */
+static uint64_t bytes_in_flight(const struct expert_cache *s)
 {
     const struct session *q = &s->session;
     uint64_t n = 0;
@@ -81,13 +81,13 @@ static uint64_t bytes_before(const struct expert_cache *s)
     return n * s->params.layout->layers[q->layer].record_bytes;
 }
 
-/* Begins to read what is missing, as far as there is room; the batch goes to the disk by place. */
+/* Starts to read missing experts as far as there is room, each batch in the order of the disk. */
 static void pump(struct expert_cache *s)
 {
     enum { BATCH = 64 };
     struct session *q = &s->session;
     uint32_t bytes = s->params.layout->layers[q->layer].record_bytes;
-    uint64_t before = q->in_order ? bytes_before(s) : 0;
+    uint64_t before = q->in_order ? bytes_in_flight(s) : 0;
     int32_t batch[BATCH], n = 0;
     for (; q->next < q->n && n < BATCH; q->next++) {
         struct want *w = &q->wants[q->order[q->next]];
@@ -105,16 +105,16 @@ static void pump(struct expert_cache *s)
         before += bytes;
         batch[n++] = q->order[q->next];
     }
-    sort_by_place(s, batch, n);
+    sort_by_offset(s, batch, n);
     for (int32_t i = 0; i < n; i++) {
         s->counters.misses++;
         s->counters.miss_bytes +=
-            expert_read_bytes(&s->params.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
+            expert_record_read_bytes(&s->params.layout->layers[q->layer].records[q->wants[batch[i]].expert]);
         expert_cache_start_read(s, &s->slots.slots[q->wants[batch[i]].slot], true);
     }
 }
 
-/* Gate and up of a record came, which only the running layer has a use for. */
+/* Gate and up of a record have arrived. Only the running layer can use them. */
 static void enter_gate_up(struct expert_cache *s, const struct expert_job *job)
 {
     const struct expert_slot *slot = job->owner;
@@ -124,7 +124,7 @@ static void enter_gate_up(struct expert_cache *s, const struct expert_job *job)
     s->session.wants[slot->want].gate_up_ready = true;
 }
 
-/* A job came back: of this layer, or one that was read ahead for the next. */
+/* A read has finished: one of this layer, or one that was prefetched for the next. */
 static void finish(struct expert_cache *s, struct expert_job *job)
 {
     struct session *q = &s->session;
@@ -135,7 +135,7 @@ static void finish(struct expert_cache *s, struct expert_job *job)
     if (want < 0) {
         if (!ok && !prefetched)
             log_warn("%s", why.text);
-        return; /* a failure shows again when its layer wants it */
+        return; /* the failure is reported again if its layer wants the expert */
     }
     if (ok) {
         q->wants[want].state = WANT_READY;
@@ -152,7 +152,7 @@ void expert_cache_begin(struct expert_cache *s, const struct expert_layer_reques
     struct session *q = &s->session;
     struct expert_job *job;
     pthread_mutex_lock(&s->lock);
-    while ((job = expert_reader_take(s->reader, false, NULL))) /* read ahead; the disk goes on with the next */
+    while ((job = expert_reader_take(s->reader, false, NULL))) /* finished prefetches; the disk continues with the next */
         finish(s, job);
     q->layer = s->layer_of[request->layer];
     q->in_order = request->in_order;
@@ -172,7 +172,7 @@ void expert_cache_begin(struct expert_cache *s, const struct expert_layer_reques
     }
     expert_prefetch_settle(s, q->layer);
     if (!q->in_order)
-        sort_by_place(s, q->order, q->n);
+        sort_by_offset(s, q->order, q->n);
     if (q->n)
         pump(s);
     pthread_mutex_unlock(&s->lock);
@@ -197,8 +197,8 @@ static void hand_out(struct expert_cache *s, struct expert_taken *t, int32_t max
     q->n_out += t->n;
 }
 
-/* Everything is held by wants further on: the last of them goes, to be read again later. */
-static bool make_way(struct expert_cache *s)
+/* All memory is held by wants further back, so the last of them is evicted, to be read again later. */
+static bool evict_last_want(struct expert_cache *s)
 {
     struct session *q = &s->session;
     for (int32_t i = q->n - 1; i > 0; i--) {
@@ -212,14 +212,15 @@ static bool make_way(struct expert_cache *s)
         w->slot = -1;
         w->state = WANT_MISSING;
         w->gate_up_ready = false;
-        s->counters.asked++; /* it was counted when it was there, and will be again when it is read */
+        s->counters.asked++; /* it was counted as a hit, and will be counted again when it is read */
         q->next = 0;
         return true;
     }
     return false;
 }
 
-/* Checksums are taken down while the disk is at work. Then it waits, without the lock. False: nothing is under way. */
+/* Computes pending checksums while the disk works, then waits without the lock. False: no read is in
+ * flight. */
 static bool wait_for_one(struct expert_cache *s, bool gate_up_too)
 {
     uint64_t began = clock_ns();
@@ -256,7 +257,7 @@ bool expert_cache_take_gate_up(struct expert_cache *s, struct expert_taken *t, i
         if (t->n || t->n_gate_up_ready || !wait || q->n_out == q->n)
             break;
         pump(s);
-        if (!wait_for_one(s, t->gate_up_ready) && !make_way(s)) {
+        if (!wait_for_one(s, t->gate_up_ready) && !evict_last_want(s)) {
             err_set(&q->failure, ERR_INTERNAL, "no room for an expert in a budget of %llu bytes",
                     (unsigned long long)s->budget);
             q->failed = true;

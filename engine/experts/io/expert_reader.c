@@ -15,10 +15,10 @@
 
 #define DEFAULT_DEPTH 16
 #define DEFAULT_CHUNK (4u << 20)
-#define EXPECTED_DEPTH 9 /* of what nobody waits for: what is urgent comes behind what is under way */
+#define EXPECTED_DEPTH 9 /* of expected reads: an urgent read queues behind those in flight, so they stay few */
 #define MAX_DEPTH 1024
-#define MAX_TRIES 3 /* of one chunk that brought less than it should */
-#define MAX_REPEATS 1000 /* of one that was interrupted or put off */
+#define MAX_TRIES 3 /* of a chunk that returned too few bytes */
+#define MAX_REPEATS 1000 /* of a chunk that was interrupted or got EAGAIN */
 
 static void push(struct job_queue *q, struct expert_job *job)
 {
@@ -66,17 +66,17 @@ static void fail_job(struct expert_job *job, const struct chunk *c, const struct
 
 /* --- chunks --- */
 
-static bool all_handed_out(const struct expert_job *job)
+static bool all_requested(const struct expert_job *job)
 {
     return job->failed || job->part == job->record->n_parts;
 }
 
-static void hand_out(const struct expert_reader *r, struct expert_job *job, struct chunk *c)
+static void make_chunk(const struct expert_reader *r, struct expert_job *job, struct chunk *c)
 {
     const struct expert_part *p = &job->record->parts[job->part];
     const uint32_t left = p->length - job->done_in_part, most = r->params.chunk;
     uint32_t ask = left < most ? left : most, gate_up = job->gate_up_unasked < left ? job->gate_up_unasked : left;
-    if (gate_up && gate_up < most + most / 2) /* not a read more for its sake, where that can be */
+    if (gate_up && gate_up < most + most / 2) /* end the chunk with gate and up unless that costs another read */
         ask = gate_up;
     gate_up = gate_up < ask ? gate_up : ask;
     *c = (struct chunk){.job = job, .to = job->memory + p->at + job->done_in_part,
@@ -104,9 +104,9 @@ bool expert_reader_next_chunk(struct expert_reader *r, struct chunk *c)
         job->begun = true;
         r->jobs_under_way++;
     }
-    hand_out(r, job, c);
+    make_chunk(r, job, c);
     job->under_way++;
-    if (all_handed_out(job))
+    if (all_requested(job))
         unlink_job(q, job);
     c->began_ns = clock_ns();
     if (!r->counters.under_way++)
@@ -149,12 +149,12 @@ static void end_chunk(struct expert_reader *r, struct chunk *c)
         list_gate_up(r, job);
     if (!--r->counters.under_way)
         r->counters.read_ns += clock_ns() - r->busy_since_ns;
-    if (job->failed && job->part < job->record->n_parts) { /* the rest of it is not asked for any more */
+    if (job->failed && job->part < job->record->n_parts) { /* the rest of a failed job is not requested any more */
         unlink_job(&r->urgent, job);
         unlink_job(&r->expected, job);
         job->part = job->record->n_parts;
     }
-    if (!job->under_way && all_handed_out(job)) {
+    if (!job->under_way && all_requested(job)) {
         r->jobs_under_way--;
         unlist_gate_up(r, job);
         push(&r->finished, job);
@@ -174,7 +174,7 @@ bool expert_reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_
         r->counters.bytes += (uint64_t)result;
         if (result < c->want) {
             uint32_t whole = (uint32_t)result / EXPERT_ALIGN * EXPERT_ALIGN;
-            if (result && ++c->tries < MAX_TRIES) { /* less than asked: go on from the last whole block */
+            if (result && ++c->tries < MAX_TRIES) { /* a short read: continue from the last whole block */
                 c->to += whole;
                 c->offset += whole;
                 c->ask -= whole;
@@ -183,14 +183,15 @@ bool expert_reader_finish_chunk(struct expert_reader *r, struct chunk *c, int64_
                 return true;
             }
             r->counters.errors++;
-            fail_job(c->job, c, r, result ? "the read came short" : "the file is shorter than it was");
+            fail_job(c->job, c, r, result ? "short read" : "the file is shorter than it was");
         }
     }
     end_chunk(r, c);
     return false;
 }
 
-/* A file that changed since the layout was made must not be mixed with what is cached of it. */
+/* Fails a job whose file has changed since the layout was made: its data must not be mixed with records
+ * that are cached already. */
 static void check_files(const struct expert_reader *r, struct expert_job *job)
 {
     int32_t last = -1;
@@ -205,13 +206,13 @@ static void check_files(const struct expert_reader *r, struct expert_job *job)
             (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == f->mtime_ns)
             continue;
         job->failed = true;
-        err_set(&job->err, ERR_IO, "%s was changed while it is in use", file_base_name(f->path));
+        err_set(&job->err, ERR_IO, "%s was changed while in use", file_base_name(f->path));
     }
 }
 
-/* --- door --- */
+/* --- interface --- */
 
-static void begin_more(struct expert_reader *r)
+static void start_reads(struct expert_reader *r)
 {
     if (r->uring)
         uring_reader_pump(r->uring);
@@ -230,24 +231,24 @@ void expert_reader_add(struct expert_reader *r, struct expert_job *job, bool urg
     job->urgent = urgent;
     push(urgent ? &r->urgent : &r->expected, job);
     pthread_mutex_unlock(&r->lock);
-    begin_more(r);
+    start_reads(r);
 }
 
 void expert_reader_make_urgent(struct expert_reader *r, struct expert_job *job)
 {
     pthread_mutex_lock(&r->lock);
     if (!job->urgent && unlink_job(&r->expected, job)) {
-        if (job->begun) /* half of it is here already */
+        if (job->begun) /* part of it has arrived already */
             push_front(&r->urgent, job);
         else
             push(&r->urgent, job);
     }
-    const bool ended = !job->under_way && all_handed_out(job);
+    const bool ended = !job->under_way && all_requested(job);
     if (!job->urgent && !ended && !job->failed && !job->gate_up_left)
         list_gate_up(r, job);
     job->urgent = true;
     pthread_mutex_unlock(&r->lock);
-    begin_more(r); /* more of them may be under way than of what is expected */
+    start_reads(r); /* more urgent reads than expected ones may be in flight */
 }
 
 bool expert_reader_cancel(struct expert_reader *r, struct expert_job *job)
@@ -314,7 +315,7 @@ const char *expert_reader_method(const struct expert_reader *r)
 
 /* --- opening --- */
 
-/* Some file systems take the flag and refuse the read. */
+/* Some file systems accept the flag and then refuse the read. */
 static bool reads_directly(int fd)
 {
     void *block = aligned_alloc(EXPERT_ALIGN, EXPERT_ALIGN);
@@ -400,7 +401,7 @@ void expert_reader_close(struct expert_reader **pr)
     if (!r)
         return;
     pthread_mutex_lock(&r->lock);
-    r->urgent = r->expected = (struct job_queue){0}; /* what is begun is waited for, the rest forgotten */
+    r->urgent = r->expected = (struct job_queue){0}; /* wait for reads in flight and drop the rest */
     pthread_mutex_unlock(&r->lock);
     uring_reader_destroy(&r->uring);
     thread_reader_destroy(&r->threads);

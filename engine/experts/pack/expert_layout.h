@@ -1,8 +1,9 @@
-/* Where the bytes of each routed expert lie on disk, and where they come to lie in memory.
+/* Where the bytes of each routed expert lie on disk, and where they go in memory.
  *
- * An expert's record is what a cache holds for one (layer, expert): the planes of gate, up and down. It is read by
- * its parts: runs of a file, each aligned to EXPERT_ALIGN at both ends so that O_DIRECT can put it straight in its
- * place. What alignment reads beside the wanted bytes stays in the record unused. Two sources make layouts:
+ * An expert's record is what the cache holds for one (layer, expert): the planes of gate, up and down. It
+ * is read in parts: ranges of a file, each aligned to EXPERT_ALIGN at both ends so that O_DIRECT can read
+ * straight into the record. Bytes that are read only for alignment stay in the record unused. A layout
+ * has one of two sources:
  *
  *   the model's own files   up to nine parts, neighbours merged (expert_layout.c)
  *   a packed sidecar        one part with a checksum (`sluice pack`)
@@ -24,7 +25,7 @@
 enum expert_matrix { EXPERT_GATE, EXPERT_UP, EXPERT_DOWN, EXPERT_MATRIX__N };
 enum expert_plane { EXPERT_DATA, EXPERT_SCALES, EXPERT_BIASES, EXPERT_PLANE__N };
 
-struct expert_file { /* and what it was when the layout was made: another identity later is a changed file */
+struct expert_file { /* with its identity when the layout was made: another identity means it changed */
     const char *path;
     uint64_t size, device, inode;
     int64_t mtime_ns;
@@ -40,10 +41,10 @@ struct expert_part {
 struct expert_record {
     struct expert_part parts[EXPERT_MAX_PARTS]; /* those with gate or up first; by file, then offset */
     int32_t n_parts;
-    uint32_t gate_up_bytes; /* of the parts in their order: with them gate and up are whole; multiple of EXPERT_ALIGN */
+    uint32_t gate_up_bytes; /* leading bytes of the parts that complete gate and up; multiple of EXPERT_ALIGN */
     uint32_t planes[EXPERT_MATRIX__N][EXPERT_PLANE__N]; /* where each begins in the record, at any address;
                                                            EXPERT_NO_PLANE: the format has none */
-    uint64_t checksum; /* expert_checksum of the record; 0: not known yet */
+    uint64_t checksum; /* expert_record_checksum of the record; 0: not known yet */
 };
 
 struct expert_layer {
@@ -63,25 +64,26 @@ struct expert_layout {
     int32_t n_layers;
     uint64_t record_bytes_max;   /* of any layer */
     uint64_t expert_bytes;       /* packed bytes of all experts, without alignment */
-    uint64_t read_bytes;         /* bytes of all parts: what reading everything once asks of the disk */
+    uint64_t read_bytes;         /* bytes of all parts: the disk reads of reading everything once */
     bool packed;                 /* from a sidecar */
 };
 
-/* From the model's own files. ERR_UNSUPPORTED: no routed experts, or experts that the model had to lay out anew in
+/* From the model's own files. ERR_UNSUPPORTED: the model has no routed experts, or had to repack them in
  * memory. */
 bool expert_layout_open(struct expert_layout *l, const struct model *m, struct err *e);
 void expert_layout_close(struct expert_layout *l); /* accepts a zeroed struct */
 /* Fills size, device, inode and mtime_ns from the file at f->path. */
 bool expert_file_identify(struct expert_file *f, struct err *e);
 /* The layer's packed bytes of one expert, without gaps. */
-uint64_t expert_packed_bytes(const struct expert_layer *layer);
-/* Puts the record's parts in order and sets gate_up_bytes, when all else is known. `weights` say rows and strides. */
-void expert_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N]);
-/* Bytes of the record's parts: what reading it asks of the disk. */
-uint64_t expert_read_bytes(const struct expert_record *r);
+uint64_t expert_layer_packed_bytes(const struct expert_layer *layer);
+/* Orders the record's parts and sets gate_up_bytes; everything else must be known. `weights` have the
+ * rows and strides. */
+void expert_record_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N]);
+/* Bytes of the record's parts: what reading it reads from the disk. */
+uint64_t expert_record_read_bytes(const struct expert_record *r);
 /* Addresses of one matrix in a record that lies at `memory`. */
-struct weight_planes expert_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory);
+struct weight_planes expert_record_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory);
 /* Of the packed bytes alone, row by row in the order gate, up, down and data, scales, biases: the same for every way
  * to store them. Never 0. `weights` say rows and strides; where[] the addresses. */
-uint64_t expert_checksum(const struct weight weights[EXPERT_MATRIX__N],
+uint64_t expert_record_checksum(const struct weight weights[EXPERT_MATRIX__N],
                          const struct weight_planes where[EXPERT_MATRIX__N]);

@@ -78,7 +78,7 @@ static bool read_record(struct writer *w, const struct expert_record *r, struct 
         if (got < 0)
             return false;
         if ((size_t)got < want)
-            return err_set(e, ERR_CONFLICT, "%s was cut short while it was read", f->path);
+            return err_set(e, ERR_CONFLICT, "%s was truncated while it was read", f->path);
         posix_fadvise(w->sources[p->file], (off_t)p->offset, (off_t)p->length, POSIX_FADV_DONTNEED);
     }
     return true;
@@ -99,11 +99,11 @@ static void copy_rows(const uint8_t *to, const struct row_source *from, size_t s
 static void planes_of(const struct expert_record *r, const uint8_t *memory, struct weight_planes where[EXPERT_MATRIX__N])
 {
     for (int i = 0; i < EXPERT_MATRIX__N; i++)
-        where[i] = expert_planes(r, (enum expert_matrix)i, memory);
+        where[i] = expert_record_planes(r, (enum expert_matrix)i, memory);
 }
 
 /* From w->in to w->out; returns the checksum of the result. */
-static uint64_t lay_out(struct writer *w, const struct expert_layer *from, const struct expert_layer *to, int32_t expert)
+static uint64_t repack(struct writer *w, const struct expert_layer *from, const struct expert_layer *to, int32_t expert)
 {
     struct weight_planes source[EXPERT_MATRIX__N], target[EXPERT_MATRIX__N];
     planes_of(&from->records[expert], w->in, source);
@@ -118,11 +118,11 @@ static uint64_t lay_out(struct writer *w, const struct expert_layer *from, const
         copy_rows(target[i].scales, &scales, b->scale_row_bytes, b->rows);
         copy_rows(target[i].biases, &biases, b->scale_row_bytes, b->rows);
     }
-    return expert_checksum(to->weights, target);
+    return expert_record_checksum(to->weights, target);
 }
 
-/* Whether the record that an earlier run wrote is there and right. */
-static bool is_there(struct writer *w, const struct expert_layer *to, int32_t expert, uint64_t sum)
+/* True if the record that an earlier run wrote is there and has this checksum. */
+static bool is_written(struct writer *w, const struct expert_layer *to, int32_t expert, uint64_t sum)
 {
     const struct expert_part *p = &to->records[expert].parts[0];
     struct weight_planes where[EXPERT_MATRIX__N];
@@ -131,7 +131,7 @@ static bool is_there(struct writer *w, const struct expert_layer *to, int32_t ex
     if (!sum || pack_file_read(&part, w->out, p->length, p->offset, &ignored) != (ssize_t)p->length)
         return false;
     planes_of(&to->records[expert], w->out, where);
-    return expert_checksum(to->weights, where) == sum;
+    return expert_record_checksum(to->weights, where) == sum;
 }
 
 /* --- the file --- */
@@ -142,7 +142,7 @@ static bool write_header(struct writer *w, struct err *e)
     return write_at(w, &w->header, sizeof w->header, 0, e);
 }
 
-/* The sums of records since the last one become true: their data are on the disk now. */
+/* Syncs the data of records since the last checkpoint, then writes their checksums. */
 static bool checkpoint(struct writer *w, struct err *e)
 {
     size_t bytes = w->header.n_records * sizeof *w->sums;
@@ -156,14 +156,14 @@ static bool checkpoint(struct writer *w, struct err *e)
 static bool write_record(struct writer *w, int32_t layer, int32_t expert, uint64_t *sum, struct err *e)
 {
     const struct expert_layer *from = &w->from.layers[layer], *to = &w->to.layers[layer];
-    bool kept = is_there(w, to, expert, *sum);
+    bool kept = is_written(w, to, expert, *sum);
     if (kept) {
         w->progress.records_kept++;
     } else {
         *sum = 0;
         if (!read_record(w, &from->records[expert], e))
             return err_prefix(e, "layer %d, expert %d", from->layer, expert);
-        uint64_t made = lay_out(w, from, to, expert);
+        uint64_t made = repack(w, from, to, expert);
         if (!write_at(w, w->out, to->record_bytes, to->records[expert].parts[0].offset, e))
             return err_prefix(e, "layer %d, expert %d", from->layer, expert);
         *sum = made;
@@ -189,7 +189,7 @@ static bool write_records(struct writer *w, struct err *e)
                 ok = checkpoint(w, e);
         }
     struct err why = {0};
-    bool done = checkpoint(w, ok ? e : &why); /* after a failure too: the next run goes on from here */
+    bool done = checkpoint(w, ok ? e : &why); /* after a failure too, so that the next run resumes here */
     return ok && done;
 }
 
@@ -220,7 +220,7 @@ static bool finish(struct writer *w, struct err *e)
 
 /* --- beginning --- */
 
-/* Takes the table of an earlier run; false: there is nothing to go on with. */
+/* Reads the table of an earlier run; false: there is nothing to resume. */
 static bool resume(struct writer *w)
 {
     struct pack_header h;
@@ -246,7 +246,7 @@ static bool check_room(struct writer *w, struct err *e)
     return true;
 }
 
-/* All blocks now, where the file system can, so that the disk can't be full half-way. */
+/* Allocates all blocks now, where the file system can, so that the disk cannot fill up half-way. */
 static bool reserve(struct writer *w, struct err *e)
 {
     int failed;
@@ -277,10 +277,10 @@ static bool lock_part(struct writer *w, struct err *e)
     if (w->fd < 0)
         return err_errno(e, "%s", w->part);
     if (flock(w->fd, LOCK_EX | LOCK_NB) != 0)
-        return err_set(e, ERR_BUSY, "%s: another pack is at it", w->part);
-    struct stat held, named; /* the one that finished just now took the name away */
+        return err_set(e, ERR_BUSY, "%s: another pack is running", w->part);
+    struct stat held, named; /* a pack that has just finished renamed the file */
     if (fstat(w->fd, &held) != 0 || stat(w->part, &named) != 0 || held.st_ino != named.st_ino)
-        return err_set(e, ERR_BUSY, "%s: another pack has just been at it", w->part);
+        return err_set(e, ERR_BUSY, "%s: another pack has just finished", w->part);
     return true;
 }
 
@@ -340,7 +340,7 @@ bool expert_pack_write(const struct pack_params *p, bool *there, struct err *e)
         *there = true;
         return true;
     }
-    if (ignored.code == ERR_CONFLICT && p->folder) /* beside the model it is its own of former days, here it may not be */
+    if (ignored.code == ERR_CONFLICT && p->folder) /* beside the model it is an old sidecar of this model; elsewhere it may be another's */
         return err_set(e, ERR_CONFLICT, "%s: choose another folder or remove the file", ignored.text);
     bool ok = open_writer(&w, e) && write_records(&w, e) && finish(&w, e);
     close_writer(&w);

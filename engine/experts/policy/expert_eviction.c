@@ -12,12 +12,12 @@ bool expert_eviction_init(struct expert_eviction *v, const struct expert_history
     const size_t n = (size_t)h->n + 1;
     *v = (struct expert_eviction){.history = h};
     v->layers = calloc((size_t)h->n_layers + 1, sizeof *v->layers);
-    v->may_go = calloc(n, sizeof *v->may_go);
+    v->evictable = calloc(n, sizeof *v->evictable);
     v->rival = malloc(n * sizeof *v->rival);
     v->named_by = calloc(n, sizeof *v->named_by);
-    if (!v->layers || !v->may_go || !v->rival || !v->named_by) {
+    if (!v->layers || !v->evictable || !v->rival || !v->named_by) {
         expert_eviction_fini(v);
-        return err_set(e, ERR_NOMEM, "no memory for choosing which experts go");
+        return err_set(e, ERR_NOMEM, "no memory for the eviction of experts");
     }
     for (size_t i = 0; i < n; i++)
         v->rival[i] = -1;
@@ -27,15 +27,15 @@ bool expert_eviction_init(struct expert_eviction *v, const struct expert_history
 void expert_eviction_fini(struct expert_eviction *v)
 {
     free(v->layers);
-    free(v->may_go);
+    free(v->evictable);
     free(v->rival);
     free(v->named_by);
     *v = (struct expert_eviction){0};
 }
 
-void expert_eviction_allow(struct expert_eviction *v, int32_t layer, int32_t expert, bool may_go)
+void expert_eviction_allow(struct expert_eviction *v, int32_t layer, int32_t expert, bool evictable)
 {
-    v->may_go[v->history->first[layer] + expert] = may_go;
+    v->evictable[v->history->first[layer] + expert] = evictable;
     v->layers[layer].known = false;
 }
 
@@ -60,23 +60,23 @@ enum eviction_rule expert_eviction_rule(const struct expert_eviction *v)
     return v->frequency_lead >= 0 ? EVICT_BY_FREQUENCY : EVICT_BY_RECENCY;
 }
 
-/* Lower: goes first. Comparable over layers, now. */
-static double worth(const struct expert_history *h, int32_t layer, int32_t i, enum eviction_rule rule)
+/* The lowest value is evicted first. Values are comparable over layers at one time. */
+static double value(const struct expert_history *h, int32_t layer, int32_t i, enum eviction_rule rule)
 {
     const int32_t expert = i - h->first[layer];
     const double recent = expert_history_recency(h, layer, expert);
     return rule == EVICT_BY_RECENCY ? recent : fmax(recent, expert_history_frequency(h, layer, expert) + EXPERT_FREQUENCY_WEIGHT);
 }
 
-static void look(struct expert_eviction *v, int32_t layer)
+static void find_least(struct expert_eviction *v, int32_t layer)
 {
     const struct expert_history *h = v->history;
     struct eviction_layer *l = &v->layers[layer];
     double least[EVICT__N] = {0};
     *l = (struct eviction_layer){.least = {-1, -1}, .known = true};
     for (int32_t i = h->first[layer]; i < h->first[layer + 1]; i++)
-        for (enum eviction_rule rule = 0; v->may_go[i] && rule < EVICT__N; rule++) {
-            const double is = worth(h, layer, i, rule);
+        for (enum eviction_rule rule = 0; v->evictable[i] && rule < EVICT__N; rule++) {
+            const double is = value(h, layer, i, rule);
             if (l->least[rule] >= 0 && is >= least[rule])
                 continue;
             least[rule] = is;
@@ -93,10 +93,10 @@ struct eviction_choice expert_eviction_choose(struct expert_eviction *v, const i
         if (size_class >= 0 && class_of[layer] != size_class)
             continue;
         if (!v->layers[layer].known)
-            look(v, layer);
+            find_least(v, layer);
         for (enum eviction_rule rule = 0; rule < EVICT__N; rule++) {
             const int32_t i = v->layers[layer].least[rule];
-            const double is = i < 0 ? INFINITY : worth(v->history, layer, i, rule);
+            const double is = i < 0 ? INFINITY : value(v->history, layer, i, rule);
             if (i < 0 || (c.named[rule] >= 0 && is >= least[rule]))
                 continue;
             least[rule] = is;

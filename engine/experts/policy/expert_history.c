@@ -14,9 +14,9 @@
 
 #define MAGIC 0x31707865u /* "exp1" */
 #define MAX_FILE (64u << 20)
-#define MAX_LONG_TERM 64.0 /* no count of rows is larger, as a power of two */
+#define MAX_LONG_TERM 64.0 /* log2 of the largest plausible count of rows */
 
-struct header { /* of the file; then n steady ranks as doubles, n checksums, and a hash64 of all before it */
+struct header { /* of the file; then n long-term scores as doubles, n checksums, and a hash64 of all before it */
     uint32_t magic, n;
     uint64_t key, files;
 };
@@ -80,7 +80,7 @@ void expert_history_advance(struct expert_history *h, int32_t layer, int32_t row
 
 static void add(double *score, double now, double half_life, int32_t rows, int32_t of_rows)
 {
-    /* The rows lie anywhere among the step's: each counts what a row of this step counts on average. */
+    /* Where the rows lie among the step's is unknown, so each counts as an average row of the step. */
     double each = 1;
     if (of_rows > 1)
         each = (1 - exp2(-of_rows / half_life)) / (of_rows * (1 - exp2(-1 / half_life)));
@@ -140,7 +140,7 @@ bool expert_history_save(const struct expert_history *h, const char *folder, str
     return ok;
 }
 
-static bool take_over(struct expert_history *h, const struct buf *b, struct err *e)
+static bool decode(struct expert_history *h, const struct buf *b, struct err *e)
 {
     struct header head;
     size_t n = (size_t)h->n, size = sizeof head + n * (sizeof(double) + sizeof(uint64_t)) + sizeof(uint64_t);
@@ -151,18 +151,18 @@ static bool take_over(struct expert_history *h, const struct buf *b, struct err 
     memcpy(&sum, b->data + size - sizeof sum, sizeof sum);
     if (head.magic != MAGIC || head.n != (uint32_t)h->n || head.key != h->key ||
         sum != hash64(b->data, size - sizeof sum, MAGIC))
-        return err_set(e, ERR_FORMAT, "it is damaged or of another model");
+        return err_set(e, ERR_FORMAT, "the file is damaged or belongs to another model");
     const char *at = b->data + sizeof head;
     for (int32_t i = 0; i < h->n_layers; i++)
         for (int32_t x = h->first[i]; x < h->first[i + 1]; x++) {
             memcpy(&h->long_term[x], at + (size_t)x * sizeof(double), sizeof(double));
             if (isnan(h->long_term[x]) || h->long_term[x] > MAX_LONG_TERM)
                 h->long_term[x] = -INFINITY;
-            h->recency[x] = h->long_term[x] - MAX_LONG_TERM; /* what is used from now on counts more */
-            h->frequency[x] = h->long_term[x] + log2(EXPERT_FREQUENCY_HALF_LIFE / EXPERT_LONG_TERM_HALF_LIFE); /* at an even rate */
+            h->recency[x] = h->long_term[x] - MAX_LONG_TERM; /* any use from now on counts more */
+            h->frequency[x] = h->long_term[x] + log2(EXPERT_FREQUENCY_HALF_LIFE / EXPERT_LONG_TERM_HALF_LIFE); /* assumes a constant rate of use */
         }
     for (size_t x = 0; x < n && head.files == h->files; x++)
-        if (!h->sums[x]) /* a sidecar's own come first */
+        if (!h->sums[x]) /* checksums from a sidecar take precedence */
             memcpy(&h->sums[x], at + n * sizeof(double) + x * sizeof(uint64_t), sizeof(uint64_t));
     return true;
 }
@@ -172,7 +172,7 @@ bool expert_history_load(struct expert_history *h, const char *folder, struct er
     char path[4096];
     struct buf b = {0};
     bool ok = path_of(h, folder, path, sizeof path, e) && file_read(path, MAX_FILE, &b, e) &&
-              (take_over(h, &b, e) || err_prefix(e, "%s", path));
+              (decode(h, &b, e) || err_prefix(e, "%s", path));
     buf_fini(&b);
     return ok;
 }

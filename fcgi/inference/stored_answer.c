@@ -1,10 +1,10 @@
-/* answer.h */
-#include "fcgi/inference/answer.h"
+/* stored_answer.h: the two directions, from a row's parser to a generation and from a generation to a row. */
+#include "fcgi/inference/stored_answer.h"
 
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "fcgi/inference/lossy.h"
+#include "fcgi/inference/reduced_top_k.h"
 
 #define MAX_PARSER_BYTES ((size_t)8 << 20)
 
@@ -16,7 +16,7 @@ static void put_tree(struct buf *out, const char *name, const cJSON *tree)
     json_write(out, tree);
 }
 
-bool answer_parser_json(struct buf *out, const struct answer_parser *p)
+bool stored_answer_parser_json(struct buf *out, const struct stored_answer_parser *p)
 {
     buf_puts(out, "{\"format\":");
     buf_json_string(out, p->format, strlen(p->format));
@@ -46,10 +46,12 @@ static bool resume(struct generation *g, const cJSON *parser, struct err *e)
     return !prefix || generation_resume(g, prefix, strlen(prefix), e);
 }
 
-bool answer_begin(struct generation *g, cJSON **tree, const char *parser, generation_delta_fn on_delta,
-                  void *context, struct err *e)
+bool stored_answer_begin(struct generation *g, cJSON **tree, const char *parser,
+                         const struct generation_params *listener, struct err *e)
 {
-    struct generation_params p = {.on_delta = on_delta, .context = context};
+    struct generation_params p = {0};
+    if (listener)
+        p = (struct generation_params){.on_delta = listener->on_delta, .context = listener->context};
     *tree = NULL;
     memset(g, 0, sizeof *g);
     if (parser) {
@@ -93,11 +95,11 @@ static void put_timings(struct buf *out, const struct generation *g)
     }
     if (g->earlier_tokens)
         buf_printf(out, ",\"earlier_tokens\":%d", g->earlier_tokens);
-    lossy_put(out, u);
+    reduced_top_k_put(out, u);
     buf_putc(out, '}');
 }
 
-bool answer_row(const struct generation *g, int64_t id, struct answer_texts *t, struct store_answer *row,
+bool stored_answer_row(const struct generation *g, int64_t id, struct stored_answer_texts *t, struct store_answer *row,
                 struct err *e)
 {
     *row = (struct store_answer){.id = id,
@@ -129,55 +131,8 @@ bool answer_row(const struct generation *g, int64_t id, struct answer_texts *t, 
     return !t->timings.failed || err_set(e, ERR_NOMEM, "no memory for the answer's timings");
 }
 
-void answer_texts_fini(struct answer_texts *t)
+void stored_answer_texts_fini(struct stored_answer_texts *t)
 {
     buf_fini(&t->timings);
     buf_fini(&t->calls);
-}
-
-static void put_json(struct buf *out, const char *name, const char *json)
-{
-    buf_printf(out, ",\"%s\":%s", name, json ? json : "null");
-}
-
-void answer_message_json(struct buf *out, const struct store_message *m, bool blank)
-{
-    buf_printf(out, "{\"id\":\"%lld\",\"conversation_id\":\"%lld\"", (long long)m->id, (long long)m->conversation_id);
-    if (m->parent_id)
-        buf_printf(out, ",\"parent_id\":\"%lld\"", (long long)m->parent_id);
-    else
-        put_json(out, "parent_id", NULL);
-    buf_json_member(out, "role", store_role_name(m->role));
-    buf_json_member(out, "content", blank ? "" : m->content);
-    buf_json_member(out, "reasoning", blank ? "" : m->reasoning);
-    put_json(out, "tool_calls", blank ? NULL : m->tool_calls);
-    if (m->tool_call_id)
-        buf_json_member(out, "tool_call_id", m->tool_call_id);
-    buf_json_member(out, "status", store_status_name(m->status));
-    buf_json_member(out, "error", m->error);
-    buf_json_member(out, "model", m->model);
-    buf_printf(out, ",\"created_at\":%lld", (long long)m->created_at);
-    if (m->finished_at)
-        buf_printf(out, ",\"finished_at\":%lld", (long long)m->finished_at);
-    else
-        put_json(out, "finished_at", NULL);
-    if (m->has_usage)
-        buf_printf(out, ",\"usage\":{\"prompt_tokens\":%lld,\"cached_tokens\":%lld,\"completion_tokens\":%lld}",
-                   (long long)m->prompt_tokens, (long long)m->cached_tokens, (long long)m->completion_tokens);
-    else
-        put_json(out, "usage", NULL);
-    put_json(out, "timings", m->timings);
-    put_json(out, "attachments", m->attachments && *m->attachments ? m->attachments : "[]");
-    buf_putc(out, '}');
-}
-
-bool answer_list_item(void *context, const struct store_message *m)
-{
-    struct buf *out = context;
-    if (out->failed)
-        return false;
-    if (!buf_ends_with(out, '['))
-        buf_putc(out, ',');
-    answer_message_json(out, m, false);
-    return !out->failed;
 }

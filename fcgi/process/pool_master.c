@@ -1,6 +1,6 @@
-/* pool.h: one loop over signals, a wake-up descriptor and the clock. */
+/* pool_master.h: one loop over signals, a wake-up descriptor and the clock. */
 #define LOG_MODULE "pool"
-#include "fcgi/process/pool.h"
+#include "fcgi/process/pool_master.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "fcgi/process/child.h"
-#include "fcgi/process/guard.h"
+#include "fcgi/process/stream_abort.h"
 #include "fcgi/process/shared.h"
 
 #define TICK_MS 500
@@ -25,10 +25,10 @@
 #define BACKOFF_MAX_MS 5000
 #define KILL_MS 5000        /* from SIGUSR2 to SIGKILL */
 
-struct pool {
-    const struct pool_params *p;
+struct pool_master {
+    const struct pool_master_params *p;
     struct shared_pool *board;
-    struct guard guard;
+    struct stream_abort abort;
     int64_t born_ms[SHARED_CHILDREN];
     int signal_fd, wake_fd;
     sigset_t old_mask;
@@ -44,7 +44,7 @@ static int64_t now_ms(void)
     return (int64_t)clock_ms();
 }
 
-static int count_state(const struct pool *pool, enum child_state state)
+static int count_state(const struct pool_master *pool, enum child_state state)
 {
     int n = 0;
     for (int i = 0; i < SHARED_CHILDREN; i++)
@@ -52,20 +52,20 @@ static int count_state(const struct pool *pool, enum child_state state)
     return n;
 }
 
-static int count_children(const struct pool *pool)
+static int count_children(const struct pool_master *pool)
 {
     return SHARED_CHILDREN - count_state(pool, CHILD_NONE);
 }
 
-_Noreturn static void run_child(struct pool *pool, int slot)
+_Noreturn static void run_child(struct pool_master *pool, int slot)
 {
-    const struct pool_params *p = pool->p;
+    const struct pool_master_params *p = pool->p;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     /* It may be dead before the line above, and its successor at work. */
     if (getppid() != (pid_t)pool->board->master_pid || !shared_row_claim(&pool->board->child[slot], getpid()) || !child_signals())
         _exit(1);
     close(pool->signal_fd);
-    guard_forget(&pool->guard);
+    stream_abort_forget(&pool->abort);
     if (p->child_main) { /* reads its signals from a descriptor: what comes before it has one stays pending */
         pool->board->child[slot].state = CHILD_IDLE;
         exit(p->child_main(p->worker));
@@ -73,10 +73,10 @@ _Noreturn static void run_child(struct pool *pool, int slot)
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     exit(child_run(&(struct child_params){
         .worker = p->worker, .service = p->service, .slot = &pool->board->child[slot], .slot_index = slot,
-        .guard_fd = pool->guard.child_fd, .listen_fd = p->listen_fd, .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
+        .stream_abort_fd = pool->abort.child_fd, .listen_fd = p->listen_fd, .wake_fd = pool->wake_fd, .n_threads = p->n_threads}));
 }
 
-static bool spawn(struct pool *pool)
+static bool spawn(struct pool_master *pool)
 {
     int slot = 0;
     while (slot < SHARED_CHILDREN && !shared_row_vacant(&pool->board->child[slot]))
@@ -104,13 +104,13 @@ static bool spawn(struct pool *pool)
     return true;
 }
 
-static void note_death(struct pool *pool, int slot, int status)
+static void note_death(struct pool_master *pool, int slot, int status)
 {
     struct shared_child *c = &pool->board->child[slot];
     bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    guard_collect(&pool->guard); /* it may have accepted only just now */
-    guard_end(&pool->guard, slot, failed ? (enum stream_state)c->stream : STREAM_NONE,
-              pool->p->last_words(c->dialect));
+    stream_abort_collect(&pool->abort); /* it may have accepted only just now */
+    stream_abort_end(&pool->abort, slot, failed ? (enum stream_state)c->stream : STREAM_NONE,
+              pool->p->stream_abort(c->dialect));
     int64_t age = now_ms() - pool->born_ms[slot];
     if (failed) {
         pool->board->crashed++;
@@ -132,7 +132,7 @@ static void note_death(struct pool *pool, int slot, int status)
     c->state = CHILD_NONE;
 }
 
-static void reap(struct pool *pool)
+static void reap(struct pool_master *pool)
 {
     int status;
     pid_t pid;
@@ -142,21 +142,21 @@ static void reap(struct pool *pool)
                 note_death(pool, i, status);
 }
 
-static void signal_children(struct pool *pool, int signal_number)
+static void signal_children(struct pool_master *pool, int signal_number)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
         if (pool->board->child[i].pid > 0)
             kill(pool->board->child[i].pid, signal_number);
 }
 
-static void retire(struct pool *pool, struct shared_child *c)
+static void retire(struct pool_master *pool, struct shared_child *c)
 {
     if (c->pid > 0 && kill(c->pid, SIGTERM) == 0 && c->state == CHILD_IDLE)
         c->state = CHILD_LEAVING;
 }
 
 /* One child a tick, the one that waited longest: a lull of a second must not undo a pool that was just needed. */
-static void retire_idle(struct pool *pool)
+static void retire_idle(struct pool_master *pool)
 {
     struct shared_child *longest = NULL;
     for (int i = 0; i < SHARED_CHILDREN; i++) {
@@ -168,9 +168,9 @@ static void retire_idle(struct pool *pool)
         retire(pool, longest);
 }
 
-static void fill(struct pool *pool)
+static void fill(struct pool_master *pool)
 {
-    const struct pool_params *p = pool->p;
+    const struct pool_master_params *p = pool->p;
     if (pool->drain_since || now_ms() < pool->not_before)
         return;
     bool fixed = p->idle_ms == 0;
@@ -184,9 +184,9 @@ static void fill(struct pool *pool)
     }
 }
 
-static void renew(struct pool *pool)
+static void renew(struct pool_master *pool)
 {
-    const struct pool_params *p = pool->p;
+    const struct pool_master_params *p = pool->p;
     if (p->reload && !p->reload(p->worker)) {
         log_error("reload failed; the old model's text stays in use");
         return;
@@ -200,7 +200,7 @@ static void renew(struct pool *pool)
         }
 }
 
-static void take_signals(struct pool *pool)
+static void take_signals(struct pool_master *pool)
 {
     struct signalfd_siginfo si;
     while (read(pool->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
@@ -219,7 +219,7 @@ static void take_signals(struct pool *pool)
 }
 
 /* True: all children are gone. */
-static bool drained(struct pool *pool)
+static bool drained(struct pool_master *pool)
 {
     reap(pool);
     if (count_children(pool) == 0)
@@ -237,7 +237,7 @@ static bool drained(struct pool *pool)
     return false;
 }
 
-static bool open_loop(struct pool *pool, struct err *e)
+static bool open_loop(struct pool_master *pool, struct err *e)
 {
     sigset_t mask;
     sigemptyset(&mask);
@@ -251,10 +251,10 @@ static bool open_loop(struct pool *pool, struct err *e)
     return (pool->signal_fd >= 0 && pool->wake_fd >= 0) || err_errno(e, "signalfd");
 }
 
-bool pool_supervise(const struct pool_params *p, struct err *e)
+bool pool_master_run(const struct pool_master_params *p, struct err *e)
 {
-    struct pool pool = {.p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
-    if (!guard_init(&pool.guard, e) || !open_loop(&pool, e))
+    struct pool_master pool = {.p = p, .board = &p->worker->shared->pool[p->worker->pool], .signal_fd = -1, .wake_fd = -1};
+    if (!stream_abort_init(&pool.abort, e) || !open_loop(&pool, e))
         return false;
     shared_rows_inherit(pool.board);
     pool.board->master_pid = getpid();
@@ -264,13 +264,13 @@ bool pool_supervise(const struct pool_params *p, struct err *e)
         fill(&pool);
         struct pollfd fds[3] = {{.fd = pool.signal_fd, .events = POLLIN},
                                 {.fd = pool.wake_fd, .events = POLLIN},
-                                {.fd = pool.guard.master_fd, .events = POLLIN}};
+                                {.fd = pool.abort.master_fd, .events = POLLIN}};
         int wait = pool.drain_since || now_ms() < pool.not_before ? 50 : TICK_MS;
         poll(fds, 3, wait);
         uint64_t count;
         ssize_t n = read(pool.wake_fd, &count, sizeof count);
         (void)n;
-        guard_collect(&pool.guard);
+        stream_abort_collect(&pool.abort);
         take_signals(&pool);
         if (p->idle_ms && !pool.drain_since && now_ms() >= next_retire) {
             next_retire = now_ms() + TICK_MS;
@@ -279,7 +279,7 @@ bool pool_supervise(const struct pool_params *p, struct err *e)
         }
     }
     pool.board->master_pid = 0;
-    guard_fini(&pool.guard);
+    stream_abort_fini(&pool.abort);
     close(pool.signal_fd);
     close(pool.wake_fd);
     return true;

@@ -4,7 +4,6 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
-#include "fcgi/inference/answer.h"
 #include "sql/chats/store_conversations.h"
 
 #define MAX_REPLY ((size_t)512 << 20)
@@ -26,7 +25,7 @@ static bool put_whole(void *context, const struct store_message *m)
 {
     struct window *w = context;
     separate(w->out);
-    answer_message_json(w->out, m, false);
+    conversation_message_json(w->out, m, false);
     w->whole[w->n++] = m->id;
     return !w->out->failed;
 }
@@ -79,7 +78,7 @@ static bool put_message(void *context, const struct store_message *m)
     }
     if (p->n++)
         buf_putc(&p->out, ',');
-    answer_message_json(&p->out, m, false);
+    conversation_message_json(&p->out, m, false);
     p->last = m->id;
     return !p->out.failed;
 }

@@ -1,6 +1,6 @@
-/* guard.h */
+/* stream_abort.h: descriptors travel over a socket pair, and the end of a stream is four FastCGI records. */
 #define LOG_MODULE "pool"
-#include "fcgi/process/guard.h"
+#include "fcgi/process/stream_abort.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -20,36 +20,36 @@ union control { /* room for one descriptor, aligned */
     char space[CMSG_SPACE(sizeof(int))];
 };
 
-bool guard_init(struct guard *g, struct err *e)
+bool stream_abort_init(struct stream_abort *a, struct err *e)
 {
     int fd[2];
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        g->streams[i].fd = -1;
-    g->master_fd = g->child_fd = -1;
+        a->connections[i].fd = -1;
+    a->master_fd = a->child_fd = -1;
     if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0)
         return err_errno(e, "socketpair");
-    g->master_fd = fd[0];
-    g->child_fd = fd[1];
+    a->master_fd = fd[0];
+    a->child_fd = fd[1];
     return true;
 }
 
-void guard_fini(struct guard *g)
+void stream_abort_fini(struct stream_abort *a)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        guard_end(g, i, STREAM_NONE, NULL);
-    close(g->master_fd);
-    close(g->child_fd);
+        stream_abort_end(a, i, STREAM_NONE, NULL);
+    close(a->master_fd);
+    close(a->child_fd);
 }
 
-void guard_forget(struct guard *g)
+void stream_abort_forget(struct stream_abort *a)
 {
     for (int i = 0; i < SHARED_CHILDREN; i++)
-        guard_end(g, i, STREAM_NONE, NULL);
-    close(g->master_fd);
-    g->master_fd = -1;
+        stream_abort_end(a, i, STREAM_NONE, NULL);
+    close(a->master_fd);
+    a->master_fd = -1;
 }
 
-void guard_hand_over(int child_fd, int slot, int connection, int request)
+void stream_abort_hand_over(int child_fd, int slot, int connection, int request)
 {
     struct handover h = {.slot = slot, .request = request};
     struct iovec iov = {.iov_base = &h, .iov_len = sizeof h};
@@ -58,7 +58,7 @@ void guard_hand_over(int child_fd, int slot, int connection, int request)
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     memcpy(CMSG_DATA(&control.head), &connection, sizeof connection);
     ssize_t n = sendmsg(child_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-    (void)n; /* without a guardian the stream is served all the same */
+    (void)n; /* if this fails, the stream is still served */
 }
 
 static bool receive(int fd, struct handover *h, int *connection)
@@ -75,18 +75,18 @@ static bool receive(int fd, struct handover *h, int *connection)
     return true;
 }
 
-void guard_collect(struct guard *g)
+void stream_abort_collect(struct stream_abort *a)
 {
     struct handover h;
     int connection;
-    while (receive(g->master_fd, &h, &connection)) {
+    while (receive(a->master_fd, &h, &connection)) {
         if (h.slot < 0 || h.slot >= SHARED_CHILDREN || connection < 0) {
             if (connection >= 0)
                 close(connection);
             continue;
         }
-        guard_end(g, h.slot, STREAM_NONE, NULL); /* the connection before: long finished */
-        g->streams[h.slot] = (struct guard_stream){.fd = connection, .request = (uint16_t)h.request};
+        stream_abort_end(a, h.slot, STREAM_NONE, NULL); /* the connection before: long finished */
+        a->connections[h.slot] = (struct stream_abort_connection){.fd = connection, .request = (uint16_t)h.request};
     }
 }
 
@@ -99,18 +99,18 @@ static size_t put_record(unsigned char *out, int type, uint16_t request, const v
     return sizeof head + len;
 }
 
-void guard_end(struct guard *g, int slot, enum stream_state state, const struct guard_words *words)
+void stream_abort_end(struct stream_abort *a, int slot, enum stream_state state, const struct stream_abort_text *text)
 {
-    struct guard_stream *s = &g->streams[slot];
+    struct stream_abort_connection *s = &a->connections[slot];
     if (s->fd < 0)
         return;
     if (state != STREAM_NONE) {
-        unsigned char out[GUARD_WORDS + 64];
+        unsigned char out[STREAM_ABORT_BYTES + 64];
         const unsigned char end[8] = {0};
         size_t n = 0;
-        if (state == STREAM_WRITING && words->cut)
-            n = put_record(out, FCGI_STDOUT, s->request, words->cut, strlen(words->cut));
-        n += put_record(out + n, FCGI_STDOUT, s->request, words->last, strnlen(words->last, GUARD_WORDS));
+        if (state == STREAM_WRITING && text->close_event)
+            n = put_record(out, FCGI_STDOUT, s->request, text->close_event, strlen(text->close_event));
+        n += put_record(out + n, FCGI_STDOUT, s->request, text->error_event, strnlen(text->error_event, STREAM_ABORT_BYTES));
         n += put_record(out + n, FCGI_STDOUT, s->request, "", 0);
         n += put_record(out + n, FCGI_END_REQUEST, s->request, end, sizeof end);
         bool sent = send(s->fd, out, n, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;

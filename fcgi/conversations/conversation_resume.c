@@ -1,4 +1,4 @@
-/* conversation.h: the prompt of an answer that is gone on with. It is the old one, then the tokens that the model had
+/* conversation.h: the prompt of an answer that is resumed. It is the old one, then the tokens that the model had
  * written: so the prefix cache has them, and at temperature 0 the answer becomes what it would have been uncut. Where the
  * tokens are not known (the row came from elsewhere, or its recorder died) its text is set as the model would have. */
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "fcgi/process/worker.h"
 #include "sql/chats/store_conversations.h"
 
-void conversation_earlier_fini(struct conversation_earlier *a)
+void conversation_resume_fini(struct conversation_resume *a)
 {
     buf_fini(&a->text);
     ids_fini(&a->ids);
     cJSON_Delete(a->parser);
 }
 
-bool conversation_can_continue(struct request *r, const struct store_message *m, struct conversation_earlier *a, struct err *e)
+bool conversation_can_resume(struct request *r, const struct store_message *m, struct conversation_resume *a, struct err *e)
 {
     bool constrained = false;
     if (m->role != ROLE_ASSISTANT)
@@ -31,7 +31,7 @@ bool conversation_can_continue(struct request *r, const struct store_message *m,
     if (!json_get_bool(a->parser, "constrained", &constrained, e) || !json_get_object(a->parser, "kwargs", &a->kwargs, e))
         return false;
     if (constrained)
-        return err_field(e, ERR_UNSUPPORTED, "continue", "an answer that was held to a JSON schema can't be gone on with");
+        return err_field(e, ERR_UNSUPPORTED, "continue", "an answer that was held to a JSON schema can't be continued");
     if (m->timings) {
         cJSON *timings = json_parse(m->timings, strlen(m->timings), NULL, NULL);
         json_get_number(timings, "reasoning_ms", 0, 1e15, &a->reasoning_ms, NULL);
@@ -42,35 +42,40 @@ bool conversation_can_continue(struct request *r, const struct store_message *m,
 }
 
 /* A last character that was cut in its middle is left for the model to write again. */
-static bool take_tokens(struct request *r, const struct prompt *p, const int32_t *ids, size_t n,
-                        struct conversation_earlier *a, struct err *e)
+static bool take_tokens(struct request *r, const struct prompt *p, const struct store_tokens *made, struct conversation_resume *a,
+                        struct err *e)
 {
     struct detokenizer d;
     size_t whole = 0;
     detokenizer_init(&d, r->worker->text->vocab, prompt_wants_special_text(p));
-    for (size_t i = 0; i < n; i++) {
-        if (!detokenizer_push(&d, ids[i], &a->text))
+    for (size_t i = 0; i < made->n; i++) {
+        if (!detokenizer_push(&d, made->tokens[i], &a->text))
             break;
         if (d.n_pending == 0)
             whole = i + 1;
     }
     for (size_t i = 0; i < whole; i++)
-        if (!ids_push(&a->ids, ids[i]))
+        if (!ids_push(&a->ids, made->tokens[i]))
             return err_set(e, ERR_NOMEM, "no memory for the answer's tokens");
     return !a->text.failed || err_set(e, ERR_NOMEM, "no memory for the answer's text");
 }
 
-/* Appends the text of `from`; its place in the whole is one that no special token is read in. */
-static void put_outside(struct buf *out, const char *from, struct text_span *spans, size_t *n)
+/* The parts of a text that came from outside: no special token is read in them. */
+struct untrusted_parts {
+    struct text_span at[2];
+    size_t n;
+};
+
+static void put_untrusted(struct buf *out, const char *from, struct untrusted_parts *u)
 {
-    spans[*n].start = out->len;
+    u->at[u->n].start = out->len;
     buf_puts(out, from);
-    spans[(*n)++].end = out->len;
+    u->at[u->n++].end = out->len;
 }
 
 /* What the model's text must have been, but for blanks around its markup. */
-static bool set_text(const struct prompt *p, const struct store_message *m, struct buf *out, struct text_span *spans,
-                     size_t *n, struct err *e)
+static bool set_text(const struct prompt *p, const struct store_message *m, struct buf *out, struct untrusted_parts *u,
+                     struct err *e)
 {
     const char *open = "", *close = "";
     const bool tags = chat_format_reasoning(p->format, &open, &close);
@@ -79,11 +84,11 @@ static bool set_text(const struct prompt *p, const struct store_message *m, stru
     if (!strcmp(p->format, "harmony")) {
         if (*m->reasoning) {
             buf_puts(out, "<|channel|>analysis<|message|>");
-            put_outside(out, m->reasoning, spans, n);
+            put_untrusted(out, m->reasoning, u);
         }
         if (*m->content) {
             buf_puts(out, *m->reasoning ? "<|end|><|start|>assistant<|channel|>final<|message|>" : "<|channel|>final<|message|>");
-            put_outside(out, m->content, spans, n);
+            put_untrusted(out, m->content, u);
         }
         return true;
     }
@@ -92,32 +97,32 @@ static bool set_text(const struct prompt *p, const struct store_message *m, stru
     if (*m->reasoning) {
         if (!p->opens_reasoning)
             buf_printf(out, "%s\n", open);
-        put_outside(out, m->reasoning, spans, n);
+        put_untrusted(out, m->reasoning, u);
     }
     if (*m->content) {
         if (*m->reasoning || p->opens_reasoning)
             buf_printf(out, "\n%s\n\n", close);
-        put_outside(out, m->content, spans, n);
+        put_untrusted(out, m->content, u);
     }
     return true;
 }
 
 /* The prompt and the text are tokenized as one, as they would be had the model's words come from it. */
-static bool take_text(struct request *r, struct prompt *p, const struct store_message *m, struct conversation_earlier *a,
+static bool take_text(struct request *r, struct prompt *p, const struct store_message *m, struct conversation_resume *a,
                       struct err *e)
 {
-    struct text_span spans[2];
+    struct untrusted_parts own = {0};
     struct ids all = {0};
-    size_t n = 0, before = p->rendered.text.len;
+    size_t before = p->rendered.text.len;
     struct rendered *whole = &p->rendered;
-    if (!set_text(p, m, &a->text, spans, &n, e))
+    if (!set_text(p, m, &a->text, &own, e))
         return false;
-    struct text_span *untrusted = realloc(whole->untrusted, (whole->n_untrusted + n) * sizeof *untrusted + 1);
+    struct text_span *untrusted = realloc(whole->untrusted, (whole->n_untrusted + own.n) * sizeof *untrusted + 1);
     if (!untrusted)
         return err_set(e, ERR_NOMEM, "no memory for the prompt");
     whole->untrusted = untrusted;
-    for (size_t i = 0; i < n; i++)
-        untrusted[whole->n_untrusted++] = (struct text_span){spans[i].start + before, spans[i].end + before};
+    for (size_t i = 0; i < own.n; i++)
+        untrusted[whole->n_untrusted++] = (struct text_span){own.at[i].start + before, own.at[i].end + before};
     whole->cap_untrusted = whole->n_untrusted;
     if (a->text.len && !buf_append(&whole->text, a->text.data, a->text.len))
         return err_set(e, ERR_NOMEM, "no memory for the prompt");
@@ -138,7 +143,7 @@ static bool take_text(struct request *r, struct prompt *p, const struct store_me
     return true;
 }
 
-bool conversation_earlier(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_earlier *a,
+bool conversation_resume(struct request *r, const struct store_message *m, struct prompt *p, struct conversation_resume *a,
                           struct err *e)
 {
     struct store_tokens made;
@@ -152,7 +157,7 @@ bool conversation_earlier(struct request *r, const struct store_message *m, stru
         if (!take_text(r, p, m, a, e))
             return false;
     } else {
-        if (!take_tokens(r, p, made.tokens, made.n, a, e))
+        if (!take_tokens(r, p, &made, a, e))
             return false;
         for (size_t i = 0; i < a->ids.n; i++)
             if (!ids_push(&p->ids, a->ids.at[i]))

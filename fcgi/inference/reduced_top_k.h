@@ -4,4 +4,4 @@
 #include "engine/engine.h"
 
 /* Appends ,"experts_per_token":...,"lossy":true where that is so, else nothing: in usage and timings of every dialect. */
-void lossy_put(struct buf *out, const struct engine_usage *u);
+void reduced_top_k_put(struct buf *out, const struct engine_usage *u);

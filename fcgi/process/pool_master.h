@@ -8,9 +8,9 @@
 #include "fcgi/process/worker.h"
 
 struct child_service;
-struct guard_words;
+struct stream_abort_text;
 
-struct pool_params {
+struct pool_master_params {
     struct worker *worker;
     int listen_fd;  /* -1: the recorder, which listens on nothing of ours */
     int n_threads;  /* of each child */
@@ -19,10 +19,10 @@ struct pool_params {
     int idle_ms;    /* a child above min_idle that waits longer leaves; 0: the number is fixed */
     int grace_ms;   /* SIGTERM: what running requests get before their streams are ended with an error */
     const struct child_service *service; /* child.h: what is done with a connection */
-    const struct guard_words *(*last_words)(int dialect); /* of a stream whose process died, by shared_child.dialect; see guard.h */
+    const struct stream_abort_text *(*stream_abort)(int dialect); /* of a stream whose process died, by shared_child.dialect; see stream_abort.h */
     int (*child_main)(const struct worker *w); /* instead of serving; NULL: serve */
     bool (*reload)(struct worker *w);          /* SIGHUP: opens the text model anew; false: keep the old one */
 };
 
 /* Runs until SIGTERM or SIGINT; true: drained. */
-bool pool_supervise(const struct pool_params *p, struct err *e);
+bool pool_master_run(const struct pool_master_params *p, struct err *e);

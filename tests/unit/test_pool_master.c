@@ -1,4 +1,4 @@
-/* fcgi/process/pool.c and fcgi/process/child.c where descriptors run out: neither forking nor accepting becomes a busy loop. */
+/* fcgi/process/pool_master.c and fcgi/process/child.c where descriptors run out: neither forking nor accepting becomes a busy loop. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #include "fcgi/http/serve.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/listen.h"
-#include "fcgi/process/pool.h"
+#include "fcgi/process/pool_master.h"
 #include "fcgi/process/shared.h"
 #include "tests/unit/process_cpu.h"
 
@@ -64,13 +64,13 @@ static void end(pid_t pid, int expected)
 static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
 {
     struct shared_pool *board = &worker.shared->pool[POOL_STREAM];
-    struct pool_params p = {.worker = &worker, .service = &service, .last_words = dialect_stream_abort, .n_threads = n_threads, .min_idle = 2, .max_children = 4, .grace_ms = 1000};
+    struct pool_master_params p = {.worker = &worker, .service = &service, .stream_abort = dialect_stream_abort, .n_threads = n_threads, .min_idle = 2, .max_children = 4, .grace_ms = 1000};
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         struct err e = {0};
         p.listen_fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* epoll refuses it: no child comes to serve */
-        _exit(pool_supervise(&p, &e) ? 0 : 1);
+        _exit(pool_master_run(&p, &e) ? 0 : 1);
     }
     poll(NULL, 0, ms);
     end(pid, 0);
@@ -114,7 +114,7 @@ static pid_t start_child(const char *path)
     worker.shared->pool[POOL_STREAM].master_pid = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        struct child_params p = {.worker = &worker, .service = &service, .slot = &worker.shared->pool[POOL_STREAM].child[0], .guard_fd = -1,
+        struct child_params p = {.worker = &worker, .service = &service, .slot = &worker.shared->pool[POOL_STREAM].child[0], .stream_abort_fd = -1,
                                  .listen_fd = listen_fd, .wake_fd = eventfd(0, EFD_NONBLOCK), .n_threads = 1};
         _exit(child_signals() ? child_run(&p) : 1);
     }

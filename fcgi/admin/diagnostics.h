@@ -1,0 +1,29 @@
+/* Each thing that the server needs, whether it is there, and what mends it: shared by `sluice doctor` and by the admin's
+ * page. Nothing is changed. Any thread; diagnostics_database reads the whole file. */
+#pragma once
+#include <stdbool.h>
+
+struct status_page;
+struct store;
+
+enum diagnostics_verdict { DIAGNOSTICS_OK, DIAGNOSTICS_WARNING, DIAGNOSTICS_FAILURE, DIAGNOSTICS__N };
+
+/* One finding: what was looked at, what was found, what to do about it (NULL: nothing). */
+typedef void (*diagnostics_report_fn)(void *context, enum diagnostics_verdict v, const char *what, const char *found, const char *fix);
+
+struct diagnostics {
+    diagnostics_report_fn report;
+    void *context;
+};
+
+void diagnostics_system(const struct diagnostics *c); /* kernel, memory, file limit */
+void diagnostics_instructions(const struct diagnostics *c);
+void diagnostics_sqlite(const struct diagnostics *c);
+/* The folder itself, its mode, the room on its disk. False: it can't be used, so what lies in it need not be looked at. */
+bool diagnostics_state_folder(const struct diagnostics *c, const char *state_dir);
+void diagnostics_database(const struct diagnostics *c, const char *path);
+/* page NULL: it was never started here. */
+void diagnostics_engine(const struct diagnostics *c, const struct status_page *page);
+/* Size of the write-ahead log, and when it was last moved into the database. */
+void diagnostics_wal(const struct diagnostics *c, struct store *store);
+const char *diagnostics_verdict_name(enum diagnostics_verdict v); /* "ok", "warning", "failed" */

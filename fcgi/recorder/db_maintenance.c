@@ -1,0 +1,82 @@
+/* db_maintenance.h: three timers, for checkpoints, for truncating the WAL and for clearing away what was deleted. */
+#define LOG_MODULE "recorder"
+#include "fcgi/recorder/db_maintenance.h"
+
+#include "engine/base/log.h"
+#include "sql/chats/store_record.h"
+#include "sql/core/store.h"
+#include "sql/files/store_attachments.h"
+
+#define CHECKPOINT_MS 2000.0
+#define LONG_MS 250.0      /* a long WAL is checkpointed after this already */
+#define TRUNCATE_MS 30000.0 /* after the last running answer */
+#define CLEAR_MS 5000.0
+
+static void checkpoint(struct db_maintenance *m, bool truncate)
+{
+    struct store_wal w;
+    struct err e = {0};
+    bool ok = store_checkpoint(m->store, truncate, &w, &e);
+    if (!ok)
+        log_error("checkpoint: %s", e.text);
+    else if (w.frames)
+        log_debug("checkpoint truncate=%d frames=%lld checked_in=%lld busy=%d", truncate, (long long)w.frames,
+                  (long long)w.checked_in, w.busy);
+    if (ok && truncate && !w.busy)
+        m->cleared = false;
+}
+
+/* The store zeroes deleted text in the database file. Copies of it in the WAL go when the WAL is truncated, so that is then
+ * due at once, even while answers run. */
+static void clear_deleted(struct db_maintenance *m, double now)
+{
+    bool more = false;
+    struct err e = {0};
+    bool ok = store_clear(m->store, &more, &e);
+    m->cleared |= ok && more;
+    if (ok && !more && m->cleared)
+        m->next_truncate = m->next_checkpoint = now;
+    if (ok && !more) { /* one folder at a time: all of them within half an hour */
+        ok = store_attachment_sweep(m->store, m->next_folder, &e);
+        m->next_folder = (m->next_folder + 1) % STORE_FILE_FOLDERS;
+    }
+    if (!ok)
+        log_error("clearing away: %s", e.text);
+    m->next_clear = ok && more ? now : now + CLEAR_MS;
+}
+
+void db_maintenance_run(struct db_maintenance *m, bool busy, double now)
+{
+    if (busy && !m->cleared)
+        m->next_truncate = now + TRUNCATE_MS;
+    bool overdue = now >= m->next_checkpoint - CHECKPOINT_MS + LONG_MS && store_wal_long(m->store);
+    if (overdue || now >= m->next_checkpoint) {
+        bool truncate = now >= m->next_truncate;
+        checkpoint(m, truncate);
+        m->next_checkpoint = now + CHECKPOINT_MS;
+        if (truncate && !m->cleared) /* else a reader was in the way, and the next checkpoint tries again */
+            m->next_truncate = now + TRUNCATE_MS;
+    }
+    if (now >= m->next_clear)
+        clear_deleted(m, now);
+}
+
+void db_maintenance_init(struct db_maintenance *m, struct store *s, double now)
+{
+    *m = (struct db_maintenance){.store = s, .next_truncate = now + TRUNCATE_MS};
+}
+
+double db_maintenance_next(const struct db_maintenance *m)
+{
+    return m->next_checkpoint < m->next_clear ? m->next_checkpoint : m->next_clear;
+}
+
+void db_maintenance_request(struct db_maintenance *m)
+{
+    m->next_clear = 0;
+}
+
+void db_maintenance_finish(struct db_maintenance *m)
+{
+    checkpoint(m, true);
+}
