@@ -6,7 +6,7 @@ import { t } from "./i18n.js";
 
 const SAFE_LINK = /^(?:https?:\/\/|mailto:)/i;
 const BLOCK_MS = 300; // for one paragraph, heading or cell
-const LONGEST_BLOCK = 65536; // characters of one that is parsed: what markdown-it does in one piece stays short
+const LONGEST_BLOCK = 32768; // characters of one that is parsed: what markdown-it does in one piece stays short
 const LONGEST_LINE = 8192; // characters of one line that is searched for addresses
 
 /** $x$ as in TeX, but "$5 and $6" is money: no space inside the signs, no digit behind the second one. */
