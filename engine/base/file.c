@@ -114,7 +114,8 @@ static int open_unnamed(const char *path)
     return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 }
 
-/* A name of this thread's own: what a killed one of the same number left may go. */
+/* Links the file under a name of this thread's own. A file of that name is left over from a killed thread with the same
+ * number, and is removed. */
 static bool give_name(int fd, const char *path, char *name, size_t size)
 {
     char open_file[64];
@@ -139,7 +140,7 @@ bool file_write_atomic(const char *path, const void *data, size_t len, unsigned 
         return err_set(e, ERR_LIMIT, "%s: path too long", path);
     int fd = open_unnamed(path);
     bool ok = fd >= 0 && write_and_sync(fd, data, len, mode) && give_name(fd, path, temporary, sizeof temporary);
-    if (!ok) { /* no such files there, or no /proc: a name from the beginning */
+    if (!ok) { /* The file system has no nameless files, or /proc is missing: a temporary name from the beginning. */
         if (fd >= 0)
             close(fd);
         snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);

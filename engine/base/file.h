@@ -19,17 +19,18 @@ void file_unmap(struct file_map *m); /* accepts a zeroed struct, leaves it zeroe
 bool file_read(const char *path, size_t max, struct buf *b, struct err *e);
 /* Reads a descriptor to its end (standard input). */
 bool file_read_fd(int fd, size_t max, struct buf *b, struct err *e);
-/* A file without a name in the same folder, fsync, a temporary name, rename, fsync of the folder: whole or not there, and a kill
- * leaves nothing else (but on file systems that have only files with names). */
+/* Replaces the file atomically: the data go to a file without a name in the same folder, which is synced, linked under a
+ * temporary name and renamed, and the folder is synced. A kill leaves nothing behind, except on file systems without
+ * nameless files. */
 bool file_write_atomic(const char *path, const void *data, size_t len, unsigned mode,
                        struct err *e);
-/* Makes the file `size` bytes long, with its blocks: a mapped file that has holes is SIGBUS when the disk is full. ERR_FULL. What
- * is in it stays. */
+/* Makes the file `size` bytes long, with its blocks: a mapped file that has holes is SIGBUS when the disk is full. ERR_FULL. Its
+ * content stays. */
 bool file_allocate(int fd, size_t size, struct err *e);
 /* mkdir -p with mode for each new folder. */
 bool file_mkdirs(const char *path, unsigned mode, struct err *e);
 bool file_exists(const char *path);
-/* What follows the last slash: the name that strangers may see. Points into path. */
+/* The part behind the last slash, which may be shown to clients. Points into path. */
 const char *file_base_name(const char *path);
 bool file_is_dir(const char *path);
 /* "dir/name" into out; ERR_LIMIT when it does not fit. */

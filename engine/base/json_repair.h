@@ -7,8 +7,8 @@
 
 enum json_repair { JSON_REPAIR_ALL, JSON_REPAIR_SURROGATES /* \u0000 stays */ };
 
-/* Writes \ufffd in their place, in the JSON text itself. How many there were; *first (may be NULL): where the first of
- * them stands, untouched when there was none. */
+/* Writes \ufffd in their place, in the JSON text itself, and returns how many there were. *first (may be NULL) is the
+ * offset of the first one, untouched when there was none. */
 int64_t json_repair(char *text, size_t len, enum json_repair what, size_t *first);
 /* The place in a JSON text at which its byte `at` stands, as errors name fields: messages[2].content. Cut to size - 1 bytes;
  * empty at the top. The text before `at` is taken to be well-formed. */

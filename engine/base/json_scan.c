@@ -42,7 +42,7 @@ static bool fail(struct scan *s, const char *what)
     return err_set(s->e, ERR_INPUT, "JSON line %d column %d: %s", line, column, what);
 }
 
-/* What is wrong with a string that is well-formed otherwise: its field is named. */
+/* Faults of a string whose syntax is right: the error names its field. */
 static bool fail_field(struct scan *s, const char *what)
 {
     fail(s, what);

@@ -1,6 +1,5 @@
 /* The last log lines of all processes of the server, in one mapped file of fixed size, so that the admin's page can show
- * them whoever runs the server and wherever standard error goes. It holds what log.h writes and nothing else: no prompts,
- * no secrets.
+ * them wherever standard error goes. It holds what log.h writes and nothing else: no prompts, no secrets.
  *
  * Any number of processes and threads write without a lock; a line of a process that is killed in the middle of it is
  * never shown. Readers see whole lines only. Oldest lines are overwritten. */
@@ -22,8 +21,8 @@ struct log_ring_line {
     char text[LOG_RING_TEXT];
 };
 
-/* From now on this process's lines also go there; made when it is missing or of another layout. Once, before threads and
- * forks start. program: "engine", "worker", "up". */
+/* Sends this process's lines to the ring as well; the file is made when it is missing or has another layout. Called once,
+ * before threads and forks start. program: "engine", "worker", "up". */
 bool log_ring_attach(const char *path, const char *program, struct err *e);
 
 struct log_ring_query {

@@ -11,8 +11,8 @@ struct mapped_header {
     uint64_t size;           /* bytes of the whole file */
 };
 
-/* For reading and writing; made with its blocks when it is missing. A file of another layout is replaced, never cut short:
+/* Maps the file for reading and writing, and makes it with its blocks when it is missing. A file of another layout is replaced, never truncated:
  * a process of the old program may have it mapped, and would get SIGBUS. NULL: *e. Give back with munmap. */
 void *mapped_file_open(const char *path, struct mapped_header layout, mode_t mode, struct err *e);
-/* For reading alone. NULL: there is none, or it has another layout. */
+/* Maps the file for reading only. NULL: there is none, or it has another layout. */
 const void *mapped_file_open_readonly(const char *path, struct mapped_header layout);

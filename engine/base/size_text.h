@@ -2,5 +2,5 @@
 #pragma once
 
 #define SIZE_TEXT 24
-/* "12.34 GB", "640.0 MB", "1.5 kB", "17 bytes"; gives the buffer back. */
+/* "12.34 GB", "640.0 MB", "1.5 kB", "17 bytes"; returns `text`. */
 char *size_text(double bytes, char text[SIZE_TEXT]);

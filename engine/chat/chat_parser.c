@@ -66,7 +66,7 @@ void parse_flush(struct chat_parser *p)
     if (p->text.len)
         p->on_delta(p->context, &(struct chat_delta){.type = p->text_type, .text = p->text.data, .len = p->text.len});
     buf_clear(&p->text);
-    parse_live_flush(p);
+    parse_stream_flush(p);
 }
 
 void parse_text(struct chat_parser *p, enum chat_delta_type type, const char *data, size_t len)
@@ -229,7 +229,7 @@ static void start_mode(struct chat_parser *p, char c)
     buf_fini(&held);
 }
 
-/* What was taken for a call is text. */
+/* The bytes that looked like a call turned out to be text. */
 static void give_back(struct chat_parser *p)
 {
     struct buf raw = p->raw;
@@ -242,8 +242,8 @@ static void give_back(struct chat_parser *p)
 
 static void call_mode(struct chat_parser *p, char c)
 {
-    if (p->lost) {
-        if (parse_live_malformed_byte(p, c))
+    if (p->malformed) {
+        if (parse_stream_malformed_byte(p, c))
             p->mode = MODE_CONTENT;
         return;
     }
@@ -262,10 +262,10 @@ static void call_mode(struct chat_parser *p, char c)
         p->mode = MODE_CONTENT;
         break;
     default:
-        if (p->raw.len) /* else a live call has taken it */
+        if (p->raw.len) /* else a streamed call has taken it */
             p->raw.len--;
-        if (p->live)
-            parse_live_mark_malformed(p);
+        if (p->streaming)
+            parse_stream_mark_malformed(p);
         else
             give_back(p);
     }
@@ -305,8 +305,8 @@ bool chat_parser_finish(struct chat_parser *p, struct err *e)
         return check(p, e);
     }
     if (p->mode == MODE_CALL) {
-        if (p->live)
-            parse_live_finish(p);
+        if (p->streaming)
+            parse_stream_finish(p);
         else if (p->machine->end(p))
             buf_clear(&p->raw);
         else

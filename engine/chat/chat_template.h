@@ -31,7 +31,7 @@ struct chat_input {
 bool chat_template_render(const struct chat_template *t, const struct chat_input *in,
                           struct rendered *out, struct err *e);
 
-/* What templates expect of messages, done in place on the caller's tree: argument strings of tool calls parsed
+/* Brings messages into the form that templates expect, in place on the caller's tree: argument strings of tool calls parsed
  * into objects, null content to "", text parts joined, `developer` to `system`, reasoning_content also as
  * `thinking` / `reasoning`. */
 bool chat_messages_normalize(const struct chat_template *t, cJSON *messages, struct err *e);

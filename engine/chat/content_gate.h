@@ -33,5 +33,5 @@ struct content_gate { /* zeroed: everything is content */
 /* format: chat_traits.format; NULL, "" or unknown: everything is content. */
 void content_gate_init(struct content_gate *g, const char *format, enum content_begin begin);
 enum content_verdict content_gate_byte(struct content_gate *g, char c);
-/* Where an answer stands whose text so far went through the gate: for the gate of the job that goes on with it. */
+/* Where the answer stands after the text so far: the starting point of the gate of a job that resumes it. */
 enum content_begin content_gate_place(const struct content_gate *g);

@@ -14,7 +14,7 @@ static unsigned type_bit(const cJSON *type)
                                                                                                    : TAKES_OTHER;
 }
 
-/* What a schema takes, of "type" as a name or a list, and of anyOf and oneOf. */
+/* The types that a schema takes, by "type" as a name or a list, and by anyOf and oneOf. */
 static unsigned schema_types(const cJSON *schema, int depth)
 {
     static const char *const branches[] = {"anyOf", "oneOf"};
@@ -120,7 +120,7 @@ void parse_pair_begin(struct chat_parser *p)
     p->pair_sent = 0;
 }
 
-/* What of the value can be neither its closing tag, nor the newline before it, nor half a character. */
+/* Length of the part of the value that can be neither its closing tag, nor the newline before it, nor half a character. */
 static size_t sure_length(const struct chat_parser *p)
 {
     const struct buf *v = &p->value;
@@ -159,12 +159,12 @@ bool parse_add_pair(struct chat_parser *p)
     struct buf *out = &p->arguments;
     size_t len;
     const char *text = parse_value_text(p, &len);
-    bool as_text, live = p->pair_open;
+    bool as_text, streamed = p->pair_open;
     unsigned types = types_of(p, &as_text);
     p->pair_open = false;
-    if (!live)
+    if (!streamed)
         put_key(p);
-    if (live && as_text) {
+    if (streamed && as_text) {
         put_piece(p, text + p->pair_sent, len > p->pair_sent ? len - p->pair_sent : 0);
         buf_putc(out, '"');
     } else if (as_text || !put_as_json(out, text, len, types)) {

@@ -53,7 +53,7 @@ void parse_value_begin(struct chat_parser *p, const char *close, bool trims)
     p->close_at = p->next_at = 0;
     p->value_close = close;
     p->value_trims = trims;
-    if (p->live)
+    if (p->streaming)
         parse_pair_begin(p);
 }
 
@@ -240,7 +240,7 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
         if (c != '{')
             return PARSE_FALSE;
         p->start = p->raw.len - 1;
-        p->given = false;
+        p->streamed = false;
         json_machine_begin(&p->json);
         p->state = JSON_INSIDE;
         /* fall through */
@@ -248,20 +248,20 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
         switch (json_machine_byte(&p->json, c)) {
         case JSON_WRONG: return PARSE_FALSE;
         case JSON_WHOLE:
-            if (p->given)
+            if (p->streamed)
                 buf_clear(&p->raw); /* understood */
             parse_tags_begin(p, "</tool_call>", "<tool_call>", NULL);
             p->state = JSON_AFTER;
             return PARSE_MORE;
-        default: parse_live_call_byte(p, c); return PARSE_MORE;
+        default: parse_stream_call_byte(p, c); return PARSE_MORE;
         }
     default:
-        if (p->given && c == '}' && !p->tag[0].at)
+        if (p->streamed && c == '}' && !p->tag[0].at)
             return PARSE_MORE; /* one brace too many is a common slip, and the call is out */
         step = parse_tags_byte(p, c, &which);
         if (step != PARSE_DONE)
             return step;
-        if (!p->given && !parse_give_json_call(p, p->raw.data + p->start, &p->json))
+        if (!p->streamed && !parse_give_json_call(p, p->raw.data + p->start, &p->json))
             return PARSE_FALSE;
         if (which == 0)
             return PARSE_DONE;
@@ -273,7 +273,7 @@ static enum parse_step json_byte(struct chat_parser *p, char c)
 
 static bool json_end(struct chat_parser *p)
 {
-    return p->state == JSON_AFTER && (p->given || parse_give_json_call(p, p->raw.data + p->start, &p->json));
+    return p->state == JSON_AFTER && (p->streamed || parse_give_json_call(p, p->raw.data + p->start, &p->json));
 }
 
 const struct parse_machine parse_json_machine = {json_begin, json_byte, json_end};

@@ -51,7 +51,7 @@ bool chat_format_reasoning(const char *format, const char **open, const char **c
     return true;
 }
 
-/* From the most telling sign to the least; all of a row's signs must be there. */
+/* Rows are in order, from the most specific sign to the least; all of a row's signs must be in the template. */
 static const struct {
     const char *signs[3];
     const char *format;

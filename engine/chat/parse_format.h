@@ -10,7 +10,7 @@
 #include "engine/chat/chat_parser.h"
 #include "engine/chat/parse_json.h"
 
-/* What a machine says to a byte of a call. */
+/* The verdict of a machine on one byte of a call. */
 enum parse_step {
     PARSE_MORE,  /* taken */
     PARSE_DONE,  /* taken; the call, or the section of calls, is over */
@@ -84,14 +84,14 @@ struct chat_parser {
     size_t close_at, next_at; /* parse_value_byte: in `value`; 0: none (a value's tag never stands at 0) */
     const char *value_close;
     bool value_trims;
-    struct buf arguments;     /* an object being built out of pairs, or those of the live call */
+    struct buf arguments;     /* an object being built out of pairs, or those of the call that is being sent */
 
-    /* parse_live.c */
-    bool live;  /* a call is being given out: index n_calls */
-    bool given; /* this call went live, and may have ended since */
-    bool lost;  /* live, and malformed */
+    /* parse_stream.c */
+    bool streaming; /* call n_calls is being sent while it is written */
+    bool streamed;  /* this call was sent that way; it may have ended since */
+    bool malformed; /* the call that is being sent is malformed */
     bool ended; /* harmony: the arguments' object is whole */
-    bool live_string, live_escape; /* inside a string of the arguments; behind its backslash */
+    bool in_string, in_escape; /* inside a string of the arguments; behind its backslash */
     bool pair_open, pair_text;     /* a pair's key is out; its value is a string */
     size_t pair_sent;              /* bytes of that string's text that are in `arguments` */
     size_t sent;                   /* bytes of `arguments` that were given out */
@@ -115,25 +115,25 @@ bool parse_is_space(char c);
 bool parse_is_name(char c); /* letters, digits, _ - . */
 #define PARSE_MAX_NAME 256
 
-/* Calls that are given out while they are written, see parse_live.c. `begin` wants the name in p->name and what there is of
+/* Streamed calls: they are sent while they are written, see parse_stream.c. `begin` takes the name in p->name and what there is of
  * the arguments in p->arguments; false: no tool of that name, so the call waits for its end. */
-bool parse_live_begin(struct chat_parser *p);
-void parse_live_byte(struct chat_parser *p, char c); /* of arguments in JSON */
-void parse_live_end(struct chat_parser *p);
+bool parse_stream_begin(struct chat_parser *p);
+void parse_stream_byte(struct chat_parser *p, char c); /* of arguments in JSON */
+void parse_stream_end(struct chat_parser *p);
 /* A byte of {"name":..., "arguments":...} that p->json has walked: begins and ends the call by itself. */
-void parse_live_call_byte(struct chat_parser *p, char c);
-void parse_live_flush(struct chat_parser *p);
-/* The live call is malformed: what is in `raw` and all that follows joins its arguments. */
-void parse_live_mark_malformed(struct chat_parser *p);
-bool parse_live_malformed_byte(struct chat_parser *p, char c); /* true: the closing tag ended it */
-void parse_live_finish(struct chat_parser *p);            /* the text ended inside it */
+void parse_stream_call_byte(struct chat_parser *p, char c);
+void parse_stream_flush(struct chat_parser *p);
+/* The streamed call is malformed: what is in `raw` and all that follows joins its arguments. */
+void parse_stream_mark_malformed(struct chat_parser *p);
+bool parse_stream_malformed_byte(struct chat_parser *p, char c); /* true: the closing tag ended it */
+void parse_stream_finish(struct chat_parser *p);            /* the text ended inside it */
 bool parse_read_json_name(const char *text, const struct json_machine *m, struct buf *name);
 
 /* Adds "key": value, out of p->key and the whole value, to p->arguments; the tool's schema says whether the text is a
  * string or JSON. */
 bool parse_add_pair(struct chat_parser *p);
 void parse_begin_pairs(struct chat_parser *p);
-/* The same for a live call in steps: the key when its value begins; then what is sure of a string, at each flush; `all`:
+/* The same for a streamed call in steps: the key when its value begins; then what is sure of a string, at each flush; `all`:
  * the text has ended inside it. */
 void parse_pair_begin(struct chat_parser *p);
 void parse_pair_flush(struct chat_parser *p, bool all);

@@ -64,20 +64,20 @@ static void read_header(struct chat_parser *p)
     }
     buf_clear(&p->raw);
     buf_clear(&p->value);
-    p->given = false;
+    p->streamed = false;
 }
 
-/* A byte of a call's arguments: live from its brace on, where the name is a tool's. What comes behind the whole object, or
+/* A byte of a call's arguments, which are streamed from the opening brace on if the name is a tool's. What comes behind the whole object, or
  * does not fit in it, is kept as it is: then there is no end of the call. */
 static void call_byte(struct chat_parser *p, char c)
 {
-    if (!p->given && c == '{' && !p->value.len) {
+    if (!p->streamed && c == '{' && !p->value.len) {
         buf_clear(&p->arguments);
         json_machine_begin(&p->json);
         p->ended = false;
-        parse_live_begin(p);
+        parse_stream_begin(p);
     }
-    if (!p->given) {
+    if (!p->streamed) {
         if ((p->value.len || !parse_is_space(c)) && !buf_putc(&p->value, c))
             p->failed = true;
         return;
@@ -85,7 +85,7 @@ static void call_byte(struct chat_parser *p, char c)
     if (p->ended && parse_is_space(c))
         return;
     p->ended = p->ended || json_machine_byte(&p->json, c) == JSON_WHOLE;
-    parse_live_byte(p, c);
+    parse_stream_byte(p, c);
 }
 
 static void message_text(struct chat_parser *p, const char *text, size_t len)
@@ -108,8 +108,8 @@ static void message_text(struct chat_parser *p, const char *text, size_t len)
 static void end_message(struct chat_parser *p)
 {
     if (p->state == CALL) {
-        if (p->live) {
-            parse_live_end(p);
+        if (p->streaming) {
+            parse_stream_end(p);
         } else if (parse_clean_object(p->value.data ? p->value.data : "", p->value.len, &p->arguments)) {
             parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);
         } else {

@@ -11,7 +11,7 @@ static enum parse_step begin_json(struct chat_parser *p, char c, int state)
         return PARSE_FALSE;
     p->start = p->raw.len - 1;
     p->state = state;
-    p->given = false;
+    p->streamed = false;
     json_machine_begin(&p->json);
     return json_machine_byte(&p->json, c) == JSON_WRONG ? PARSE_FALSE : PARSE_MORE;
 }
@@ -72,13 +72,13 @@ static void trim_name(struct chat_parser *p)
         p->name.data[p->name.len = n] = 0;
 }
 
-/* The arguments' JSON begins: the call goes live where its name is a tool's. */
+/* The arguments' JSON begins: the call is streamed if its name is a tool's. */
 static enum parse_step begin_arguments(struct chat_parser *p, char c)
 {
     enum parse_step step = begin_json(p, c, INSIDE);
     buf_clear(&p->arguments);
-    if (step == PARSE_MORE && p->name.len && parse_live_begin(p))
-        parse_live_byte(p, c);
+    if (step == PARSE_MORE && p->name.len && parse_stream_begin(p))
+        parse_stream_byte(p, c);
     return step;
 }
 
@@ -86,17 +86,17 @@ static enum parse_step begin_arguments(struct chat_parser *p, char c)
 static enum json_status arguments_byte(struct chat_parser *p, char c)
 {
     enum json_status status = json_machine_byte(&p->json, c);
-    if (p->live && status != JSON_WRONG)
-        parse_live_byte(p, c);
-    if (p->live && status == JSON_WHOLE)
-        parse_live_end(p);
+    if (p->streaming && status != JSON_WRONG)
+        parse_stream_byte(p, c);
+    if (p->streaming && status == JSON_WHOLE)
+        parse_stream_end(p);
     return status;
 }
 
 /* The arguments' JSON is whole and its closing tag is there, or the text has ended. */
 static bool section_call(struct chat_parser *p)
 {
-    if (p->given) {
+    if (p->streamed) {
         section_between(p);
         return true;
     }
@@ -254,14 +254,14 @@ static enum parse_step mistral_byte(struct chat_parser *p, char c)
     }
     status = p->state == BODY ? json_machine_byte(&p->json, c) : arguments_byte(p, c);
     if (p->state == BODY && status == JSON_MORE)
-        parse_live_call_byte(p, c);
+        parse_stream_call_byte(p, c);
     if (status != JSON_WHOLE)
         return status == JSON_WRONG ? PARSE_FALSE : PARSE_MORE;
     if (p->state == BODY) {
         p->state = ITEM_AFTER;
-        return p->given || parse_give_json_call(p, p->raw.data + p->start, &p->json) ? PARSE_MORE : PARSE_FALSE;
+        return p->streamed || parse_give_json_call(p, p->raw.data + p->start, &p->json) ? PARSE_MORE : PARSE_FALSE;
     }
-    if (p->given)
+    if (p->streamed)
         return PARSE_DONE;
     if (!parse_clean_object(p->raw.data + p->start, p->json.n, &p->arguments))
         return PARSE_FALSE;

@@ -9,8 +9,8 @@ enum { BEFORE, NAME, NAME_CLOSE, BETWEEN, KEY, KEY_CLOSE, TO_VALUE, VALUE, AFTER
 static void give(struct chat_parser *p)
 {
     buf_putc(&p->arguments, '}');
-    if (p->live)
-        parse_live_end(p);
+    if (p->streaming)
+        parse_stream_end(p);
     else
         parse_give_call(p, p->name.data, p->name.len, p->arguments.data, p->arguments.len);
 }
@@ -29,13 +29,13 @@ static void begin_name(struct chat_parser *p)
 {
     buf_clear(&p->name);
     parse_begin_pairs(p);
-    p->given = false;
+    p->streamed = false;
     p->state = NAME;
 }
 
 static void begin_key(struct chat_parser *p)
 {
-    if (p->live || parse_live_begin(p))
+    if (p->streaming || parse_stream_begin(p))
         buf_clear(&p->raw); /* understood */
     buf_clear(&p->key);
     p->state = KEY;

@@ -99,7 +99,7 @@ static double probe_at(const struct expert_layout *l, int32_t depth, bool alone,
     double rate = 0;
     p.n_jobs = alone || fit < 1 ? 1 : fit > PROBE_JOBS ? PROBE_JOBS : (int32_t)fit;
     const size_t bytes = (size_t)p.n_jobs * p.record_bytes;
-    p.memory = expert_memory_map(bytes, e);
+    p.memory = expert_slots_map(bytes, e);
     if (!p.memory)
         return 0;
     memset(p.memory, 0, bytes); /* populate its pages before the clock starts */
@@ -107,7 +107,7 @@ static double probe_at(const struct expert_layout *l, int32_t depth, bool alone,
     if (p.reader)
         rate = alone ? read_alone(&p, e) : read_for_a_while(&p, e);
     expert_reader_close(&p.reader);
-    expert_memory_unmap(p.memory, bytes);
+    expert_slots_unmap(p.memory, bytes);
     return rate;
 }
 

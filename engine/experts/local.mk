@@ -5,6 +5,7 @@ libsluice_experts_a_SOURCES = \
 	%D%/cache/expert_device_share.c \
 	%D%/cache/expert_session.c \
 	%D%/cache/expert_slots.c %D%/cache/expert_slots.h \
+	%D%/cache/expert_arrival.c \
 	%D%/cache/expert_cache.c %D%/cache/expert_cache.h \
 	%D%/cache/expert_cache_internal.h \
 	%D%/disk_probe.c %D%/disk_probe.h \

@@ -2,7 +2,7 @@
  * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  *
  * gguf_read walks the mapped bytes once and checks every length against the file before anything is used, so that
- * what it gives out is safe to walk. Strings point into the file. Used by the model (weights, hyper-parameters) and
+ * its results are safe to walk. Strings point into the file. Used by the model (weights, hyper-parameters) and
  * by the text side (tokenizer, chat template). Immutable once read; thread-safe. */
 #pragma once
 #include <stdbool.h>
@@ -54,7 +54,7 @@ struct gguf {
     struct file_map map; /* gguf_open only */
 };
 
-/* True for a file that begins like one. */
+/* True for data that begins with GGUF's magic number. */
 bool gguf_is(const void *data, size_t size);
 /* data must outlive g. The caller calls gguf_fini, also after a failure. */
 bool gguf_read(struct gguf *g, const void *data, size_t size, struct err *e);

@@ -137,7 +137,7 @@ static uint32_t new_state(struct automaton *a)
     return a->n_states++;
 }
 
-/* What the closure found becomes a state. */
+/* Interns the places that the closure found as a state. */
 static uint32_t intern_state(struct automaton *a)
 {
     if (a->exhausted)

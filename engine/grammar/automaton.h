@@ -1,4 +1,4 @@
-/* The automaton of one program: states as they are met. A state is a set of places in the network, each with the stack
+/* The automaton of one program, whose states are made when they are reached. A state is a set of places in the network, each with the stack
  * of calls it is in; stacks and states are interned, so equal ones have equal numbers and each step from a state by a
  * class of bytes is found once. Private to this room. Owner: the engine's loop. */
 #pragma once

@@ -1,6 +1,6 @@
 /* Constrained decoding as the engine sees it: which tokens may come next?
  *
- * A program (program.h) becomes an automaton over bytes: its states are found as they are met, shared by all jobs with an
+ * A program (program.h) becomes an automaton over bytes: its states are made when they are reached, shared by all jobs with an
  * equal program, and each state's set of tokens is kept for the next time. A run is one answer's place in it.
  * Nothing here waits or allocates without a bound; a grammar too ambiguous to follow in bounded work fails its job with
  * ERR_LIMIT. Owner: one thread (the engine's loop). */
@@ -48,5 +48,5 @@ bool grammar_run_push(struct grammar_run *r, int32_t id, struct err *e);
 /* May the answer end here? Must it: can nothing else follow? */
 bool grammar_run_may_end(const struct grammar_run *r);
 bool grammar_run_must_end(const struct grammar_run *r);
-/* For tests and tools: bytes in place of a token. False: the grammar does not take them; the run has not moved. */
+/* For tests and tools: takes bytes in place of a token. False: the grammar does not take them; the run has not moved. */
 bool grammar_run_push_bytes(struct grammar_run *r, const void *bytes, size_t len, struct err *e);

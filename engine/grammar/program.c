@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who points at whom, the other way round: lists of nodes by target. */
+/* The reversed edges: lists of nodes by target. */
 struct reverse {
     uint32_t *first; /* [n_nodes + 1] into from */
     uint32_t *from;

@@ -62,7 +62,7 @@ expr schema_array(struct json_schema *s, const cJSON *schema)
     if (max >= 0 && n > max)
         n = max;
     /* from the end: what may come behind item i - 1 */
-    int64_t first_rest = n > 0 ? n : 1; /* the first item is written apart, without a comma */
+    int64_t first_rest = n > 0 ? n : 1; /* the first item is written without a comma */
     int64_t low = min - first_rest, high = max - first_rest;
     expr tail = expr_is_never(b, rest) ? expr_empty(b)
                                        : expr_repeat(b, expr_seq3(b, comma, space, rest), low > 0 ? (int32_t)low : 0,

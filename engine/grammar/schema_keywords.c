@@ -28,7 +28,7 @@ static bool number_is(const cJSON *v, double n)
     return cJSON_IsNumber(v) && !(v->valuedouble < n) && !(v->valuedouble > n);
 }
 
-/* Those that are done here only where they say nothing. */
+/* Keywords that can only be accepted with a value that constrains nothing. */
 static bool says_nothing(const cJSON *v)
 {
     return (!strcmp(v->string, "uniqueItems") && cJSON_IsFalse(v)) ||

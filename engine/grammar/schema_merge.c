@@ -106,7 +106,7 @@ static void merge_properties(cJSON *out, const cJSON *b, const cJSON *b_schema)
     const cJSON *others_b = cJSON_GetObjectItemCaseSensitive(b_schema, "additionalProperties"), *v;
     if (!mine)
         mine = cJSON_AddObjectToObject(out, "properties");
-    cJSON_ArrayForEach(v, mine) /* names that only one side knows meet the other's rule for the rest */
+    cJSON_ArrayForEach(v, mine) /* names that only one side declares fall under the other's rule for additional ones */
     {
         if (cJSON_GetObjectItemCaseSensitive(b, v->string) || !others_b)
             continue;
@@ -183,7 +183,7 @@ static bool merge_keyword(cJSON *out, const cJSON *v, const cJSON *b)
     return true;
 }
 
-/* A constant becomes a list of one, so that lists meet lists; a reference its target. */
+/* A constant becomes a list of one, so that only lists are compared; a reference becomes its target. */
 static const cJSON *prepare(struct json_schema *s, const cJSON *schema)
 {
     const cJSON *ref = cJSON_GetObjectItemCaseSensitive(schema, "$ref");

@@ -59,7 +59,7 @@ static bool read_limits(struct json_schema *s, const cJSON *schema, struct limit
     return true;
 }
 
-/* What the pattern or format matches, in the given spelling. */
+/* The texts that the pattern or format matches, in the given spelling. */
 static expr read_pattern(struct json_schema *s, const struct limits *l, regex_class_fn make)
 {
     const char *pattern = l->pattern ? l->pattern : format_pattern(l->format);
@@ -98,7 +98,7 @@ expr schema_string(struct json_schema *s, const cJSON *schema)
 
 /* ---- between tags */
 
-/* What the answer parser knows of the types (engine/chat/parse_arguments.c): "type", anyOf and oneOf, no more. */
+/* The types as the answer parser knows them (engine/chat/parse_arguments.c): "type", anyOf and oneOf, no more. */
 static unsigned parser_types(const cJSON *schema, int depth)
 {
     static const char *const branches[] = {"anyOf", "oneOf"};

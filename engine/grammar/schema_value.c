@@ -4,7 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/grammar/schema_internal.h"
 
-#define MAX_SPACES 32 /* of an indentation; unbounded white space is where models lose themselves */
+#define MAX_SPACES 32 /* of an indentation; models tend to loop in unbounded white space */
 
 expr schema_space(struct json_schema *s)
 {

@@ -1,6 +1,6 @@
 /* The vocabulary as a tree of bytes, for asking which tokens a grammar allows next in one walk.
  *
- * Nodes lie in preorder with a jump over each subtree. Tokens that are plain text inside a JSON string lie apart, sorted
+ * Nodes lie in preorder with a jump over each subtree. Tokens that are plain text inside a JSON string are kept separately, sorted
  * by their number of characters: where a string may go on by n characters, all of them up to n are allowed at once.
  * Built once per model; immutable; thread-safe. */
 #pragma once

@@ -24,8 +24,8 @@ bool jinja_mentions(const struct jinja *t, const char *name);
 struct jinja_variable {
     const char *name;
     const cJSON *json;   /* its value; NULL: `text` if that is set, else none */
-    const char *text;    /* a string of the house's own (bos_token): trusted */
-    bool trusted;        /* json comes from the house, not from outside */
+    const char *text;    /* a string of the server's own (bos_token): trusted */
+    bool trusted;        /* json comes from the server, not from a client */
     bool messages;       /* json is the list of messages: a well-known `role` in it is trusted, since
                             templates build special tokens out of it */
 };

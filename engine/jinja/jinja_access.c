@@ -69,7 +69,7 @@ static struct jvalue macro_attribute(struct jinja_run *r, const struct jmacro *m
     return jinja_undefined(r, name, J_MACRO);
 }
 
-/* What Python's getattr finds: methods before the dict's keys. J_MISSING: nothing. */
+/* Looks up an attribute as Python's getattr does: methods before the dict's keys. J_MISSING: there is none. */
 static struct jvalue own_attribute(struct jinja_run *r, struct jvalue o, const struct jstring *name)
 {
     if (o.type == J_NAMESPACE) {
@@ -202,7 +202,7 @@ static int64_t clamp(int64_t i, int64_t n, int64_t low, int64_t high)
     return i < low ? low : i > high ? high : i;
 }
 
-/* As Python's slice.indices(n). */
+/* Computes the same bounds as Python's slice.indices(n). */
 static bool slice_bounds(struct jinja_run *r, const struct jvalue v[3], int64_t n, struct bounds *b)
 {
     if (!bound(r, v[2], &b->step, 1))

@@ -43,7 +43,7 @@ static bool reserve(struct jbuilder *b, size_t more)
     return true;
 }
 
-/* From one origin for all to a mark for each byte. */
+/* Changes from one origin for all bytes to a mark for each. */
 static bool split_origin(struct jbuilder *b)
 {
     b->mark = malloc(b->cap);

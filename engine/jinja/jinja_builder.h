@@ -25,7 +25,7 @@ bool jinja_put_fill(struct jbuilder *b, const char *c, size_t c_len, int64_t n);
 /* The text so far as a value; the builder is finished. */
 struct jvalue jinja_builder_take(struct jbuilder *b);
 
-/* As str() and repr() print a value. */
+/* Print a value as Python's str() and repr() do. */
 bool jinja_put_str(struct jbuilder *b, struct jvalue v);
 bool jinja_put_repr(struct jbuilder *b, struct jvalue v);
 struct jvalue jinja_str(struct jinja_run *r, struct jvalue v); /* a J_STRING; strings as they are */

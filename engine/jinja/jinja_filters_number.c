@@ -99,7 +99,7 @@ static struct jvalue filter_abs(struct jcall *c)
     return v.as.i < 0 ? jinja_unary(c->r, OP_NEG, v) : v;
 }
 
-/* As Python's round(x, n): by the decimal digits, halves to even. */
+/* Rounds as Python's round(x, n) does: by the decimal digits, halves to even. */
 static double round_even(double v, int64_t precision)
 {
     char text[400];

@@ -4,7 +4,7 @@
 
 #include "engine/jinja/jinja_run.h"
 
-/* What most text filters begin with: str(value). */
+/* str(value), which most text filters begin with. */
 static const struct jstring *text_of(struct jcall *c)
 {
     return jinja_str(c->r, c->self).as.s;

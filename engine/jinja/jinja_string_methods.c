@@ -93,7 +93,7 @@ static void reverse_list(struct jlist *l)
     }
 }
 
-/* From the right, by words: collected backwards, then turned around. */
+/* Splits by words from the right: they are collected backwards, then reversed. */
 static struct jvalue rsplit_words(struct jcall *c, int64_t max)
 {
     struct jvalue all = split_words(c, -1), list = jinja_list(c->r, J_LIST, 0);

@@ -112,7 +112,7 @@ struct jvalue jinja_float(double f)
     return (struct jvalue){.type = J_FLOAT, .as.f = f};
 }
 
-/* What functions that must give a string give after a failure; nothing writes to it. */
+/* Returned after a failure by functions that must return a string; nothing writes to it. */
 struct jvalue jinja_empty(void)
 {
     static const struct jstring empty = {.data = ""};

@@ -103,7 +103,7 @@ struct jundefined { /* what the message will say when it is used */
 
 #define JINJA_MAX_TEXT ((uint32_t)1 << 30)
 
-/* Failing. The first failure of a run stays. */
+/* Failing. The run keeps its first failure. */
 void jinja_fail(struct jinja_run *r, enum jinja_outcome why, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 bool jinja_failed(const struct jinja_run *r);
@@ -139,7 +139,7 @@ struct jvalue *jinja_dict_find(const struct jdict *d, const char *key, size_t le
 bool jinja_dict_remove(struct jinja_run *r, struct jdict *d, struct jvalue key, struct jvalue *was);
 uint64_t jinja_hash(struct jinja_run *r, struct jvalue v);
 
-/* What Python says about a value. */
+/* The properties of a value as Python defines them. */
 const char *jinja_type_name(struct jvalue v); /* 'str', 'dict' ... */
 bool jinja_true(struct jinja_run *r, struct jvalue v);
 bool jinja_equal(struct jinja_run *r, struct jvalue a, struct jvalue b);

@@ -1,4 +1,4 @@
-/* What a template gives: the text, and which parts of it came from outside. */
+/* The result of rendering a template: its text, and which parts of it are untrusted. */
 #pragma once
 #include <stddef.h>
 

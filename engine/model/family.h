@@ -63,7 +63,7 @@ bool family_first_layers_dense(struct config *c, struct binder *b, struct model_
  * that can't hold the experts or the choice. */
 void family_read_sigmoid_router(struct config *c, struct moe_plan *m);
 
-/* What most families call the tensors outside of mixer and feed-forward; gguf_ffn_norm is what differs. */
+/* The names that most families give the tensors outside of mixer and feed-forward; they differ in gguf_ffn_norm only. */
 #define FAMILY_NAMES(gguf_ffn_norm)                                                                  \
     .embed = {"embed_tokens", "token_embd"}, .final_norm = {"norm", "output_norm"},                 \
     .mixer_norm = {"input_layernorm", "attn_norm"}, .ffn_norm = {"post_attention_layernorm", gguf_ffn_norm}

@@ -18,6 +18,7 @@ libsluice_model_a_SOURCES = \
 	%D%/tensor_manifest.c %D%/tensor_manifest.h \
 	%D%/plan.h \
 	%D%/plan_parts.c %D%/plan_parts.h \
+	%D%/plan_weights.c %D%/plan_weights.h \
 	%D%/rope_frequencies.c \
 	%D%/model_source.c %D%/model_source.h \
 	%D%/model_source_gguf.c \

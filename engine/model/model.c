@@ -10,6 +10,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "engine/model/model_stats.h"
+#include "engine/model/plan_weights.h"
 #include "engine/model/family.h"
 #include "engine/model/model_source.h"
 
@@ -48,15 +49,15 @@ static bool list_unused(struct model *m, struct err *e)
     for (int32_t i = 0; i < m->source.tensors.n; i++)
         n += !m->source.tensors.at[i].used;
     m->stats.n_unused_tensors = n;
-    m->unused = arena_alloc(m->arena, (size_t)(n + m->source.files.n_passed + 1) * sizeof *m->unused);
+    m->unused = arena_alloc(m->arena, (size_t)(n + m->source.files.n_skipped + 1) * sizeof *m->unused);
     if (!m->unused)
         return err_set(e, ERR_NOMEM, "no memory for the list of unused tensors");
     for (int32_t i = 0; i < m->source.tensors.n; i++)
         if (!m->source.tensors.at[i].used)
             m->unused[m->n_unused++] = m->source.tensors.at[i].name;
     qsort(m->unused, (size_t)m->n_unused, sizeof *m->unused, by_text);
-    for (int i = 0; i < m->source.files.n_passed; i++)
-        m->unused[m->n_unused++] = m->source.files.passed[i];
+    for (int i = 0; i < m->source.files.n_skipped; i++)
+        m->unused[m->n_unused++] = m->source.files.skipped[i];
     return true;
 }
 

@@ -16,7 +16,7 @@ struct model;
 struct model *model_open(const char *path, struct err *e);
 void model_close(struct model **m);
 const struct model_plan *model_plan(const struct model *m);
-/* Every token uses at most n experts a layer, those that its router gives most: faster and lossy. Changes the plan, its
+/* Limits every token to the n experts of a layer with the highest router weights: faster and lossy. Changes the plan, its
  * fingerprint and the active bytes, so it is called once, straight after model_open. n not below what the model uses:
  * nothing changes. ERR_INPUT: n < 1, or no layer has experts. */
 bool model_limit_experts(struct model *m, int32_t n, struct err *e);
@@ -35,7 +35,7 @@ struct model_stats { /* counted from the tensor table */
                                     bf16 experts); 0 for every other layout */
 };
 const struct model_stats *model_stats(const struct model *m);
-/* Names of tensors and files that were passed over, for `sluice info` and the log; NULL after the last. */
+/* Names of tensors and files that were skipped, for `sluice info` and the log; NULL after the last. */
 const char *model_unused(const struct model *m, int i);
 /* The mapped byte ranges, for residency counting and prefetch; false after the last. */
 bool model_mapping(const struct model *m, int i, const void **start, size_t *len);

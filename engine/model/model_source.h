@@ -1,4 +1,4 @@
-/* What a model is made from, once its files are mapped and their tables read: tensors and configuration, whether
+/* The source of a model, once its files are mapped and their tables read: tensors and configuration, whether
  * they came from a folder of safetensors or from GGUF. Used by model.c only. */
 #pragma once
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct model_source {
     uint64_t file_bytes;
     struct tensor_table tensors;
     struct config config;
-    struct weight_files files; /* folders; of GGUF only `passed` */
+    struct weight_files files; /* folders; of GGUF only `skipped` */
     struct gguf *ggufs;        /* GGUF: one per map */
 };
 

@@ -39,7 +39,7 @@ static bool keep(const char **list, int *n, char *name, struct err *e)
 
 static bool skip_file(struct weight_files *f, struct arena *arena, const char *name, const char *why, struct err *e)
 {
-    return keep(f->passed, &f->n_passed, arena_printf(arena, "%s (%s)", name, why), e);
+    return keep(f->skipped, &f->n_skipped, arena_printf(arena, "%s (%s)", name, why), e);
 }
 
 struct listing { /* of a model folder */
@@ -196,14 +196,14 @@ bool weight_files_find(struct weight_files *f, const char *folder, struct arena 
     *f = (struct weight_files){0};
     struct listing l = {.found = arena_alloc(arena, MAX_FILES * sizeof *l.found)};
     f->names = arena_alloc(arena, MAX_FILES * sizeof *f->names);
-    f->passed = arena_alloc(arena, 2 * MAX_FILES * sizeof *f->passed);
-    if (!l.found || !f->names || !f->passed)
+    f->skipped = arena_alloc(arena, 2 * MAX_FILES * sizeof *f->skipped);
+    if (!l.found || !f->names || !f->skipped)
         return err_set(e, ERR_NOMEM, "no memory for file names");
     bool ok = list_folder(folder, arena, &l, e) && choose(f, folder, &l, arena, e);
     qsort(f->names, (size_t)f->n, sizeof *f->names, by_name);
     for (int i = 0; ok && i < l.n; i++) {
         int number;
-        if (!is_in(f->names, f->n, l.found[i]) && !(shard_of(l.found[i], &number) && !f->index && f->n_passed))
+        if (!is_in(f->names, f->n, l.found[i]) && !(shard_of(l.found[i], &number) && !f->index && f->n_skipped))
             ok = skip_file(f, arena, l.found[i], "not a part of this model", e);
     }
     if (!ok)

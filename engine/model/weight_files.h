@@ -1,4 +1,4 @@
-/* Which files of a model folder hold its weights. What is left aside is named, never mixed in silently.
+/* Which files of a model folder hold its weights. Skipped files are named, never mixed in silently.
  *
  *   1. an index (model.safetensors.index.json) names the shards; it also says which shard holds a tensor
  *   2. else model.safetensors alone
@@ -16,8 +16,8 @@ struct weight_files {
     int n;
     cJSON *index;         /* parsed index, or NULL; owned */
     const cJSON *map;     /* its "weight_map" */
-    const char **passed;  /* [n_passed] what was left aside and why, for people */
-    int n_passed;
+    const char **skipped;  /* [n_skipped] which files were skipped and why, for people */
+    int n_skipped;
 };
 
 /* Strings and arrays live in the arena; weight_files_fini frees the index. */

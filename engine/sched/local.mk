@@ -1,11 +1,31 @@
 noinst_LIBRARIES += libsluice-sched.a
 libsluice_sched_a_SOURCES = \
-	%D%/admission.c %D%/text_output.c %D%/text_output.h %D%/batch.c %D%/connection.c %D%/connection.h \
-	%D%/event_log.c %D%/event_log.h %D%/expert_stats.c %D%/expert_stats.h %D%/fair_queue.c %D%/fair_queue.h %D%/inbox.c %D%/inbox.h \
-	%D%/job.c %D%/job.h %D%/job_table.c %D%/job_table.h %D%/listener.c %D%/listener.h %D%/loop.c %D%/loop.h \
-	%D%/monitor.c %D%/monitor.h %D%/notify.c %D%/notify.h %D%/prefill_budget.c %D%/prefill_budget.h %D%/prompt_scores.c %D%/prompt_scores.h %D%/random.c %D%/random.h \
+	%D%/admission.c \
+	%D%/batch.c \
+	%D%/connection.c %D%/connection.h \
+	%D%/event_log.c %D%/event_log.h \
+	%D%/expert_stats.c %D%/expert_stats.h \
+	%D%/fair_queue.c %D%/fair_queue.h \
+	%D%/inbox.c %D%/inbox.h \
+	%D%/job.c %D%/job.h \
+	%D%/job_table.c %D%/job_table.h \
+	%D%/listener.c %D%/listener.h \
+	%D%/loop.c %D%/loop.h \
+	%D%/monitor.c %D%/monitor.h \
+	%D%/notify.c %D%/notify.h \
+	%D%/prefill_budget.c %D%/prefill_budget.h \
+	%D%/prompt_scores.c %D%/prompt_scores.h \
+	%D%/random.c %D%/random.h \
+	%D%/sampler.c %D%/sampler.h \
+	%D%/scheduler.c %D%/scheduler.h \
+	%D%/scheduler_state.h \
+	%D%/server.c %D%/server.h \
+	%D%/server_requests.c \
+	%D%/server_state.h \
+	%D%/stats.c %D%/stats.h \
+	%D%/stop.c %D%/stop.h \
+	%D%/text_output.c %D%/text_output.h \
+	%D%/token_rules.c %D%/token_rules.h \
 	%D%/topk.c %D%/topk.h \
-	%D%/sampler.c %D%/sampler.h %D%/scheduler.c %D%/scheduler.h %D%/scheduler_state.h \
-	%D%/server.c %D%/server.h %D%/stop.c %D%/stop.h \
-	%D%/stats.c %D%/stats.h %D%/token_rules.c %D%/token_rules.h %D%/typical.c %D%/typical.h
+	%D%/typical.c %D%/typical.h
 SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(WIRE_LIBS)

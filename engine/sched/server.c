@@ -14,27 +14,12 @@
 #include "engine/base/clock.h"
 #define LOG_MODULE "server"
 #include "engine/base/log.h"
-#include "engine/sched/connection.h"
-#include "engine/sched/job_table.h"
-#include "engine/sched/listener.h"
+#include "engine/sched/server_state.h"
 #include "engine/wire/message.h"
 
 #define MAX_CONNECTIONS 1024
-#define SILENT_MS 30000.0 /* a connection that asks for nothing is closed */
+#define NO_JOB_MS 30000.0 /* a connection that asks for nothing is closed */
 #define FLUSH_MS 1000.0   /* at the end: for clients to read the last events */
-
-struct server {
-    struct server_params params;
-    struct listener listener;
-    bool paused; /* the listener is not watched: see listener_accept */
-    int epoll_fd, event_fd, signal_fd;
-    struct connection *connections;
-    int32_t n_connections, n_silent; /* silent: without a job */
-    struct job_table jobs;
-    double stop_at_ms;  /* > 0: stopping; when the grace is over */
-    bool cancelled_all;
-    atomic_int quit_status; /* set by server_quit; -1: not set */
-};
 
 static bool watch(struct server *s, int fd, void *tag, uint32_t events, int operation)
 {
@@ -96,13 +81,13 @@ static void drop(struct server *s, struct connection *c)
     if (c->next)
         c->next->previous = c->previous;
     s->n_connections--;
-    s->n_silent -= !c->job;
+    s->n_without_job -= !c->job;
     connection_destroy(&c);
     count_connections(s);
 }
 
 /* Sends what can be sent. False: the connection is gone. */
-static bool pump(struct server *s, struct connection *c)
+static bool flush(struct server *s, struct connection *c)
 {
     bool was_blocked = c->blocked;
     if (connection_send(c) < 0) {
@@ -112,124 +97,6 @@ static bool pump(struct server *s, struct connection *c)
     if (c->blocked != was_blocked)
         watch(s, c->fd, c, EPOLLIN | EPOLLRDHUP | (c->blocked ? EPOLLOUT : 0u), EPOLL_CTL_MOD);
     return true;
-}
-
-static void follow(struct server *s, struct connection *c, struct job *j, bool owner)
-{
-    job_ref(j);
-    c->job = j;
-    c->owner = owner;
-    s->n_silent--;
-}
-
-static void note_submission(struct server *s, bool accepted)
-{
-    struct status_page *page = status_begin(s->params.status);
-    page->jobs_accepted += accepted;
-    page->jobs_waiting += accepted; /* until the loop publishes its own count */
-    page->jobs_refused += !accepted;
-    status_end(s->params.status);
-}
-
-struct submission { /* a checked SUBMIT frame */
-    struct arena *arena; /* params point into it */
-    struct engine_job_params params;
-    int32_t position; /* in the queue */
-};
-
-/* The job is in the table, and its ACCEPTED event in its log, before the loop can touch it. Takes the
- * arena, whatever happens. */
-static bool accept_job(struct server *s, struct connection *c, const struct submission *from, struct err *e)
-{
-    struct buf frames = {0};
-    struct job *j = job_create(job_table_next_id(&s->jobs), from->arena, &from->params, e);
-    if (!j)
-        return false;
-    message_put_event(&frames, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id, .queue_position = from->position});
-    bool ok = event_log_append(&j->log, &frames, false) && job_table_add(&s->jobs, j);
-    buf_fini(&frames);
-    if (!ok) {
-        job_unref(&j);
-        return err_set(e, ERR_NOMEM, "no memory for a job");
-    }
-    follow(s, c, j, true);
-    note_submission(s, true); /* before the loop can count its end */
-    inbox_push(s->params.inbox, j);
-    return true;
-}
-
-static bool submit(struct server *s, struct connection *c, const struct frame *f, struct err *e)
-{
-    struct submission to;
-    struct engine_job_params *p = &to.params;
-    if (connection_left(c)) /* the client gave up waiting, so nobody wants the answer */
-        return err_set(e, ERR_CANCELLED, "the client has left");
-    to.arena = arena_create((size_t)f->len * 2 + ((size_t)64 << 10));
-    if (!to.arena)
-        return err_set(e, ERR_NOMEM, "no memory for a job");
-    if (!message_get_submit(f, p, to.arena, e) || !inbox_check(s->params.inbox, p, &to.position, e))
-        goto refuse;
-    struct job *same = p->detached ? job_table_find(&s->jobs, p->key) : NULL;
-    if (same && !atomic_load(&same->over)) {
-        err_field(e, ERR_CONFLICT, "key", "a job with this key is running");
-        goto refuse;
-    }
-    return accept_job(s, c, &to, e);
-refuse:
-    arena_destroy(&to.arena);
-    return false;
-}
-
-static bool attach(struct server *s, struct connection *c, const struct frame *f, struct err *e)
-{
-    char key[ENGINE_KEY_SIZE];
-    if (!message_get_key(f, key, e))
-        return false;
-    struct job *j = job_table_find(&s->jobs, key);
-    if (!j || !j->params.detached)
-        return err_field(e, ERR_NOTFOUND, "key", "no such job, or forgotten since");
-    follow(s, c, j, false);
-    return true;
-}
-
-static bool cancel(struct server *s, struct connection *c, const struct frame *f, struct err *e)
-{
-    char key[ENGINE_KEY_SIZE];
-    if (!message_get_key(f, key, e))
-        return false;
-    struct job *j = key[0] ? job_table_find(&s->jobs, key) : c->job;
-    if (!j)
-        return err_field(e, ERR_NOTFOUND, "key", "no such job, or forgotten since");
-    atomic_store(&j->cancel, true);
-    inbox_wake(s->params.inbox);
-    if (key[0]) {
-        message_put_event(&c->out, &(struct engine_event){.type = ENGINE_ACCEPTED, .job = j->id});
-        c->closing = true;
-    }
-    return true;
-}
-
-static bool handle(struct server *s, struct connection *c, const struct frame *f, struct err *e)
-{
-    if (!c->greeted && f->type != FRAME_HELLO)
-        return err_set(e, ERR_FORMAT, "HELLO must come first");
-    if (f->type == FRAME_HELLO) {
-        c->greeted = true;
-        return message_get_hello(f, e);
-    }
-    if (f->type == FRAME_CANCEL)
-        return cancel(s, c, f, e);
-    if (c->job)
-        return err_set(e, ERR_FORMAT, "one connection is one job");
-    if (f->type == FRAME_SUBMIT) {
-        if (submit(s, c, f, e))
-            return true;
-        note_submission(s, false);
-        return false;
-    }
-    if (f->type == FRAME_ATTACH)
-        return attach(s, c, f, e);
-    return err_set(e, ERR_FORMAT, "unexpected frame of type %d", (int)f->type);
 }
 
 /* Handles whole frames in c->in. False: the connection was dropped. */
@@ -249,7 +116,7 @@ static bool handle_input(struct server *s, struct connection *c)
             break;
         if (found > 0) {
             at += used;
-            if (handle(s, c, &f, &e))
+            if (server_handle_frame(s, c, &f, &e))
                 continue;
         }
         if (c->job) { /* a refusal must not be inserted into the event stream */
@@ -263,7 +130,7 @@ static bool handle_input(struct server *s, struct connection *c)
         buf_clear(&c->in);
     else
         buf_consume(&c->in, at);
-    return pump(s, c);
+    return flush(s, c);
 }
 
 static void serve(struct server *s, struct connection *c, uint32_t events)
@@ -279,11 +146,11 @@ static void serve(struct server *s, struct connection *c, uint32_t events)
             return;
     }
     if (events & EPOLLOUT)
-        pump(s, c);
+        flush(s, c);
 }
 
 /* Sends the reason, as far as the socket takes it at once, and closes. */
-static void turn_away(struct connection *c)
+static void refuse_connection(struct connection *c)
 {
     struct err e = {0};
     err_set(&e, ERR_BUSY, "%d connections are open already", MAX_CONNECTIONS);
@@ -304,7 +171,7 @@ static void take_connection(struct server *s, int fd)
     if (!c)
         return;
     if (s->n_connections >= MAX_CONNECTIONS) {
-        turn_away(c);
+        refuse_connection(c);
         return;
     }
     if (!watch(s, fd, c, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD)) {
@@ -316,7 +183,7 @@ static void take_connection(struct server *s, int fd)
         c->next->previous = c;
     s->connections = c;
     s->n_connections++;
-    s->n_silent++;
+    s->n_without_job++;
     count_connections(s);
     /* HELLO, which fits. A peer that has closed gets none, but its buffered frames (a CANCEL that could not wait) are
      * still read. */
@@ -340,7 +207,7 @@ static void resume_accepting(struct server *s, double now)
     s->paused = !watch(s, s->listener.fd, &s->listener, EPOLLIN, EPOLL_CTL_MOD);
 }
 
-static void pump_all(struct server *s)
+static void flush_all(struct server *s)
 {
     uint64_t count;
     /* The counter is read before the logs, so an event that arrives in between wakes us again. */
@@ -349,16 +216,16 @@ static void pump_all(struct server *s)
     for (struct connection *c = s->connections, *next; c; c = next) {
         next = c->next;
         if (c->job && !c->blocked)
-            pump(s, c);
+            flush(s, c);
     }
     job_table_sweep(&s->jobs, clock_ms());
 }
 
-static void close_silent(struct server *s, double now)
+static void close_without_job(struct server *s, double now)
 {
     for (struct connection *c = s->connections, *next; c; c = next) {
         next = c->next;
-        if (!c->job && now - c->opened_ms > SILENT_MS)
+        if (!c->job && now - c->opened_ms > NO_JOB_MS)
             drop(s, c);
     }
 }
@@ -405,7 +272,7 @@ static int wait_ms(const struct server *s)
         return 50;
     if (s->paused)
         return 100;
-    return s->n_silent || job_table_kept(&s->jobs) ? 1000 : -1;
+    return s->n_without_job || job_table_kept(&s->jobs) ? 1000 : -1;
 }
 
 static void dispatch(struct server *s, int timeout)
@@ -417,7 +284,7 @@ static void dispatch(struct server *s, int timeout)
     if (ev.data.ptr == &s->listener)
         accept_all(s);
     else if (ev.data.ptr == &s->event_fd)
-        pump_all(s);
+        flush_all(s);
     else if (ev.data.ptr == &s->signal_fd)
         stop_accepting(s);
     else
@@ -433,14 +300,14 @@ int server_run(struct server *s)
         resume_accepting(s, now);
         if (now - swept >= 1000) {
             swept = now;
-            close_silent(s, now);
+            close_without_job(s, now);
             job_table_sweep(&s->jobs, now);
         }
         if (stopped(s, now))
             server_quit(s, 0);
     }
-    for (double end = clock_ms() + FLUSH_MS; s->n_connections > s->n_silent && clock_ms() < end;) {
-        pump_all(s);
+    for (double end = clock_ms() + FLUSH_MS; s->n_connections > s->n_without_job && clock_ms() < end;) {
+        flush_all(s);
         dispatch(s, 10);
     }
     return atomic_load(&s->quit_status);

@@ -1,4 +1,4 @@
-/* What a GGUF file's metadata says of its text beside the tokenizer (gguf_vocab.h). */
+/* The text side of a GGUF file's metadata, except for the tokenizer (gguf_vocab.h). */
 #pragma once
 #include <stdbool.h>
 

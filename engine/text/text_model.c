@@ -187,7 +187,7 @@ static bool read_folder(struct text_model *m, const char *dir, struct err *e)
     return ok;
 }
 
-/* What stands beside the tokenizer: in a folder's files, or in GGUF metadata. */
+/* Reads everything but the tokenizer, from a folder's files or from GGUF metadata. */
 static bool read_rest(struct text_model *m, const char *model, struct err *e)
 {
     char inside[4096];

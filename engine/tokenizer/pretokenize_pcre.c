@@ -103,7 +103,7 @@ void pcre_scratch_destroy(struct pcre_scratch **s)
     *s = NULL;
 }
 
-/* Of each class one old code point of three bytes and one of four, to stand for newer ones. */
+/* One old code point of three bytes and one of four for each class, as substitutes for newer ones. */
 static uint32_t stand_in(uint32_t cp)
 {
     static const uint32_t three[UNICODE__N] = {0x200B, 0x1E00, 0x1E01, 0x1F88, 0x1D2C, 0x1200,

@@ -14,7 +14,7 @@
 
 enum { TEXT_MAX = 1 << 28, IDLE_MAX = 8, IDLE_TEXT_MAX = 1 << 18 };
 
-/* What one call works in. Kept between calls, so that its word cache stays warm. */
+/* The working memory of one call. It is kept between calls, so that its word cache stays warm. */
 struct scratch {
     struct scratch *next;
     struct bpe bpe;
@@ -88,7 +88,7 @@ static struct scratch *scratch_take(const struct tokenizer *t)
     return s;
 }
 
-/* What worked on a long text is not kept: one word of megabytes makes it forty times as large. */
+/* Working memory that saw a long text is freed: one word of megabytes makes it forty times as large. */
 static void scratch_give(const struct tokenizer *t, struct scratch *s, size_t text_len)
 {
     pthread_mutex_lock(&t->pool->lock);

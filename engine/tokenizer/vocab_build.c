@@ -245,7 +245,7 @@ static bool put_lists(struct builder *b, struct err *e)
     return true;
 }
 
-/* TOKEN_HASH holds added tokens first, so that vocab_find meets them first; then BYTE_IDS. */
+/* TOKEN_HASH holds added tokens first, so that vocab_find finds them first; then BYTE_IDS. */
 static bool put_token_hash(struct builder *b, const uint32_t *offsets, const uint8_t *flags,
                            struct err *e)
 {

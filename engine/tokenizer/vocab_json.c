@@ -11,7 +11,7 @@
 
 enum { REST_MAX = 64 << 20 };
 
-/* What ByteLevel splits by when use_regex is true (GPT-2). */
+/* The pattern that ByteLevel splits by when use_regex is true (GPT-2). */
 static const char gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 

@@ -15,7 +15,7 @@
 
 #define SUMMARY_TOKENS 2048 /* or an eighth of the context, if that is less */
 
-static const char wish[] =
+static const char instruction[] =
     "Summarise the conversation above, so that it can be carried on from the summary alone. Say "
     "what the user wants and has "
     "decided; what was done and found, with names, files, figures and results as they are; what is "
@@ -62,7 +62,7 @@ static bool read_request(struct responses_request *q, struct request *r, struct 
     if (!json_get_string(body, "cache_salt", &q->chat.salt, e) ||
         !responses_read_items(q, r, &b, body, e))
         return false;
-    chat_build_text(&b, chat_build_message(&b, "user"), wish);
+    chat_build_text(&b, chat_build_message(&b, "user"), instruction);
     q->chat.settings.sampling.temperature = 0.2f;
     q->chat.settings.max_tokens =
         n_ctx > 0 && n_ctx / 8 < SUMMARY_TOKENS ? n_ctx / 8 + 1 : SUMMARY_TOKENS;
@@ -190,9 +190,9 @@ bool responses_compact(struct request *r, struct err *e)
     struct inference_params p;
     struct inference x = {0};
     struct view v = {.r = r, .q = &q, .x = &x};
-    const struct chat_view whole = {.listener = {.context = &v}, .end = send_reply};
+    const struct answer_view whole = {.listener = {.context = &v}, .end = send_reply};
     bool ok = read_request(&q, r, e) && responses_job_make(&p, &prompt, r, &q, e) &&
-              chat_job_run(&x, r, &p, &whole, e);
+              answer_view_run(&x, r, &p, &whole, e);
     inference_end(&x);
     buf_fini(&v.text);
     buf_fini(&v.out);

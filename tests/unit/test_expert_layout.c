@@ -51,7 +51,7 @@ static void compare_matrix(const struct expert_layer *layer, const struct expert
                            const struct moe_plan *m, int32_t x, int i)
 {
     const struct weight *const plan[] = {&m->gate, &m->up, &m->down}, *w = &layer->weights[i];
-    const struct weight_planes got = expert_planes(r, (enum expert_matrix)i, memory), want = weight_planes(plan[i], x);
+    const struct weight_planes got = expert_record_planes(r, (enum expert_matrix)i, memory), want = weight_planes(plan[i], x);
     compare_rows(got.data, w->row_bytes, want.data, plan[i]->row_bytes, weight_row_size(w), w->rows);
     compare_rows(got.scales, w->scale_row_bytes, want.scales, plan[i]->scale_row_bytes, weight_scale_row_size(w), w->rows);
     compare_rows(got.biases, w->scale_row_bytes, want.biases, plan[i]->scale_row_bytes, weight_scale_row_size(w), w->rows);
@@ -86,15 +86,15 @@ static void check_expert(const struct expert_layout *l, const struct expert_laye
     struct weight strides[EXPERT_MATRIX__N];
     read_parts(l, r, memory, layer->record_bytes);
     for (int i = 0; i < EXPERT_MATRIX__N; i++) {
-        got[i] = expert_planes(r, (enum expert_matrix)i, memory);
+        got[i] = expert_record_planes(r, (enum expert_matrix)i, memory);
         want[i] = weight_planes(plan[i], x);
         strides[i] = *plan[i];
         compare_matrix(layer, r, memory, m, x, i);
     }
-    uint64_t sum = expert_checksum(layer->weights, got);
-    assert_int_equal(sum, expert_checksum(strides, want));
+    uint64_t sum = expert_record_checksum(layer->weights, got);
+    assert_int_equal(sum, expert_record_checksum(strides, want));
     memory[r->planes[EXPERT_DOWN][EXPERT_DATA] + 1] ^= 1;
-    assert_int_not_equal(sum, expert_checksum(layer->weights, got));
+    assert_int_not_equal(sum, expert_record_checksum(layer->weights, got));
     free(memory);
     check_head(l, layer, m, x);
 }

@@ -99,7 +99,7 @@ static void check_record(const struct expert_layer *layer, const struct expert_r
     struct weight_planes got[EXPERT_MATRIX__N], want;
     for (int i = 0; i < EXPERT_MATRIX__N; i++) {
         const struct weight *w = &layer->weights[i];
-        got[i] = expert_planes(r, (enum expert_matrix)i, memory);
+        got[i] = expert_record_planes(r, (enum expert_matrix)i, memory);
         want = weight_planes(plan[i], x);
         assert_null(w->table);
         assert_int_equal(w->row_bytes, weight_row_size(w));
@@ -109,7 +109,7 @@ static void check_record(const struct expert_layer *layer, const struct expert_r
         compare_rows(got[i].biases, w->scale_row_bytes, want.biases, plan[i]->scale_row_bytes,
                      weight_scale_row_size(w), w->rows);
     }
-    assert_int_equal(expert_checksum(layer->weights, got), r->checksum);
+    assert_int_equal(expert_record_checksum(layer->weights, got), r->checksum);
 }
 
 /* Every record is one part of the one file, in order and without holes, and holds the mapping's bytes. */

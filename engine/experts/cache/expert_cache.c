@@ -1,5 +1,5 @@
 /* Opens and closes the expert cache and owns its memory: which record is evicted for a new one,
- * what must be verified after a read, and which experts are read in advance at the start. */
+ * and which experts are read in advance at the start. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,13 +7,11 @@
 
 #define LOG_MODULE "experts"
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/experts/cache/expert_cache_internal.h"
 
 #define SMALLEST_RECORDS 4     /* one being computed, the others in flight */
 #define LEARN_AT_CLOSE_NS 500000000u
-#define CHECK_EVERY 64         /* one in so many reads of records that were verified before is verified again */
 
 uint64_t expert_cache_min_bytes(const struct expert_layout *l)
 {
@@ -25,7 +23,7 @@ int32_t *expert_cache_slot_of(struct expert_cache *s, int32_t layer, int32_t exp
     return &s->slot_of[s->history.first[layer] + expert];
 }
 
-static struct weight_planes *table_entry(struct expert_cache *s, int32_t layer, int matrix, int32_t expert)
+struct weight_planes *expert_cache_table_entry(struct expert_cache *s, int32_t layer, int matrix, int32_t expert)
 {
     int32_t n = s->params.layout->layers[layer].n_expert;
     return &s->tables[(size_t)s->history.first[layer] * EXPERT_MATRIX__N + (size_t)(matrix * n + expert)];
@@ -47,7 +45,7 @@ static void forget(struct expert_cache *s, struct expert_slot *slot)
     expert_eviction_allow(&s->eviction, slot->layer, slot->expert, false);
     *expert_cache_slot_of(s, slot->layer, slot->expert) = -1;
     for (int m = 0; m < EXPERT_MATRIX__N; m++)
-        *table_entry(s, slot->layer, m, slot->expert) = (struct weight_planes){0};
+        *expert_cache_table_entry(s, slot->layer, m, slot->expert) = (struct weight_planes){0};
 }
 
 void expert_cache_evict(struct expert_cache *s, struct expert_slot *slot)
@@ -173,81 +171,6 @@ void expert_cache_start_read(struct expert_cache *s, struct expert_slot *slot, b
     expert_reader_add(s->reader, &slot->job, urgent);
 }
 
-/* --- what was read --- */
-
-/* Compares a record with its known checksum. If there is none, it is computed later, when there is nothing
- * better to do: see expert_cache_checksum_one(). */
-static bool verify(struct expert_cache *s, struct expert_slot *slot, const struct weight_planes where[EXPERT_MATRIX__N],
-                   struct err *e)
-{
-    const struct expert_layer *layer = &s->params.layout->layers[slot->layer];
-    int32_t i = s->history.first[slot->layer] + slot->expert;
-    if (!s->history.sums[i]) {
-        slot->checksum_pending = s->n_unverified < s->slots.n;
-        if (slot->checksum_pending)
-            s->unverified[s->n_unverified++] = (int32_t)(slot - s->slots.slots);
-        return true;
-    }
-    if (s->history.checked[i]) {
-        if (++s->reads_since_check < CHECK_EVERY)
-            return true;
-        s->reads_since_check = 0;
-    }
-    uint64_t sum = expert_checksum(layer->weights, where);
-    s->history.checked[i] = s->history.sums[i] == sum;
-    return s->history.checked[i] ||
-           err_set(e, ERR_IO, "checksum mismatch: read %016" PRIx64 ", expected %016" PRIx64, sum,
-                   s->history.sums[i]);
-}
-
-bool expert_cache_checksum_one(struct expert_cache *s)
-{
-    while (s->n_unverified) {
-        struct expert_slot *slot = &s->slots.slots[s->unverified[--s->n_unverified]];
-        if (!slot->checksum_pending)
-            continue;
-        const int32_t i = s->history.first[slot->layer] + slot->expert;
-        struct weight_planes where[EXPERT_MATRIX__N];
-        for (int m = 0; m < EXPERT_MATRIX__N; m++)
-            where[m] = *table_entry(s, slot->layer, m, slot->expert);
-        slot->checksum_pending = false;
-        s->history.sums[i] = expert_checksum(s->params.layout->layers[slot->layer].weights, where);
-        s->history.checked[i] = true;
-        return true;
-    }
-    return false;
-}
-
-void expert_cache_enter_gate_up(struct expert_cache *s, const struct expert_job *job)
-{
-    const struct expert_slot *slot = job->owner;
-    for (int m = 0; m < EXPERT_DOWN; m++)
-        *table_entry(s, slot->layer, m, slot->expert) = expert_planes(job->record, (enum expert_matrix)m, slot->memory);
-}
-
-bool expert_cache_enter(struct expert_cache *s, struct expert_job *job, struct err *e)
-{
-    struct expert_slot *slot = job->owner;
-    const struct expert_layer *layer = &s->params.layout->layers[slot->layer];
-    struct weight_planes where[EXPERT_MATRIX__N];
-    struct err why = job->err;
-    for (int m = 0; m < EXPERT_MATRIX__N; m++)
-        where[m] = expert_planes(job->record, (enum expert_matrix)m, slot->memory);
-    if (job->failed || !verify(s, slot, where, &why)) {
-        s->counters.failures++;
-        if (e)
-            err_set(e, ERR_IO, "layer %d, expert %d (%s): %s", layer->layer, slot->expert,
-                    file_base_name(s->params.layout->files[job->record->parts[0].file].path), why.text);
-        expert_cache_evict(s, slot);
-        return false;
-    }
-    for (int m = 0; m < EXPERT_MATRIX__N; m++)
-        *table_entry(s, slot->layer, m, slot->expert) = where[m];
-    slot->state = SLOT_READY;
-    expert_cache_update_evictable(s, slot);
-    return true;
-}
-
 /* --- warming --- */
 
 static int hotter(const void *a, const void *b)
@@ -286,7 +209,7 @@ static void warm(struct expert_cache *s)
         expert_cache_start_read(s, slot, false);
     }
     while ((job = expert_reader_take(s->reader, true, NULL))) {
-        uint64_t bytes = expert_read_bytes(job->record);
+        uint64_t bytes = expert_record_read_bytes(job->record);
         if (!expert_cache_enter(s, job, NULL))
             continue;
         s->counters.warm_bytes += bytes;
@@ -322,7 +245,7 @@ static bool make_plan(struct expert_cache *s, struct err *e)
         s->layer_of[l->layers[i].layer] = i;
         for (int x = 0; x < EXPERT_MATRIX__N; x++) {
             *to[x] = l->layers[i].weights[x];
-            to[x]->table = table_entry(s, i, x, 0);
+            to[x]->table = expert_cache_table_entry(s, i, x, 0);
         }
     }
     return true;

@@ -1,11 +1,11 @@
-/* The internals of the cache, shared by expert_cache.c (opening, memory, counters), expert_session.c (a layer of a step) and
- * expert_prefetch.c (reading ahead). `lock` guards everything that changes after open; the owner
- * releases it while it waits for a read. */
+/* The internals of the cache, shared by expert_cache.c (opening, memory, counters), expert_session.c (a
+ * layer of a step), expert_arrival.c (finished reads), expert_prefetch.c and expert_device_share.c. `lock`
+ * guards everything that changes after open; the owner releases it while it waits for a read. */
 #pragma once
 #include <pthread.h>
 
-#include "engine/experts/cache/expert_slots.h"
 #include "engine/experts/cache/expert_cache.h"
+#include "engine/experts/cache/expert_slots.h"
 #include "engine/experts/policy/expert_eviction.h"
 #include "engine/experts/policy/expert_history.h"
 
@@ -80,27 +80,23 @@ struct expert_cache {
 };
 
 /* expert_cache.c. Under the lock. */
+/* Where the plan has the address of an expert's matrix. */
+struct weight_planes *expert_cache_table_entry(struct expert_cache *s, int32_t layer, int matrix, int32_t expert);
 int32_t *expert_cache_slot_of(struct expert_cache *s, int32_t layer, int32_t expert);
 /* Call after any change of the slot's state, pins or `prefetched`: updates whether it may be evicted. */
 void expert_cache_update_evictable(struct expert_cache *s, const struct expert_slot *slot);
 /* A layer wants these. */
 void expert_cache_record_use(struct expert_cache *s, int32_t layer, const struct expert_want *wants, int32_t n, int32_t rows);
-/* Memory for a record of this layer, evicting others; NULL when everything is held. The slot is SLOT_READING. */
+/* Gets memory for a record of this layer, evicting others; NULL when everything is pinned. The slot is
+ * SLOT_READING. */
 struct expert_slot *expert_cache_acquire(struct expert_cache *s, int32_t layer, int32_t expert);
-/* Forgets what the slot holds and gives its memory back. */
+/* Forgets the slot's record and returns its memory to the system. */
 void expert_cache_evict(struct expert_cache *s, struct expert_slot *slot);
-/* The same, but the memory is kept for the next record. */
+/* Forgets the record, but keeps the memory for the next one. */
 void expert_cache_make_spare(struct expert_cache *s, struct expert_slot *slot);
 /* Evicts what is over the budget and not pinned. */
 void expert_cache_shrink(struct expert_cache *s);
-/* Verifies a finished read and makes its expert available, or releases the slot and sets *e. */
-bool expert_cache_enter(struct expert_cache *s, struct expert_job *job, struct err *e);
-/* Makes gate and up available before the rest has arrived, and so before they can be verified. */
-void expert_cache_enter_gate_up(struct expert_cache *s, const struct expert_job *job);
 void expert_cache_start_read(struct expert_cache *s, struct expert_slot *slot, bool urgent);
-/* Computes the checksum of one record that has none yet; false: there is no such record. Takes up to a
- * millisecond. */
-bool expert_cache_checksum_one(struct expert_cache *s);
 
 struct hot_expert {
     int32_t layer, expert; /* layer's index in the layout */
@@ -108,6 +104,15 @@ struct hot_expert {
 };
 /* Lists all experts that were ever used, hottest first, in list [history.n]; returns how many. */
 int32_t expert_cache_list_hottest(struct expert_cache *s, struct hot_expert *list);
+
+/* expert_arrival.c. Under the lock. */
+/* Verifies a finished read and makes its expert available, or releases the slot and sets *e. */
+bool expert_cache_enter(struct expert_cache *s, struct expert_job *job, struct err *e);
+/* Makes gate and up available before the rest has arrived, and so before they can be verified. */
+void expert_cache_enter_gate_up(struct expert_cache *s, const struct expert_job *job);
+/* Computes the checksum of one record that has none yet; false: there is no such record. Takes up to a
+ * millisecond. */
+bool expert_cache_checksum_one(struct expert_cache *s);
 
 /* expert_prefetch.c. Under the lock. */
 /* The predicted layer has begun: what was prefetched for it and is not wanted counts as wasted. The wants

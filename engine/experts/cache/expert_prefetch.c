@@ -49,7 +49,7 @@ static void suspend(struct prefetch *a)
 void expert_prefetch_count(struct expert_cache *s, const struct expert_slot *slot, bool useful)
 {
     struct prefetch *a = &s->prefetch;
-    *(useful ? &s->counters.prefetch_useful_bytes : &s->counters.prefetch_wasted_bytes) += expert_read_bytes(slot->job.record);
+    *(useful ? &s->counters.prefetch_useful_bytes : &s->counters.prefetch_wasted_bytes) += expert_record_read_bytes(slot->job.record);
     *(useful ? &a->useful : &a->wasted) += 1;
     if (a->useful + a->wasted < WINDOW)
         return;

@@ -42,7 +42,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-void *expert_memory_map(size_t bytes, struct err *e)
+void *expert_slots_map(size_t bytes, struct err *e)
 {
     size_t own = whole_pages(bytes), mapped = own + HUGE_PAGE;
     uint8_t *map = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -58,7 +58,7 @@ void *expert_memory_map(size_t bytes, struct err *e)
     return map + before;
 }
 
-void expert_memory_unmap(void *memory, size_t bytes)
+void expert_slots_unmap(void *memory, size_t bytes)
 {
     if (memory)
         munmap(memory, whole_pages(bytes));
@@ -66,7 +66,7 @@ void expert_memory_unmap(void *memory, size_t bytes)
 
 static bool place(struct expert_slots *s, struct slot_class *c, int32_t first, struct err *e)
 {
-    c->memory = expert_memory_map((size_t)c->bytes * (size_t)c->n, e);
+    c->memory = expert_slots_map((size_t)c->bytes * (size_t)c->n, e);
     if (!c->memory)
         return false;
     c->first = first;
@@ -109,7 +109,7 @@ bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, st
 void expert_slots_fini(struct expert_slots *s)
 {
     for (int32_t c = 0; s->classes && c < s->n_classes; c++) {
-        expert_memory_unmap(s->classes[c].memory, (size_t)s->classes[c].bytes * (size_t)s->classes[c].n);
+        expert_slots_unmap(s->classes[c].memory, (size_t)s->classes[c].bytes * (size_t)s->classes[c].n);
         free(s->classes[c].unused);
     }
     free(s->classes);

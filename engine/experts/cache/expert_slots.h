@@ -50,8 +50,8 @@ struct expert_slots {
 
 /* Maps address space for records, aligned to huge pages: a disk that takes a limited number of segments
  * per request reads records twice as fast into memory that is not scattered in pages of 4 KiB. NULL: *e. */
-void *expert_memory_map(size_t bytes, struct err *e);
-void expert_memory_unmap(void *memory, size_t bytes); /* NULL: nothing */
+void *expert_slots_map(size_t bytes, struct err *e);
+void expert_slots_unmap(void *memory, size_t bytes); /* NULL: nothing */
 /* Slots that a layout needs at most: one per expert. */
 int32_t expert_slots_count(const struct expert_layout *l);
 bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, struct err *e);

@@ -49,7 +49,7 @@ static const uint8_t *plane_of(const struct weight_planes *p, int plane)
     return plane == EXPERT_DATA ? p->data : plane == EXPERT_SCALES ? p->scales : p->biases;
 }
 
-uint64_t expert_packed_bytes(const struct expert_layer *layer)
+uint64_t expert_layer_packed_bytes(const struct expert_layer *layer)
 {
     uint64_t sum = 0;
     for (int m = 0; m < EXPERT_MATRIX__N; m++)
@@ -57,7 +57,7 @@ uint64_t expert_packed_bytes(const struct expert_layer *layer)
     return sum;
 }
 
-uint64_t expert_read_bytes(const struct expert_record *r)
+uint64_t expert_record_read_bytes(const struct expert_record *r)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < r->n_parts; i++)
@@ -65,7 +65,7 @@ uint64_t expert_read_bytes(const struct expert_record *r)
     return sum;
 }
 
-struct weight_planes expert_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory)
+struct weight_planes expert_record_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory)
 {
     const uint8_t *at[EXPERT_PLANE__N];
     for (int p = 0; p < EXPERT_PLANE__N; p++)
@@ -73,7 +73,7 @@ struct weight_planes expert_planes(const struct expert_record *r, enum expert_ma
     return (struct weight_planes){.data = at[EXPERT_DATA], .scales = at[EXPERT_SCALES], .biases = at[EXPERT_BIASES]};
 }
 
-uint64_t expert_checksum(const struct weight weights[EXPERT_MATRIX__N],
+uint64_t expert_record_checksum(const struct weight weights[EXPERT_MATRIX__N],
                          const struct weight_planes where[EXPERT_MATRIX__N])
 {
     uint64_t h = 0;
@@ -140,7 +140,7 @@ static uint32_t gate_up_end(const struct expert_record *r, const struct expert_p
     return end;
 }
 
-void expert_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N])
+void expert_record_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N])
 {
     struct expert_part parts[EXPERT_MAX_PARTS];
     uint32_t before = 0;
@@ -203,8 +203,8 @@ static bool make_record(struct maker *k, struct expert_layer *layer, const struc
     }
     if (!make_parts(r, k->spans, k->n_spans))
         return err_set(k->e, ERR_LIMIT, "layer %d, expert %d: larger than 2 GiB", layer->layer, expert);
-    expert_order_parts(r, layer->weights);
-    uint64_t bytes = expert_read_bytes(r);
+    expert_record_order_parts(r, layer->weights);
+    uint64_t bytes = expert_record_read_bytes(r);
     k->layout->read_bytes += bytes;
     if (bytes > layer->record_bytes)
         layer->record_bytes = (uint32_t)bytes;
@@ -227,7 +227,7 @@ static bool make_layer(struct maker *k, struct expert_layer *layer, const struct
     for (int32_t x = 0; x < m->n_expert; x++)
         if (!make_record(k, layer, plan, x))
             return false;
-    l->expert_bytes += expert_packed_bytes(layer) * (uint64_t)m->n_expert;
+    l->expert_bytes += expert_layer_packed_bytes(layer) * (uint64_t)m->n_expert;
     if (layer->record_bytes > l->record_bytes_max)
         l->record_bytes_max = layer->record_bytes;
     return true;

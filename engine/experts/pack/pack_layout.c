@@ -65,10 +65,10 @@ static bool place_layer(struct expert_layout *l, struct expert_layer *layer, con
         r->n_parts = 1;
         r->parts[0] = (struct expert_part){.offset = *offset, .length = layer->record_bytes};
         memcpy(r->planes, planes, sizeof planes);
-        expert_order_parts(r, layer->weights);
+        expert_record_order_parts(r, layer->weights);
         *offset += layer->record_bytes;
     }
-    l->expert_bytes += expert_packed_bytes(layer) * (uint64_t)m->n_expert;
+    l->expert_bytes += expert_layer_packed_bytes(layer) * (uint64_t)m->n_expert;
     l->read_bytes += (uint64_t)layer->record_bytes * (uint64_t)m->n_expert;
     if (layer->record_bytes > l->record_bytes_max)
         l->record_bytes_max = layer->record_bytes;

@@ -26,7 +26,7 @@ struct writer {
     int fd;            /* of part, locked */
     int *sources;      /* [from.n_files]; -1: not open */
     uint64_t *sums;    /* [n_records] */
-    uint8_t *in, *out; /* a record as it lies in the model's files; as it shall lie */
+    uint8_t *in, *out; /* a record as in the model's files; repacked */
     struct pack_progress progress;
     uint64_t unsafe;   /* bytes written since the last checkpoint */
 };
@@ -99,7 +99,7 @@ static void copy_rows(const uint8_t *to, const struct row_source *from, size_t s
 static void planes_of(const struct expert_record *r, const uint8_t *memory, struct weight_planes where[EXPERT_MATRIX__N])
 {
     for (int i = 0; i < EXPERT_MATRIX__N; i++)
-        where[i] = expert_planes(r, (enum expert_matrix)i, memory);
+        where[i] = expert_record_planes(r, (enum expert_matrix)i, memory);
 }
 
 /* From w->in to w->out; returns the checksum of the result. */
@@ -118,7 +118,7 @@ static uint64_t repack(struct writer *w, const struct expert_layer *from, const 
         copy_rows(target[i].scales, &scales, b->scale_row_bytes, b->rows);
         copy_rows(target[i].biases, &biases, b->scale_row_bytes, b->rows);
     }
-    return expert_checksum(to->weights, target);
+    return expert_record_checksum(to->weights, target);
 }
 
 /* True if the record that an earlier run wrote is there and has this checksum. */
@@ -131,7 +131,7 @@ static bool is_written(struct writer *w, const struct expert_layer *to, int32_t 
     if (!sum || pack_file_read(&part, w->out, p->length, p->offset, &ignored) != (ssize_t)p->length)
         return false;
     planes_of(&to->records[expert], w->out, where);
-    return expert_checksum(to->weights, where) == sum;
+    return expert_record_checksum(to->weights, where) == sum;
 }
 
 /* --- the file --- */

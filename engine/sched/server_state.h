@@ -1,0 +1,23 @@
+/* The state of the I/O thread, shared by server.c (connections and their bytes) and server_requests.c
+ * (what the frames ask for). Private to these two; owner: the I/O thread. */
+#pragma once
+#include "engine/sched/connection.h"
+#include "engine/sched/job_table.h"
+#include "engine/sched/listener.h"
+#include "engine/sched/server.h"
+
+struct server {
+    struct server_params params;
+    struct listener listener;
+    bool paused; /* the listener is not watched: see listener_accept */
+    int epoll_fd, event_fd, signal_fd;
+    struct connection *connections;
+    int32_t n_connections, n_without_job;
+    struct job_table jobs;
+    double stop_at_ms;  /* > 0: stopping; when the grace is over */
+    bool cancelled_all;
+    atomic_int quit_status; /* set by server_quit; -1: not set */
+};
+
+/* Does what one frame asks for. False: the request is refused with *e. */
+bool server_handle_frame(struct server *s, struct connection *c, const struct frame *f, struct err *e);
