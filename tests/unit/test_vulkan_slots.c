@@ -62,7 +62,7 @@ static void test_blocks_come_back_bit_for_bit(void **state)
 static void lay_out(const struct weight *w, const struct device_layout *l, int plane, int64_t below, int64_t of, uint8_t *at)
 {
     for (int64_t expert = 0; expert < VIEWED; expert++)
-        device_layout_rows(w, l, plane, expert * w->rows, w->rows, at + (size_t)((expert * of + below) * l->row_bytes[plane]));
+        device_layout_rows(w, l, &(struct device_rows){.plane = plane, .first = expert * w->rows, .n = w->rows}, at + (size_t)((expert * of + below) * l->row_bytes[plane]));
 }
 
 /* The rows of a view, fetched `n` at a time, are those of the file's weight to the bit. */
@@ -78,7 +78,7 @@ static void check_view(const struct expert_rows_layer *v, const struct weight *v
             struct weight out = *view;
             const int32_t first = row / n * n, left = file->rows - first;
             if (v->fetch)
-                v->fetch(view, expert, first, left < n ? left : n, scratch, &out);
+                v->fetch(view, &(struct expert_rows_range){expert, first, left < n ? left : n}, scratch, &out);
             weight_row_f32(file, expert, row, want);
             weight_row_f32(&out, v->fetch ? 0 : expert, v->fetch ? row - first : row, got);
             if (memcmp(want, got, (size_t)file->cols * sizeof *want))
