@@ -135,7 +135,7 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         return false;
     b->step = s;
     b->stream.failed = false;
-    b->stream.guess = b->params.experts && (!b->params.route || b->params.guess) && expert_cache_prefetching(b->params.experts);
+    b->stream.guess = b->params.experts && (!b->params.route || b->params.predict) && expert_cache_prefetching(b->params.experts);
     bool alone = b->n_workers > 1 && tempo_alone(&b->tempo, b->rows.n);
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;

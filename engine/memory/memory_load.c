@@ -89,7 +89,7 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
         p.dump = more->dump;
         p.dump_context = more->dump_context;
         p.route = more->route;
-        p.guess = more->guess;
+        p.predict = more->predict;
         p.route_context = more->route_context;
     }
     const struct model_plan *plan = model_plan(l->model);

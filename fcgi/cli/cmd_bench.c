@@ -109,7 +109,7 @@ static double disk_rate(const struct bench_disk *d)
 /* How much of a trace the layer before knows, where the backend asks for it. */
 static double foreseen(const struct bench *b, const struct options *o)
 {
-    return b->routing && b->run.ops->foresees ? o->guess : 0;
+    return b->routing && b->run.ops->prefetches ? o->guess : 0;
 }
 
 static void print_disk(const struct bench *b, const struct options *o)
@@ -349,7 +349,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     enum routing_kind kind = routing_kind_of(o->routing);
     if (kind != ROUTING_MODEL) {
         p.route = bench_route;
-        p.guess = o->guess > 0 ? bench_guess : NULL;
+        p.predict = o->guess > 0 ? bench_guess : NULL;
         p.route_context = b;
     }
     bool ok = cli_run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));
