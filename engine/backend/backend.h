@@ -165,4 +165,4 @@ const struct backend_ops *backend_select(const char *name, struct err *e);
 /* What runs a model that `refused`, selected by `name`, could not open because of `why`: with "auto" the cpu backend when
  * the refusal is about the model (no kernel for it, or it does not fit), which is logged. NULL: the refusal stands, as it
  * does for a lost device, a bad file, or a backend that was asked for by name. */
-const struct backend_ops *backend_instead(const char *name, const struct backend_ops *refused, const struct err *why);
+const struct backend_ops *backend_fallback(const char *name, const struct backend_ops *refused, const struct err *why);
