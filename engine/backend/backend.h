@@ -50,8 +50,9 @@ struct backend_params {
      * by rank. ids: [n_used] distinct, each below n_expert. sequence: index in the step. Called by any thread,
      * perhaps several times for one row, with the same answer each time, or for all rows before the step. NULL in service. */
     void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
-    /* As route, for streamed experts: what the layer before expects of this one, in place of the guess by this layer's
-     * router, best first. NULL: that guess, or none where `route` is set. Backends that read nothing ahead never call it. */
+    /* As route, for streamed experts: what the layer before expects of this one, in place of the prediction by
+     * this layer's router, best first. NULL: that prediction, or none where `route` is set. Backends that do not
+     * prefetch never call it. */
     void (*predict)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
     void *route_context; /* of both */
 };
@@ -132,7 +133,7 @@ struct backend_probe {
 struct backend_ops {
     const char *name; /* "cpu", "vulkan" */
     bool streams; /* takes backend_params.experts */
-    bool prefetches; /* reads streamed experts ahead, and asks backend_params.predict */
+    bool prefetches; /* prefetches streamed experts, and calls backend_params.predict */
     bool splits;  /* dense weights on the device, experts in RAM */
     const struct backend_probe *probe;
     struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p, struct err *e);

@@ -8,7 +8,7 @@
 
 #include "engine/memory/cgroup.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -61,12 +61,12 @@ static void read_groups(const char *root, struct machine *m)
         cgroup_number(&g, path, g.v2 ? "memory.max" : "memory.limit_in_bytes", &max);
         if (g.v2)
             cgroup_number(&g, path, "memory.high", &high);
-        uint64_t limit = least(max, high);
+        uint64_t limit = min_u64(max, high);
         if (limit == UINT64_MAX || !cgroup_number(&g, path, g.v2 ? "memory.current" : "memory.usage_in_bytes", &used))
             continue;
-        used -= least(used, reclaimable(&g, path));
-        m->group_limit = least(m->group_limit, limit);
-        m->group_available = least(m->group_available, limit > used ? limit - used : 0);
+        used -= min_u64(used, reclaimable(&g, path));
+        m->group_limit = min_u64(m->group_limit, limit);
+        m->group_available = min_u64(m->group_available, limit > used ? limit - used : 0);
     } while (cgroup_parent(path));
 }
 
@@ -77,8 +77,8 @@ bool machine_read(const char *root, struct machine *m, struct err *e)
     if (!read_meminfo(root, m))
         return err_set(e, ERR_IO, "%s/proc/meminfo does not say how much memory there is", root);
     read_groups(root, m);
-    m->total = least(m->total, m->group_limit);
-    m->available = least(m->system_available, m->group_available);
+    m->total = min_u64(m->total, m->group_limit);
+    m->available = min_u64(m->system_available, m->group_available);
     m->lock_limit = MACHINE_NO_LIMIT;
     if (getrlimit(RLIMIT_MEMLOCK, &lock) == 0 && lock.rlim_cur != RLIM_INFINITY)
         m->lock_limit = lock.rlim_cur;

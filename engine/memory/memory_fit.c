@@ -11,27 +11,27 @@
 #define ROUNDINGS 8 /* attempts, because slots of several sizes may round up past the limit */
 #define STREAM_CHUNK 2048 /* prompt tokens of a step while streaming, where each expert is read once per chunk */
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static uint64_t minus(uint64_t a, uint64_t b)
+static uint64_t sub_or_zero(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
 }
 
 static uint64_t ram_limit(const struct memory_input *in)
 {
-    uint64_t limit = minus(in->machine.available, memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES);
+    uint64_t limit = sub_or_zero(in->machine.available, memory_reserve(in->machine.total) + MEMORY_PROCESS_BYTES);
     if (in->request.ram_budget)
-        limit = least(limit, minus((uint64_t)in->request.ram_budget, MEMORY_PROCESS_BYTES));
+        limit = min_u64(limit, sub_or_zero((uint64_t)in->request.ram_budget, MEMORY_PROCESS_BYTES));
     return limit;
 }
 
 static uint64_t gpu_limit(const struct memory_input *in, const struct memory_target *at)
 {
-    return in->request.gpu_budget ? least(at->available, (uint64_t)in->request.gpu_budget) : at->available;
+    return in->request.gpu_budget ? min_u64(at->available, (uint64_t)in->request.gpu_budget) : at->available;
 }
 
 static bool on_gpu(const struct memory_input *in, const struct memory_plan *p)
@@ -65,11 +65,11 @@ bool memory_fit_parts(const struct memory_input *in, struct memory_plan *p, stru
             return false;
         once = whole.weights;
     }
-    p->dense = minus(once, in->model.experts);
+    p->dense = sub_or_zero(once, in->model.experts);
     if (p->strategy == STRATEGY_HYBRID)
-        p->expert_cache = minus(m.weights, once);
+        p->expert_cache = sub_or_zero(m.weights, once);
     else if (has_slots(in, p))
-        p->expert_cache = minus(m.weights, p->dense) + p->staging;
+        p->expert_cache = sub_or_zero(m.weights, p->dense) + p->staging;
     p->experts = streams(p) ? 0 : m.weights - p->dense - p->expert_cache;
     p->kv = m.kv;
     p->state = m.state;
@@ -120,7 +120,7 @@ static bool fit_sizes(const struct memory_input *in, struct memory_plan *p, uint
     one.size.n_states -= one.size.n_checkpoints;
     if (!memory_fit_parts(in, &one, e))
         return false;
-    uint64_t rest = minus(limit, minus(taken(&one, device), one.kv));
+    uint64_t rest = sub_or_zero(limit, sub_or_zero(taken(&one, device), one.kv));
     if (rest >= one.kv && !request.kv_bytes && !sizing_choose(&pools, &request, rest, &p->size, e))
         return false;
     if (!memory_fit_parts(in, p, e))
@@ -184,7 +184,7 @@ static bool fit_host_experts(const struct memory_input *in, struct memory_plan *
     for (int i = 0; i < ROUNDINGS; i++) {
         if (!memory_fit_parts(in, p, &fit->refused))
             return false;
-        if (p->host <= limit || p->host - limit > minus(p->host_experts, minimum))
+        if (p->host <= limit || p->host - limit > sub_or_zero(p->host_experts, minimum))
             break;
         p->host_experts -= p->host - limit;
     }
@@ -197,15 +197,15 @@ static bool fit_cache(const struct memory_input *in, struct memory_plan *p, uint
     char a[24], b[24];
     const bool device = has_slots(in, p);
     const uint64_t request = (uint64_t)in->request.expert_cache, cache_now = device ? p->host_experts + p->staging : p->expert_cache;
-    const uint64_t minimum = cache_least(in, p), beside = minus(p->host, cache_now);
+    const uint64_t minimum = cache_least(in, p), beside = sub_or_zero(p->host, cache_now);
     if (request && request < minimum) {
         fit->no_memory = true;
         snprintf(fit->why, sizeof fit->why, "an expert cache of %s is too small, the least is %s", size_text((double)request, a),
                  size_text((double)minimum, b));
         return false;
     }
-    uint64_t cache = request ? request : minus(limit, beside);
-    cache = least(cache < minimum ? minimum : cache, in->model.cache_most > minimum ? in->model.cache_most : minimum);
+    uint64_t cache = request ? request : sub_or_zero(limit, beside);
+    cache = min_u64(cache < minimum ? minimum : cache, in->model.cache_most > minimum ? in->model.cache_most : minimum);
     if (device)
         return fit_host_experts(in, p, cache - p->staging, limit, fit);
     p->expert_cache = cache;
@@ -219,7 +219,7 @@ static bool fit_slots(const struct memory_input *in, struct memory_plan *p, stru
 {
     if ((in->request.expert_cache && !streams(p)) || taken(p, true) >= p->gpu_limit)
         return true;
-    p->device_experts = least(p->device_experts + p->gpu_limit - taken(p, true), in->model.experts - in->model.experts / 8);
+    p->device_experts = min_u64(p->device_experts + p->gpu_limit - taken(p, true), in->model.experts - in->model.experts / 8);
     return memory_fit_parts(in, p, &fit->refused);
 }
 
@@ -247,13 +247,13 @@ bool memory_fit_try(const struct memory_input *in, struct memory_fit *fit, struc
     p.ram_limit = ram_limit(in);
     p.gpu_limit = gpu_limit(in, &in->targets[p.target]);
     if (in->targets[p.target].in_ram)
-        p.gpu_limit = least(p.gpu_limit, p.ram_limit);
+        p.gpu_limit = min_u64(p.gpu_limit, p.ram_limit);
     bool device = on_gpu(in, &p);
     uint64_t limit = device ? p.gpu_limit : p.ram_limit;
     if (has_slots(in, &p)) /* what the pools must leave free; fit_slots adds the rest */
         p.device_experts = in->request.expert_cache && !streams(&p) ? (uint64_t)in->request.expert_cache : in->model.slots_least;
     if (streams(&p) && device) {
-        p.staging = least(STAGING_BYTES, in->model.cache_most / 8);
+        p.staging = min_u64(STAGING_BYTES, in->model.cache_most / 8);
         p.staging = p.staging < in->model.cache_least ? in->model.cache_least : p.staging;
         p.host_experts = cache_least(in, &p) - p.staging;
     } else if (streams(&p)) {

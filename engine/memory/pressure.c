@@ -4,7 +4,7 @@
 
 #define STALLED_PERCENT 20.0
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -17,7 +17,7 @@ void pressure_init(struct pressure *p, uint64_t planned, uint64_t smallest, uint
 /* The bytes to free now: what is missing, and a margin so that the next second is not as tight. Limit hits
  * and stall time count only where little memory is left, because a group full of file pages hits its
  * limit too. */
-static uint64_t surplus(const struct pressure *p, uint64_t available, const struct machine_stress *stress)
+static uint64_t bytes_to_free(const struct pressure *p, uint64_t available, const struct machine_stress *stress)
 {
     uint64_t margin = p->planned / 16;
     if (available < p->low)
@@ -30,19 +30,19 @@ static uint64_t surplus(const struct pressure *p, uint64_t available, const stru
 
 bool pressure_step(struct pressure *p, uint64_t available, const struct machine_stress *stress, uint64_t resident, double now_s)
 {
-    uint64_t give = surplus(p, available, stress), before = p->budget;
+    uint64_t give = bytes_to_free(p, available, stress), before = p->budget;
     p->last = *stress;
     if (give) {
-        uint64_t held = least(p->budget, resident);
+        uint64_t held = min_u64(p->budget, resident);
         uint64_t to = held > give ? held - give : 0;
-        p->budget = to > p->least ? to : least(p->least, p->budget);
+        p->budget = to > p->least ? to : min_u64(p->least, p->budget);
         p->shrinks += p->budget < before;
         p->changed_s = now_s;
         return p->budget != before;
     }
     if (p->budget >= p->planned || now_s - p->changed_s < PRESSURE_CALM_S)
         return false;
-    uint64_t step = least(p->planned / 32 + 1, p->planned - p->budget);
+    uint64_t step = min_u64(p->planned / 32 + 1, p->planned - p->budget);
     if (available < 2 * p->low + step)
         return false;
     p->budget += step;

@@ -52,7 +52,7 @@ static void preempt_job(struct scheduler *s, struct job *j)
 }
 
 /* The job to preempt first: background before normal, then the one admitted last. */
-static struct job *victim(const struct scheduler *s)
+static struct job *preemption_victim(const struct scheduler *s)
 {
     struct job *worst = NULL;
     for (int32_t i = 0; i < s->n_running; i++) { /* in order of admission: later ones replace */
@@ -78,7 +78,7 @@ bool admission_ensure_blocks(struct scheduler *s, struct job *j, int32_t n_token
             j->blocks[j->n_blocks++] = block;
             continue;
         }
-        struct job *other = victim(s);
+        struct job *other = preemption_victim(s);
         preempt_job(s, other);
         if (other == j)
             return false;
@@ -124,7 +124,7 @@ void admission_save_checkpoint(struct scheduler *s, struct job *j)
 
 /* Takes references to the longest known prefix of the job, at most `most` blocks, and leaves the chain
  * behind them. */
-static void walk_chain(struct scheduler *s, struct job *j, int32_t most)
+static void take_known_blocks(struct scheduler *s, struct job *j, int32_t most)
 {
     prefix_chain_begin(s->index, j->params.scope, j->n_experts, &j->chain);
     while (j->n_blocks < most) {
@@ -148,14 +148,14 @@ static void cut_to_checkpoint(struct scheduler *s, struct job *j)
     j->prompt_end_at = (j->params.n_prompt - 1) / BACKEND_BLOCK_TOKENS * BACKEND_BLOCK_TOKENS;
     while (j->n_blocks) /* a chain cannot go backwards, so it is walked again from its beginning */
         block_pool_give(s->pool, j->blocks[--j->n_blocks]);
-    walk_chain(s, j, kept);
+    take_known_blocks(s, j, kept);
 }
 
 /* Reuses what the prefix cache has of the job's tokens. The last token is always computed, because the
  * next one is drawn from its row. */
 static void find_prefix(struct scheduler *s, struct job *j)
 {
-    walk_chain(s, j, s->reuse && !prompt_scores_wanted(j) ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
+    take_known_blocks(s, j, s->reuse && !prompt_scores_wanted(j) ? (j->n_tokens - 1) / BACKEND_BLOCK_TOKENS : 0);
     if (s->checkpoints)
         cut_to_checkpoint(s, j);
     j->n_indexed = j->n_blocks;
@@ -180,7 +180,7 @@ static bool take_blocks(struct scheduler *s, struct job *j)
 }
 
 /* Allocates what only an admitted job needs. It is done this late so that a long queue costs little. */
-static bool prepare(struct scheduler *s, struct job *j, struct err *e)
+static bool prepare_job(struct scheduler *s, struct job *j, struct err *e)
 {
     const struct engine_job_params *p = &j->params;
     if (!job_reserve_blocks(j, blocks_for(j->n_tokens + 1)))
@@ -204,7 +204,7 @@ static bool prepare(struct scheduler *s, struct job *j, struct err *e)
     return true;
 }
 
-static void note_admission(struct scheduler *s, struct job *j)
+static void record_admission(struct scheduler *s, struct job *j)
 {
     struct stats *t = &s->stats;
     if (!j->preempted) { /* a preempted job finds its own blocks, which is no hit of the cache */
@@ -225,7 +225,7 @@ static void note_admission(struct scheduler *s, struct job *j)
 static bool admit(struct scheduler *s, struct job *j)
 {
     struct err e = {0};
-    if (!prepare(s, j, &e)) {
+    if (!prepare_job(s, j, &e)) {
         scheduler_fail_job(s, j, &e);
         return true;
     }
@@ -242,7 +242,7 @@ static bool admit(struct scheduler *s, struct job *j)
     j->slot = s->free_slots[--s->n_free_slots];
     j->admission = ++s->n_admissions;
     s->running[s->n_running++] = j;
-    note_admission(s, j);
+    record_admission(s, j);
     if (j->n_computed && s->checkpoints && !s->params.ops->copy_state(s->params.backend, j->resume_state, j->slot, &e))
         scheduler_fail_job(s, j, &e);
     return true;
@@ -257,7 +257,7 @@ void admission_admit_waiting(struct scheduler *s)
         if (s->n_free_slots && admit(s, j))
             continue;
         /* A normal job preempts background jobs instead of waiting for them. */
-        struct job *other = victim(s);
+        struct job *other = preemption_victim(s);
         if (!other || !other->params.priority || j->params.priority)
             return;
         preempt_job(s, other);

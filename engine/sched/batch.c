@@ -130,7 +130,7 @@ static bool is_eos(const struct scheduler *s, const struct job *j, int32_t id)
     return false;
 }
 
-static void note_token(struct scheduler *s, struct job *j, double now)
+static void record_token(struct scheduler *s, struct job *j, double now)
 {
     struct job_times *t = &j->times;
     j->n_generated++;
@@ -146,7 +146,7 @@ static void note_token(struct scheduler *s, struct job *j, double now)
 
 /* The token's text for the readers, in s->text; the index of the stop string that it completes, or
  * -1. `sent`: it is part of the answer; `over`: it is the last one. */
-static int32_t spell(struct scheduler *s, struct job *j, int32_t id, bool sent, bool over)
+static int32_t append_text(struct scheduler *s, struct job *j, int32_t id, bool sent, bool over)
 {
     int32_t met = -1;
     j->output.ignore_stops = j->n_generated <= j->params.min_tokens;
@@ -162,18 +162,18 @@ static int32_t spell(struct scheduler *s, struct job *j, int32_t id, bool sent, 
 /* One sampled token: to text, to the readers, and to the end of the job if it is one. The token
  * that ends the answer by being an end-of-sequence is counted but not sent, one of stop_ids only
  * where it is to be kept. */
-static void take_token(struct scheduler *s, struct job *j, const struct engine_token *token, double now)
+static void accept_token(struct scheduler *s, struct job *j, const struct engine_token *token, double now)
 {
     struct engine_event ev = {.type = ENGINE_TOKENS, .job = j->id, .tokens = token, .n_tokens = 1};
     bool eos = is_eos(s, j, token->id), stops = token_rules_stops(&j->params, token->id);
     buf_clear(&s->text);
-    note_token(s, j, now);
+    record_token(s, j, now);
     ev.decode_ms = now - j->times.first_token;
     bool full = j->n_generated >= j->params.max_tokens;
     bool over = eos || stops || (j->grammar && grammar_run_must_end(j->grammar));
     if (eos || (stops && !j->params.keep_stop))
         ev.n_tokens = 0;
-    int32_t met = spell(s, j, token->id, ev.n_tokens > 0, over || full);
+    int32_t met = append_text(s, j, token->id, ev.n_tokens > 0, over || full);
     ev.text = s->text.data;
     ev.text_len = s->text.len;
     struct err e = {0};
@@ -194,7 +194,7 @@ static void take_token(struct scheduler *s, struct job *j, const struct engine_t
     }
 }
 
-static bool stands_at_checkpoint(const struct job *j)
+static bool at_checkpoint(const struct job *j)
 {
     return j->n_computed == j->branch_at || j->n_computed == j->prompt_end_at;
 }
@@ -214,7 +214,7 @@ static bool pick_token(struct scheduler *s, struct job *j, struct sampler_input 
 
 /* Handles the result of a step, after which the KV of the new rows exists. `rows` are the member's own;
  * a token may be drawn from the last one. */
-static void take_result(struct scheduler *s, int32_t member, const struct step_row *rows, int32_t n_top, double now)
+static void handle_result(struct scheduler *s, int32_t member, const struct step_row *rows, int32_t n_top, double now)
 {
     struct job *j = s->members[member];
     const struct step_sequence *q = &s->sequences[member];
@@ -223,7 +223,7 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
     const bool sample = q->n_out && j->n_computed == j->n_tokens && j->params.max_tokens > 0;
     const struct step_row *row = sample ? &rows[q->n_out - 1] : NULL;
     admission_index_blocks(s, j);
-    if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 && (!prefill || stands_at_checkpoint(j)))
+    if (s->checkpoints && j->n_computed % BACKEND_BLOCK_TOKENS == 0 && (!prefill || at_checkpoint(j)))
         admission_save_checkpoint(s, j);
     fair_queue_charge(s->queue, j, prefill ? q->n_tokens : q->n_tokens * DECODE_COST);
     if (prefill && !j->n_generated)
@@ -237,7 +237,7 @@ static void take_result(struct scheduler *s, int32_t member, const struct step_r
         struct engine_token token;
         struct err e = {0};
         if (pick_token(s, j, (struct sampler_input){.row = row, .n_top = n_top}, &token, &e))
-            take_token(s, j, &token, now);
+            accept_token(s, j, &token, now);
         else
             scheduler_fail_job(s, j, &e);
     } else if (j->n_computed == j->n_tokens) { /* max_tokens 0: only the prompt was to be read */
@@ -281,7 +281,7 @@ static bool run_members(struct scheduler *s, int32_t first, int32_t n, struct er
     prefill_budget_note(&s->prefill_budget, &(struct prefill_budget_step){.ms = now - start, .waited_ms = s->expert_stats.waited_ms,
                                             .reading_ms = s->expert_stats.reading_ms, .prefill_rows = prefill});
     for (int32_t i = first; i < first + n; i++) {
-        take_result(s, i, &s->rows[n_rows], step.n_top, now);
+        handle_result(s, i, &s->rows[n_rows], step.n_top, now);
         n_rows += s->sequences[i].n_out;
     }
     return true;

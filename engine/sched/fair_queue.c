@@ -64,7 +64,7 @@ static struct user *find_or_add(struct fair_queue *q, uint64_t id)
     return u;
 }
 
-static void drop_if_gone(struct fair_queue *q, struct user *u)
+static void remove_if_idle(struct fair_queue *q, struct user *u)
 {
     if (u->n_waiting || u->n_running)
         return;
@@ -115,7 +115,7 @@ void fair_queue_remove(struct fair_queue *q, struct job *j)
     j->previous = j->next = NULL;
     u->n_waiting--;
     q->n_waiting[p]--;
-    drop_if_gone(q, u);
+    remove_if_idle(q, u);
 }
 
 int32_t fair_queue_count(const struct fair_queue *q)
@@ -148,7 +148,7 @@ void fair_queue_leave(struct fair_queue *q, const struct job *j)
     struct user *u = find(q, j->params.user);
     assert(u && u->n_running > 0);
     u->n_running--;
-    drop_if_gone(q, u);
+    remove_if_idle(q, u);
 }
 
 void fair_queue_charge(struct fair_queue *q, const struct job *j, double tokens)

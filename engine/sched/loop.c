@@ -95,7 +95,7 @@ static void describe_model(const struct loop *l, struct status_page *page)
 }
 
 /* Members of the plan as JSON, without braces. */
-static void put_plan(const struct loop *l, struct buf *b)
+static void append_plan(const struct loop *l, struct buf *b)
 {
     memory_plan_json(&l->memory.plan, &l->memory.estimate, b);
 }
@@ -126,7 +126,7 @@ static void describe_backend(const struct loop *l, struct status_page *page)
     page->host_bytes = m.host;
     page->locked_weight_bytes = memory_load_locked(from);
     buf_putc(&plan, '{');
-    put_plan(l, &plan);
+    append_plan(l, &plan);
     buf_putc(&plan, '}');
     if (!plan.failed && plan.len < sizeof page->plan) /* truncated JSON would be invalid */
         memcpy(page->plan, plan.data, plan.len + 1);
@@ -143,7 +143,7 @@ static void print_ready(const struct loop *l)
     buf_printf(&b, ",\"backend\":\"%s\",\"device\":", l->memory.ops->name);
     buf_json_string(&b, device, strlen(device));
     buf_putc(&b, ',');
-    put_plan(l, &b);
+    append_plan(l, &b);
     buf_printf(&b, ",\"load_ms\":%.1f}\n", l->load_ms);
     if (!b.failed) {
         fputs(b.data, stdout);
@@ -242,7 +242,7 @@ static void set_state(struct loop *l, enum engine_state state, const char *error
 }
 
 /* Reports why the engine cannot go on, to the log, the status page and new clients, and ends the process. */
-static void give_up(struct loop *l, enum engine_state state, int exit_status, const struct err *e)
+static void fail_engine(struct loop *l, enum engine_state state, int exit_status, const struct err *e)
 {
     struct err why = *e;
     log_error("%s%s%s", e->field, e->field[0] ? ": " : "", e->text);
@@ -273,7 +273,7 @@ static void announce(struct loop *l)
              l->load_ms);
 }
 
-static void work(struct loop *l)
+static void run_steps(struct loop *l)
 {
     bool stop = false;
     struct err e = {0};
@@ -298,7 +298,7 @@ static void work(struct loop *l)
         inbox_report(l->params.inbox, scheduler_counts(l->scheduler).waiting, scheduler_expected_wait(l->scheduler));
         server_wake(l->params.server);
         if (!ok) {
-            give_up(l, ENGINE_LOST_DEVICE, LOOP_EXIT_DEVICE_LOST, &e);
+            fail_engine(l, ENGINE_LOST_DEVICE, LOOP_EXIT_DEVICE_LOST, &e);
             return;
         }
     }
@@ -310,9 +310,9 @@ static void *run(void *context)
     struct err e = {0};
     if (load(l, &e)) {
         announce(l);
-        work(l);
+        run_steps(l);
     } else {
-        give_up(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
+        fail_engine(l, ENGINE_DOWN, LOOP_EXIT_LOAD_FAILED, &e);
     }
     scheduler_destroy(&l->scheduler); /* fails the jobs that are left and tells their readers */
     server_wake(l->params.server);

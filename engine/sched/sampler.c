@@ -132,7 +132,7 @@ static void count_token(struct sampler *s, int32_t id, uint32_t mark)
 }
 
 /* A token of the prompt (mark IN_PROMPT) or of the answer (mark 0). */
-static void see(struct sampler *s, int32_t id, uint32_t mark)
+static void observe(struct sampler *s, int32_t id, uint32_t mark)
 {
     if (!s->penalties || id < 0 || id >= s->n_vocab)
         return;
@@ -160,7 +160,7 @@ void sampler_set_rules(struct sampler *s, const struct token_rules *rules)
 void sampler_add_prompt(struct sampler *s, const int32_t *ids, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
-        see(s, ids[i], IN_PROMPT);
+        observe(s, ids[i], IN_PROMPT);
 }
 
 bool sampler_wants_logits(const struct sampler *s)
@@ -439,5 +439,5 @@ void sampler_pick(struct sampler *s, struct sampler_workspace *w, const struct s
         out->top[i].id = row->top_ids[i];
         out->top[i].logprob = sampler_logprob(row->top_logits[i], row->log_sum_exp);
     }
-    see(s, id, 0);
+    observe(s, id, 0);
 }

@@ -81,7 +81,7 @@ bool scheduler_emit(struct scheduler *s, struct job *j, const struct engine_even
 }
 
 /* Takes the job out of the engine; its reference moves to the list of ended jobs. */
-static void leave(struct scheduler *s, struct job *j, const struct engine_event *last,
+static void end_job(struct scheduler *s, struct job *j, const struct engine_event *last,
                   enum job_outcome outcome)
 {
     if (j->state == JOB_WAITING) {
@@ -99,7 +99,7 @@ static void leave(struct scheduler *s, struct job *j, const struct engine_event 
     status_histogram_add(&s->stats.job_time, (clock_ms() - j->times.submitted) * 1e-3);
 }
 
-static struct engine_memory memory_now(const struct scheduler *s)
+static struct engine_memory current_memory(const struct scheduler *s)
 {
     struct engine_memory m = {0};
     if (!s->params.status)
@@ -133,7 +133,7 @@ static struct engine_usage usage_of(const struct scheduler *s, const struct job 
     if (u.decode_ms > 0)
         u.decode_tokens_per_s = (j->n_generated - 1) / u.decode_ms * 1e3;
     memcpy(u.experts, j->experts, sizeof u.experts);
-    u.memory = memory_now(s);
+    u.memory = current_memory(s);
     int32_t experts = j->n_experts ? j->n_experts : s->params.experts_per_token;
     u.reduced_top_k = experts < s->params.trained_top_k ? experts : 0;
     u.trained_top_k = s->params.trained_top_k;
@@ -149,7 +149,7 @@ void scheduler_finish_job(struct scheduler *s, struct job *j, enum engine_finish
              ev.usage.cached_tokens, ev.usage.completion_tokens, ev.usage.queue_ms, ev.usage.prefill_ms,
              ev.usage.decode_ms);
     s->stats.jobs_lossy += ev.usage.reduced_top_k > 0;
-    leave(s, j, &ev, (enum job_outcome)finish);
+    end_job(s, j, &ev, (enum job_outcome)finish);
 }
 
 void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e)
@@ -157,7 +157,7 @@ void scheduler_fail_job(struct scheduler *s, struct job *j, const struct err *e)
     struct engine_event ev = {.type = ENGINE_FAILED, .job = j->id, .error = *e};
     log_warn("job=%llu request=%s failed: %s: %s", (unsigned long long)j->id, j->params.request_id,
              err_code_name(e->code), e->text);
-    leave(s, j, &ev, OUTCOME_FAILED);
+    end_job(s, j, &ev, OUTCOME_FAILED);
 }
 
 void scheduler_add(struct scheduler *s, struct job *j)

@@ -49,7 +49,7 @@ static int32_t push_piece(struct text_output *a, struct buf *out)
 }
 
 /* Passes the piece through the stops and clears it. */
-static int32_t pass_on(struct text_output *a, bool whole, struct buf *out)
+static int32_t push_and_clear(struct text_output *a, bool whole, struct buf *out)
 {
     int32_t met = -1;
     if (!whole)
@@ -62,12 +62,12 @@ static int32_t pass_on(struct text_output *a, bool whole, struct buf *out)
 
 int32_t text_output_push(struct text_output *a, int32_t id, struct buf *out)
 {
-    return pass_on(a, detokenizer_push(&a->detokenizer, id, &a->piece), out);
+    return push_and_clear(a, detokenizer_push(&a->detokenizer, id, &a->piece), out);
 }
 
 int32_t text_output_flush(struct text_output *a, struct buf *out)
 {
-    int32_t met = pass_on(a, detokenizer_flush(&a->detokenizer, &a->piece), out);
+    int32_t met = push_and_clear(a, detokenizer_flush(&a->detokenizer, &a->piece), out);
     if (met < 0 && a->undecided.len) /* the beginning of a tag that was never completed is text */
         met = push_undecided(a, true, out);
     if (met < 0)

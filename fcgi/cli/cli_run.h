@@ -23,7 +23,7 @@ struct cli_run_params {
     void (*dump)(void *context, const char *name, const void *data, int32_t rows, int32_t cols, bool is_int);
     void *dump_context;
     void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids); /* as backend_params */
-    void (*guess)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
+    void (*predict)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
     void *route_context;
 };
 

@@ -349,7 +349,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
     enum routing_kind kind = routing_kind_of(o->routing);
     if (kind != ROUTING_MODEL) {
         p.route = bench_route;
-        p.guess = o->guess > 0 ? bench_guess : NULL;
+        p.predict = o->guess > 0 ? bench_guess : NULL;
         p.route_context = b;
     }
     bool ok = cli_run_open(&b->run, &p, e) && (kind == ROUTING_MODEL || make_routing(b, kind, o, e));

@@ -88,7 +88,7 @@ static struct expert_slot *find_prefetched(struct expert_cache *s)
 }
 
 /* The least valuable record that is not pinned, of all or of one size. */
-static struct expert_slot *victim(struct expert_cache *s, int32_t size_class)
+static struct expert_slot *least_valuable(struct expert_cache *s, int32_t size_class)
 {
     struct expert_slot *spare = expert_slots_find_spare(&s->slots, size_class);
     if (spare)
@@ -103,7 +103,7 @@ static struct expert_slot *victim(struct expert_cache *s, int32_t size_class)
 /* Prefetched records are evicted only when nothing else can be. */
 static struct expert_slot *victim_of_any_size(struct expert_cache *s)
 {
-    struct expert_slot *slot = victim(s, ANY_SIZE);
+    struct expert_slot *slot = least_valuable(s, ANY_SIZE);
     return slot ? slot : find_prefetched(s);
 }
 
@@ -113,7 +113,7 @@ static struct expert_slot *victim_of_any_size(struct expert_cache *s)
 static struct expert_slot *victim_for(struct expert_cache *s, int32_t layer)
 {
     const int32_t size_class = s->slots.class_of[layer];
-    struct expert_slot *slot = expert_slots_has_share(&s->slots, size_class) ? victim(s, size_class) : NULL;
+    struct expert_slot *slot = expert_slots_has_share(&s->slots, size_class) ? least_valuable(s, size_class) : NULL;
     return slot ? slot : victim_of_any_size(s);
 }
 

@@ -64,7 +64,7 @@ void expert_slots_unmap(void *memory, size_t bytes)
         munmap(memory, whole_pages(bytes));
 }
 
-static bool place(struct expert_slots *s, struct slot_class *c, int32_t first, struct err *e)
+static bool map_class(struct expert_slots *s, struct slot_class *c, int32_t first, struct err *e)
 {
     c->memory = expert_slots_map((size_t)c->bytes * (size_t)c->n, e);
     if (!c->memory)
@@ -99,7 +99,7 @@ bool expert_slots_init(struct expert_slots *s, const struct expert_layout *l, st
     }
     make_classes(s, l);
     for (int32_t c = 0, first = 0; c < s->n_classes; first += s->classes[c++].n)
-        if (!place(s, &s->classes[c], first, e)) {
+        if (!map_class(s, &s->classes[c], first, e)) {
             expert_slots_fini(s);
             return false;
         }
