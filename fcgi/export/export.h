@@ -1,4 +1,4 @@
-/* History out of the house: one user's conversations as one document or one archive, written to a sink as it is read.
+/* Exports one user's conversations as one document or one archive, written to a sink as they are read.
  *
  * Memory: one message, 16 bytes per message of one conversation, and in an archive about 150 bytes per file. The caller
  * begins the snapshot (sql/chats/store_export.h) and ends it. Used by the API and by `sluice export`. */

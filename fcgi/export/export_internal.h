@@ -1,4 +1,4 @@
-/* One export on its way: what export.c (documents) and archive.c (the ZIP of them) share. */
+/* The state of one export, which export.c (documents) and archive.c (the ZIP of them) share. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* An import under way: for import.c and zip_read.c. */
+/* The state of one import, which import.c and zip_read.c share. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

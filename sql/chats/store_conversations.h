@@ -106,7 +106,7 @@ bool store_conversation_state(struct store *s, struct arena *a,
                               struct err *e);
 /* When any of the user's conversations was last written in; 0: there is none. */
 bool store_conversation_newest(struct store *s, int64_t user_id, int64_t *updated_at, struct err *e);
-/* Did its user give it its title? */
+/* *own: the title is the user's own, not one that the program made. */
 bool store_conversation_own_title(struct store *s, int64_t user_id, int64_t id, bool *own, struct err *e);
 struct store_retitle {
     int64_t user_id, id;

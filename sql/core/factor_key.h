@@ -1,5 +1,5 @@
-/* The key under which second factors' secrets lie in the database: both sides compute with such a secret, so it can't be a
- * hash. 32 random bytes in the file factor.key beside the database, 0600, made once and in no backup: whoever gets a copy of
+/* The key that seals second factors' secrets in the database: both sides compute with such a secret, so a hash of it would
+ * not do. 32 random bytes in the file factor.key beside the database, 0600, made once and in no backup: whoever gets a copy of
  * the database has no codes of it. Each user's secrets have a key of their own that is derived from it, so that no row opens
  * as another user's. Inside sql/ only; a thread's own connection. */
 #pragma once

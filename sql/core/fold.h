@@ -1,5 +1,5 @@
-/* Texts without regard to letter case, in any script. What is found inside others is compared one to one: one code point is folded to one (so "STRASSE" is not "Straße"),
- * as FTS5's tokenizers do, so that what its index finds is found here. Invalid UTF-8 counts byte by byte. No threads. */
+/* Compares texts without regard to letter case, in any script. A search inside a text folds one code point to one (so
+ * "STRASSE" is not "Straße"), as FTS5's tokenizers do, so that what its index finds is found here. Invalid UTF-8 counts byte by byte. No threads. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@ bool users_insert(struct store *s, const struct store_user *u, int64_t *id, stru
 bool users_end_sessions(struct store *s, int64_t user_id, const unsigned char *keep, struct err *e);
 /* ERR_CONFLICT: the user is the last admin who can log in. ERR_NOTFOUND. */
 bool users_check_other_admin(struct store *s, int64_t id, struct err *e);
-/* Open invitations of theirs that would make an admin: nobody who was one comes back by them. */
+/* Revokes the user's open invitations that would make an admin, so that a former admin cannot return by one. */
 bool users_revoke_admin_invites(struct store *s, int64_t user_id, struct err *e);
 /* All sessions but the one with keep_session's hash end with the old one. */
 bool users_set_password(struct store *s, int64_t id, const char *hash, const unsigned char *keep_session, struct err *e);
