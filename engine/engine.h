@@ -39,7 +39,7 @@ struct engine_sampling {
     float repetition_penalty; /* 1: off; over prompt and answer */
     float presence_penalty;   /* 0: off; over the answer, as OpenAI defines it */
     float frequency_penalty;  /* 0: off */
-    int32_t penalty_window;   /* penalties count so many last tokens of prompt and answer; 0: all */
+    int32_t penalty_window;   /* penalties count this many last tokens of prompt and answer; 0: all */
     uint64_t seed;            /* the same job with the same seed gives the same answer */
     const struct engine_bias *bias;
     int32_t n_bias;
@@ -55,28 +55,28 @@ struct engine_job_params {
     bool keep_stop; /* the stop string, or the text of the token in stop_ids, is the answer's end */
     const int32_t *stop_ids; /* [n_stop_ids] tokens that end the answer as an end of text does */
     int32_t n_stop_ids;
-    int32_t min_tokens; /* before so many nothing ends the answer: ending tokens are not drawn
-                           (unless a grammar allows nothing else), stop strings not looked for */
+    int32_t min_tokens; /* nothing ends the answer earlier: ending tokens are not drawn (unless a
+                           grammar allows nothing else), and stop strings are not matched */
     const int32_t *allowed_ids; /* [n_allowed_ids] no other token is drawn; 0: all may be */
     int32_t n_allowed_ids;
-    const int32_t *banned; /* [n_banned] sequences of tokens, each behind its length, that do not
-                              come in the answer */
+    const int32_t *banned; /* [n_banned] token sequences, each preceded by its length, that must
+                              not appear in the answer */
     int32_t n_banned;
-    char answer_format[24]; /* chat_traits.format: stop strings are not looked for in its reasoning; "": plain text */
+    char answer_format[24]; /* chat_traits.format: stop strings do not match in its reasoning; "": plain text */
     int32_t answer_begins;  /* enum content_begin (engine/chat/content_gate.h): where the prompt left the answer */
     int32_t prompt_scores; /* 0: none; 1 + n: events PROMPT_SCORES give each token of the prompt but the first with n alternatives, at most
-                              ENGINE_MAX_TOP_LOGPROBS; the prompt is then computed whole, whatever the prefix cache has of it */
+                              ENGINE_MAX_TOP_LOGPROBS; the whole prompt is then computed, regardless of the prefix cache */
     int32_t top_logprobs;  /* -1: no logprobs; 0..ENGINE_MAX_TOP_LOGPROBS alternatives per token */
     bool ignore_eos;
     bool special_text;     /* spell out special tokens in the text (harmony needs them) */
     bool detached;
     char key[ENGINE_KEY_SIZE];  /* detached: name chosen by the submitter, unique, at most 47 characters */
-    uint64_t user;         /* for fair shares; 0: nobody in particular */
+    uint64_t user;         /* for fair sharing; 0: no particular user */
     char scope[64];        /* prompt cache's scope: jobs of another scope never share blocks */
     char request_id[48];   /* for the log */
     int32_t priority;      /* 0 normal, 1 background (runs only when nothing else wants the device) */
     int32_t experts_per_token; /* of a layer at most: fewer than the model's are faster and lossy; 0: as the engine runs. ERR_INPUT
-                                  where the model has not so many */
+                                  if the model has fewer */
     const void *grammar;   /* [n_grammar] bytes, a program of engine/grammar: the answer follows it to its end; NULL: free */
     uint32_t n_grammar;
 };
@@ -148,8 +148,8 @@ struct engine_event {
 
 struct engine_job;
 
-/* Connects, says HELLO, submits. ERR_UNAVAILABLE: nobody listens; ERR_BUSY: the queue is full (text says how long);
- * ERR_LIMIT: prompt over the context (text has both numbers); ERR_INPUT names the field. */
+/* Connects, says HELLO, submits. ERR_UNAVAILABLE: nobody listens; ERR_BUSY: the queue is full (the text says how long to wait);
+ * ERR_LIMIT: the prompt exceeds the context (the text has both numbers); ERR_INPUT names the field. */
 struct engine_job *engine_submit(const char *socket_path, const struct engine_job_params *p, struct err *e);
 /* Reads a detached job's events from the first. ERR_NOTFOUND: unknown, or forgotten since. */
 struct engine_job *engine_attach(const char *socket_path, const char *key, struct err *e);
@@ -158,14 +158,14 @@ struct engine_job *engine_attach(const char *socket_path, const char *key, struc
 struct engine_job *engine_attach_async(const char *socket_path, const char *key, struct err *e);
 /* 1: attached; 0: no reply yet; -1: *e as engine_attach. */
 int engine_attach_poll(struct engine_job *j, struct err *e);
-/* Waits up to timeout_ms (-1: for ever) for the next event: 1 = *ev is filled, 0 = none yet, -1 = *e (the
+/* Waits up to timeout_ms (-1: without limit) for the next event: 1 = *ev is filled, 0 = none yet, -1 = *e (the
  * connection broke: ERR_UNAVAILABLE). After DONE or FAILED nothing more comes. */
 int engine_next(struct engine_job *j, struct engine_event *ev, int timeout_ms, struct err *e);
 /* True when an event is complete in memory: call engine_next before polling the descriptor. */
 bool engine_pending(const struct engine_job *j);
 int engine_job_fd(const struct engine_job *j); /* for poll: POLLIN */
 uint64_t engine_job_id(const struct engine_job *j);
-/* Asks the engine to stop the job after the running step; events go on until DONE (ENGINE_CANCELLED). */
+/* Asks the engine to stop the job after the running step; events continue until DONE (ENGINE_CANCELLED). */
 bool engine_cancel(struct engine_job *j, struct err *e);
 /* Cancels a job that another process submitted: by key (detached) or by id ("#42", admin). ERR_UNAVAILABLE after 2 s
  * if the engine hangs: the request is sent all the same, and is read when the engine continues. */

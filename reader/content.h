@@ -1,4 +1,5 @@
-/* What a file is, by its bytes (libmagic), and the text in it. Nothing here touches the system; main.c does. One thread. */
+/* Tells what a file is, by its bytes (libmagic), and reads the text in it. Nothing here touches the
+ * system; main.c does. One thread. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* content.h: the type, by libmagic, and the list of what is taken. */
+/* Decides by libmagic what type a file has, and by a table whether files of that type are taken. */
 #include <magic.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static bool is_type(const char *t)
     return n == strlen(t) && n < 100 && strchr(t, '/') && strchr(t, '/') == strrchr(t, '/') && t[0] != '/';
 }
 
-/* What libmagic says of the bytes under these flags; NULL: it fails. Valid until the next call. */
+/* libmagic's word for the bytes under these flags, valid until the next call; NULL: it fails. */
 static const char *magic_of(magic_t m, int flags, const unsigned char *data, size_t len)
 {
     return magic_setflags(m, flags) == 0 ? magic_buffer(m, data, len) : NULL;

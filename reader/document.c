@@ -1,5 +1,5 @@
-/* content.h: the words of a document's XML, by expat. No document type declaration is taken, so there are no entities to
- * expand and nothing outside to fetch. */
+/* Reads the words of a document's XML by expat. No document type declaration is taken, so there are
+ * no entities to expand and nothing outside to fetch. */
 #include <expat.h>
 #include <stdlib.h>
 #include <string.h>

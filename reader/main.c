@@ -1,4 +1,5 @@
-/* sluice-reader: see reader.h for what goes in and out. */
+/* sluice-reader: locks itself in, reads one file from standard input and writes what it is and its
+ * text (reader.h). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* content.h: text files in the encodings that people have. */
+/* Text files in the encodings that people use, converted to UTF-8. */
 #include <errno.h>
 #include <iconv.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* sandbox.h */
+/* Confines the process by Landlock (files), seccomp (system calls) and resource limits, before the
+ * file is read. */
 #include "reader/sandbox.h"
 
 #include <errno.h>

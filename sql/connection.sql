@@ -1,4 +1,4 @@
--- What every connection sets when it opens. WAL itself is a property of the file (connection_wal).
+-- Settings of every connection, made when it opens. WAL itself is a property of the file (connection_wal).
 PRAGMA trusted_schema = OFF;
 PRAGMA cell_size_check = ON;
 PRAGMA secure_delete = ON;

@@ -20,6 +20,7 @@ libsluice_sql_a_SOURCES = \
 	%D%/backup/store_backup.c \
 	%D%/backup/store_copy.c %D%/backup/store_copy.h \
 	%D%/chats/continue_internal.h \
+	%D%/chats/messages_internal.h \
 	%D%/chats/store_changes.c \
 	%D%/chats/store_continue.c \
 	%D%/chats/store_conversations.c %D%/chats/store_conversations.h \

@@ -52,7 +52,7 @@ struct backend_params {
     void (*route)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
     /* As route, for streamed experts: what the layer before expects of this one, in place of the guess by this layer's
      * router, best first. NULL: that guess, or none where `route` is set. Backends that read nothing ahead never call it. */
-    void (*guess)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
+    void (*predict)(void *context, int32_t layer, int32_t sequence, int32_t position, int32_t *ids);
     void *route_context; /* of both */
 };
 
@@ -132,7 +132,7 @@ struct backend_probe {
 struct backend_ops {
     const char *name; /* "cpu", "vulkan" */
     bool streams; /* takes backend_params.experts */
-    bool foresees; /* reads streamed experts ahead, and asks backend_params.guess */
+    bool prefetches; /* reads streamed experts ahead, and asks backend_params.predict */
     bool splits;  /* dense weights on the device, experts in RAM */
     const struct backend_probe *probe;
     struct backend *(*open)(const struct model_plan *plan, const struct backend_params *p, struct err *e);
@@ -164,4 +164,4 @@ const struct backend_ops *backend_select(const char *name, struct err *e);
 /* What runs a model that `refused`, selected by `name`, could not open because of `why`: with "auto" the cpu backend when
  * the refusal is about the model (no kernel for it, or it does not fit), which is logged. NULL: the refusal stands, as it
  * does for a lost device, a bad file, or a backend that was asked for by name. */
-const struct backend_ops *backend_instead(const char *name, const struct backend_ops *refused, const struct err *why);
+const struct backend_ops *backend_fallback(const char *name, const struct backend_ops *refused, const struct err *why);

@@ -33,7 +33,7 @@ const struct backend_ops *backend_select(const char *name, struct err *e)
     return NULL;
 }
 
-const struct backend_ops *backend_instead(const char *name, const struct backend_ops *refused, const struct err *why)
+const struct backend_ops *backend_fallback(const char *name, const struct backend_ops *refused, const struct err *why)
 {
     const bool model = why->code == ERR_UNSUPPORTED || why->code == ERR_NOMEM || why->code == ERR_LIMIT;
     if (!is_auto(name) || refused == &cpu_backend || !model)

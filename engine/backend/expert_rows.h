@@ -9,7 +9,7 @@
 #include "engine/base/err.h"
 #include "engine/model/plan.h"
 
-#define EXPERT_ROWS_MOST 64 /* rows of a run at most */
+#define EXPERT_ROWS_MAX 64 /* rows of a run at most */
 
 /* Who computes the experts that a device has no slot for. */
 enum expert_way {
@@ -24,7 +24,7 @@ enum expert_way {
 struct expert_rows;
 
 struct expert_rows_params {
-    int32_t max_rows;  /* 1 .. EXPERT_ROWS_MOST */
+    int32_t max_rows;  /* 1 .. EXPERT_ROWS_MAX */
     int32_t n_threads; /* 0: one per core */
     bool exact;        /* f32 activations */
 };

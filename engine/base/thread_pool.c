@@ -1,4 +1,5 @@
-/* See thread_pool.h. */
+/* Start gate, barrier and work stealing. A member's remaining range is one atomic word, so that others can take from it
+ * without a lock. */
 #include "engine/base/thread_pool.h"
 
 #include <errno.h>
@@ -21,19 +22,19 @@ struct gate { /* a counter that threads wait on until it moves; spin first, then
     pthread_cond_t moved;
 };
 
-/* What a member has left of a list, in one word, so that others can take from it: the list's number, from, to. A word with
- * another number was not begun yet: the member has its whole share. */
-#define LIST_BITS 20
-#define UNIT_BITS 22
-#define UNITS_MOST ((1 << UNIT_BITS) - 1)
-_Static_assert(LIST_BITS + 2 * UNIT_BITS == 64, "one word");
-#define LOOKS 8 /* members after it that one who is done looks at */
+/* A member's remaining range of a loop in one word, which others can take from: the loop's number, from, to. A word with
+ * another number means that the member has not begun the loop: it still has its whole range. */
+#define LOOP_BITS 20
+#define INDEX_BITS 22
+#define INDEX_MAX ((1 << INDEX_BITS) - 1)
+_Static_assert(LOOP_BITS + 2 * INDEX_BITS == 64, "one word");
+#define MAX_VICTIMS 8 /* the members after it that a thread tries to steal from */
 
-struct share {
+struct range {
     _Alignas(64) _Atomic uint64_t left;
-    uint32_t list; /* the member's own: number of the open one, from 1 on in each run */
-    int32_t n; /* of a fixed one: 0 when its share was taken */
-    bool fixed;
+    uint32_t loop; /* written by the member alone: number of the current loop, from 1 on in each run */
+    int32_t n;     /* of a static loop: 0 once the member has taken its range */
+    bool fixed;    /* THREAD_POOL_STATIC, or the only member */
 };
 
 struct thread_pool {
@@ -41,13 +42,13 @@ struct thread_pool {
     int32_t n_started; /* threads beside member 0 */
     bool copiers; /* don't spin, and are as many as can be had */
     struct gate start, barrier;
-    _Alignas(64) _Atomic int32_t arrived; /* members at the barrier */
+    _Alignas(64) _Atomic int32_t arrived; /* members waiting at the barrier */
     void (*fn)(void *context, int32_t member);
     void *context;
-    bool alone; /* written before start's turn moves; the others read it only in a run of all */
+    bool single; /* written before start's turn moves; the others read it only in a run of all */
     bool stop; /* written before start's turn moves */
-    pthread_t threads[THREAD_POOL_MOST];
-    struct share shares[THREAD_POOL_MOST];
+    pthread_t threads[THREAD_POOL_MAX];
+    struct range ranges[THREAD_POOL_MAX];
 };
 
 struct member { /* what a new thread is told; freed by it */
@@ -129,7 +130,7 @@ void thread_pool_barrier(struct thread_pool *p)
 
 void thread_pool_barrier_then(struct thread_pool *p, void (*last)(void *context), void *context)
 {
-    if (p->alone) {
+    if (p->single) {
         last(context);
         return;
     }
@@ -143,20 +144,20 @@ void thread_pool_barrier_then(struct thread_pool *p, void (*last)(void *context)
     }
 }
 
-/* --- lists --- */
+/* --- loops --- */
 
 struct span {
     int32_t from, to;
 };
 
-static uint64_t pack(uint32_t list, struct span s)
+static uint64_t pack(uint32_t loop, struct span s)
 {
-    return (uint64_t)list << 2 * UNIT_BITS | (uint64_t)s.from << UNIT_BITS | (uint64_t)s.to;
+    return (uint64_t)loop << 2 * INDEX_BITS | (uint64_t)s.from << INDEX_BITS | (uint64_t)s.to;
 }
 
 static int32_t members(const struct thread_pool *p)
 {
-    return p->alone ? 1 : p->n;
+    return p->single ? 1 : p->n;
 }
 
 static struct span equal_share(const struct thread_pool *p, int32_t member, int32_t n)
@@ -166,70 +167,70 @@ static struct span equal_share(const struct thread_pool *p, int32_t member, int3
     return s;
 }
 
-/* What the member has left of the list that is numbered so, of n units. */
-static struct span unpack(const struct thread_pool *p, int32_t member, uint64_t word, uint32_t list, int32_t n)
+/* The member's remaining range of the loop with this number, of n iterations. */
+static struct span unpack(const struct thread_pool *p, int32_t member, uint64_t word, uint32_t loop, int32_t n)
 {
-    if (word >> 2 * UNIT_BITS == list)
-        return (struct span){(int32_t)(word >> UNIT_BITS & UNITS_MOST), (int32_t)(word & UNITS_MOST)};
+    if (word >> 2 * INDEX_BITS == loop)
+        return (struct span){(int32_t)(word >> INDEX_BITS & INDEX_MAX), (int32_t)(word & INDEX_MAX)};
     return equal_share(p, member, n);
 }
 
-void thread_pool_share(struct thread_pool *p, int32_t member, int32_t n, bool fixed)
+void thread_pool_loop_begin(struct thread_pool *p, int32_t member, int32_t n, enum thread_pool_schedule schedule)
 {
-    struct share *own = &p->shares[member];
-    own->list++;
+    struct range *own = &p->ranges[member];
+    own->loop++;
     own->n = n;
-    own->fixed = fixed || members(p) == 1;
+    own->fixed = schedule == THREAD_POOL_STATIC || members(p) == 1;
 }
 
-static bool take_fixed(const struct thread_pool *p, int32_t member, struct share *own, struct span *taken)
+static bool take_fixed(const struct thread_pool *p, int32_t member, struct range *own, struct span *taken)
 {
     *taken = equal_share(p, member, own->n);
     own->n = 0;
     return taken->from < taken->to;
 }
 
-/* Takes the first quarter, and the last units one by one, so that those which come late to help find some. */
+/* Takes the first quarter of the own range, and its last iterations one by one, so that thieves still find some. */
 static bool take_own(struct thread_pool *p, int32_t member, struct span *taken)
 {
-    struct share *own = &p->shares[member];
+    struct range *own = &p->ranges[member];
     uint64_t word = atomic_load(&own->left);
     for (;;) {
-        struct span s = unpack(p, member, word, own->list, own->n);
+        struct span s = unpack(p, member, word, own->loop, own->n);
         if (s.from >= s.to)
             return false;
         const int32_t left = s.to - s.from, next = s.from + (left > 4 ? left / 4 : 1);
         *taken = (struct span){s.from, next};
-        if (atomic_compare_exchange_weak(&own->left, &word, pack(own->list, (struct span){next, s.to})))
+        if (atomic_compare_exchange_weak(&own->left, &word, pack(own->loop, (struct span){next, s.to})))
             return true;
     }
 }
 
-/* The second half of what `other` has becomes the member's own. */
-static bool take_over(struct thread_pool *p, int32_t member, int32_t other)
+/* Work stealing: the second half of the victim's remaining range becomes the member's own. */
+static bool steal(struct thread_pool *p, int32_t member, int32_t victim)
 {
-    struct share *own = &p->shares[member], *from = &p->shares[other];
+    struct range *own = &p->ranges[member], *from = &p->ranges[victim];
     uint64_t word = atomic_load(&from->left);
     for (;;) {
-        struct span s = unpack(p, other, word, own->list, own->n);
+        struct span s = unpack(p, victim, word, own->loop, own->n);
         if (s.from >= s.to)
             return false;
         const int32_t middle = s.from + (s.to - s.from) / 2;
-        if (!atomic_compare_exchange_weak(&from->left, &word, pack(own->list, (struct span){s.from, middle})))
+        if (!atomic_compare_exchange_weak(&from->left, &word, pack(own->loop, (struct span){s.from, middle})))
             continue;
-        atomic_store(&own->left, pack(own->list, (struct span){middle, s.to})); /* empty until now: nobody else writes to it */
+        atomic_store(&own->left, pack(own->loop, (struct span){middle, s.to})); /* it was empty: no thief writes to it */
         return true;
     }
 }
 
-bool thread_pool_take(struct thread_pool *p, int32_t member, int32_t *from, int32_t *to)
+bool thread_pool_next_chunk(struct thread_pool *p, int32_t member, int32_t *from, int32_t *to)
 {
-    struct share *own = &p->shares[member];
-    const int32_t count = members(p), looks = own->fixed ? 0 : count - 1 < LOOKS ? count - 1 : LOOKS;
+    struct range *own = &p->ranges[member];
+    const int32_t count = members(p), victims = own->fixed ? 0 : count - 1 < MAX_VICTIMS ? count - 1 : MAX_VICTIMS;
     struct span s;
     bool found = own->fixed ? take_fixed(p, member, own, &s) : take_own(p, member, &s);
-    for (int32_t i = 1; !found && i <= looks; i++)
-        while (!found && take_over(p, member, (member + i) % count))
+    for (int32_t i = 1; !found && i <= victims; i++)
+        while (!found && steal(p, member, (member + i) % count))
             found = take_own(p, member, &s);
     if (found) {
         *from = s.from;
@@ -238,12 +239,12 @@ bool thread_pool_take(struct thread_pool *p, int32_t member, int32_t *from, int3
     return found;
 }
 
-/* Before a run: numbers begin anew. */
-static void forget_lists(struct thread_pool *p)
+/* Before a run: the numbers of loops begin anew. */
+static void reset_loops(struct thread_pool *p)
 {
     for (int32_t i = 0; i < members(p); i++) {
-        atomic_store_explicit(&p->shares[i].left, 0, memory_order_relaxed);
-        p->shares[i].list = 0;
+        atomic_store_explicit(&p->ranges[i].left, 0, memory_order_relaxed);
+        p->ranges[i].loop = 0;
     }
 }
 
@@ -260,13 +261,13 @@ static void *thread_main(void *argument)
     }
 }
 
-void thread_pool_run(struct thread_pool *p, bool alone, void (*fn)(void *context, int32_t member), void *context)
+void thread_pool_run(struct thread_pool *p, bool single, void (*fn)(void *context, int32_t member), void *context)
 {
     p->fn = fn;
     p->context = context;
-    p->alone = alone || p->n == 1;
-    forget_lists(p);
-    if (!p->alone)
+    p->single = single || p->n == 1;
+    reset_loops(p);
+    if (!p->single)
         gate_move(&p->start);
     fn(context, 0);
     thread_pool_barrier(p);
@@ -283,8 +284,8 @@ static void run_each(void *context, int32_t member)
 {
     const struct each *all = context;
     int32_t from, to;
-    thread_pool_share(all->pool, member, all->n, false);
-    while (thread_pool_take(all->pool, member, &from, &to))
+    thread_pool_loop_begin(all->pool, member, all->n, THREAD_POOL_STEALING);
+    while (thread_pool_next_chunk(all->pool, member, &from, &to))
         for (int32_t i = from; i < to; i++)
             all->fn(all->context, i);
 }
@@ -415,5 +416,5 @@ int32_t thread_pool_default_threads(void)
 int32_t thread_pool_size(int32_t n_threads)
 {
     const int32_t n = n_threads > 0 ? n_threads : thread_pool_default_threads();
-    return n < THREAD_POOL_MOST ? n : THREAD_POOL_MOST;
+    return n < THREAD_POOL_MAX ? n : THREAD_POOL_MAX;
 }

@@ -22,7 +22,7 @@ struct prefix_index {
     uint32_t n_buckets;
     uint64_t fingerprint;
     uint64_t last_serial;
-    void (*on_forget)(void *context, int32_t block); /* NULL: nobody asked */
+    void (*on_forget)(void *context, int32_t block); /* NULL: no callback */
     void *context;
 };
 

@@ -12,7 +12,7 @@
 
 struct prefix_index;
 
-/* A position in a chain, behind a block. Plain data: it stays valid for ever, but finds nothing more once
+/* A position in a chain, behind a block. Plain data: it never becomes invalid, but finds nothing more once
  * its block has been evicted. */
 struct prefix_chain {
     uint64_t key, serial; /* serial 0: at the root */
@@ -31,9 +31,10 @@ void prefix_index_on_forget(struct prefix_index *x, void (*on_forget)(void *cont
 /* variant: how the job's KV is computed, if that differs from the model's default (experts per token);
  * 0: the default. */
 void prefix_chain_begin(const struct prefix_index *x, const char *scope, int32_t variant, struct prefix_chain *c);
-/* The block that holds these BACKEND_BLOCK_TOKENS ids next in the chain, with a reference for the caller; the chain
- * moves behind it. -1: not there, the chain stays. */
+/* Finds the block with these BACKEND_BLOCK_TOKENS ids next in the chain and takes a reference for the
+ * caller; the chain moves behind it. -1: there is none, and the chain stays. */
 int32_t prefix_index_find(struct prefix_index *x, struct prefix_chain *c, const int32_t *tokens);
-/* The caller's block, just filled, holds these ids next in the chain. Returns the block to go on with: when another one
- * with the same content is known already, ours is given back and that one shared, so no content is kept twice. */
+/* The caller's block, just filled, holds these ids next in the chain. Returns the block to continue with: if
+ * another block with the same content is known, the caller's is given back and the other one shared, so
+ * that no content is stored twice. */
 int32_t prefix_index_add(struct prefix_index *x, struct prefix_chain *c, const int32_t *tokens, int32_t block);

@@ -28,13 +28,13 @@ static void project(struct worker *w, const struct layer_plan *layer)
     matmul_run(w, products, 3);
 }
 
-static void norm_and_turn(struct worker *w, const struct attention_plan *a, const struct vector *norm,
+static void norm_and_rotate(struct worker *w, const struct attention_plan *a, const struct vector *norm,
                           const float *cos_sin, float *head)
 {
     if (norm->at)
         w->backend->kernels->rms_norm(head, norm->at, w->backend->plan->norm_eps, a->d_head, head);
     if (a->rope.n_dims)
-        rope_turn(&a->rope, cos_sin, head);
+        rope_apply(&a->rope, cos_sin, head);
 }
 
 /* Queries, key and value of one kv head in one row: finished, and the latter two stored. */
@@ -50,8 +50,8 @@ static void finish_heads(struct worker *w, const struct layer_plan *layer, int32
     float *k = b->k + (size_t)row * (size_t)a->wk.rows + (size_t)(kv_head * a->d_head);
     const float *v = b->v + (size_t)row * (size_t)a->wv.rows + (size_t)(kv_head * a->d_head);
     for (int32_t i = 0; i < group; i++)
-        norm_and_turn(w, a, &a->q_norm, cos_sin, q + i * stride);
-    norm_and_turn(w, a, &a->k_norm, cos_sin, k);
+        norm_and_rotate(w, a, &a->q_norm, cos_sin, q + i * stride);
+    norm_and_rotate(w, a, &a->k_norm, cos_sin, k);
     b->kernels->store_kv(view, s->blocks[position / KV_TOKENS], position % KV_TOKENS, kv_head, k, v);
 }
 
@@ -99,8 +99,8 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
     int32_t n = b->rows.n, d = b->plan->d_model, units = n * a->n_kv_head, width = a->n_head * a->d_head, from, to;
     project(w, layer);
     worker_barrier(w);
-    worker_list(w, units, seen_bytes(b, a));
-    while (worker_take(w, &from, &to))
+    worker_loop_begin(w, units, seen_bytes(b, a));
+    while (worker_next_chunk(w, &from, &to))
         for (int32_t u = from; u < to; u++) {
             finish_heads(w, layer, index, u / a->n_kv_head, u % a->n_kv_head);
             if (b->rows.one_row_each) /* it needs no key that another thread has just stored */
@@ -108,8 +108,8 @@ void attention_run(struct worker *w, const struct layer_plan *layer, int32_t ind
         }
     worker_barrier(w);
     if (!b->rows.one_row_each) {
-        worker_list(w, units, seen_bytes(b, a));
-        while (worker_take(w, &from, &to))
+        worker_loop_begin(w, units, seen_bytes(b, a));
+        while (worker_next_chunk(w, &from, &to))
             for (int32_t u = from; u < to; u++)
                 attend_heads(w, layer, u / a->n_kv_head, u % a->n_kv_head);
         worker_barrier(w);

@@ -68,7 +68,7 @@ static void convolve_head(struct worker *w, const struct delta_net_plan *p, cons
         memset(c.past + (size_t)i * c.past_stride, 0, (size_t)c.channels * sizeof *c.past);
     b->kernels->convolve(&c);
     for (int32_t t = 0; !is_v && t < s->n_tokens; t++)
-        b->kernels->unit(c.values + (size_t)t * c.stride, p->d_k, head < p->n_k_head ? 1 / sqrtf((float)p->d_k) : 1);
+        b->kernels->l2_normalize(c.values + (size_t)t * c.stride, p->d_k, head < p->n_k_head ? 1 / sqrtf((float)p->d_k) : 1);
 }
 
 /* Sequences' rows are adjacent; `first` is that of sequence `s`. */
@@ -78,8 +78,8 @@ static void convolve_all(struct worker *w, const struct layer_plan *layer)
     const struct delta_net_plan *p = &layer->delta_net;
     const int32_t heads = 2 * p->n_k_head + p->n_v_head;
     int32_t from, to;
-    worker_list(w, b->step->n_sequences * heads, (uint64_t)b->rows.n * (uint64_t)channel_count(p) * (uint64_t)p->n_conv * 4);
-    while (worker_take(w, &from, &to))
+    worker_loop_begin(w, b->step->n_sequences * heads, (uint64_t)b->rows.n * (uint64_t)channel_count(p) * (uint64_t)p->n_conv * 4);
+    while (worker_next_chunk(w, &from, &to))
         for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to; i++, at += heads) {
             const struct step_sequence *s = &b->step->sequences[i];
             for (int32_t head = from > at ? from - at : 0; head < heads && at + head < to; head++)
@@ -123,8 +123,8 @@ static void recur_all(struct worker *w, const struct layer_plan *layer)
     const struct delta_net_plan *p = &layer->delta_net;
     const size_t values = (size_t)p->d_k * (size_t)p->d_v, convolution = (size_t)channel_count(p) * (size_t)(p->n_conv - 1);
     int32_t from, to;
-    worker_list(w, b->step->n_sequences * p->n_v_head, (uint64_t)b->rows.n * (uint64_t)p->n_v_head * values * 4);
-    while (worker_take(w, &from, &to))
+    worker_loop_begin(w, b->step->n_sequences * p->n_v_head, (uint64_t)b->rows.n * (uint64_t)p->n_v_head * values * 4);
+    while (worker_next_chunk(w, &from, &to))
         for (int32_t i = 0, at = 0, first = 0; i < b->step->n_sequences && at < to; i++, at += p->n_v_head) {
             const struct step_sequence *s = &b->step->sequences[i];
             float *all = layer_state(b, layer, s) + convolution;

@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/cpu/ops_simd.h"
 
-static void unit(float *v, int32_t n, float factor)
+static void l2_normalize(float *v, int32_t n, float factor)
 {
     vf sum = vf_zero();
     int32_t i = 0;

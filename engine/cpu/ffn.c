@@ -61,7 +61,7 @@ static void route(struct worker *w, const struct layer_plan *layer, int32_t inde
     if (gated)
         products[n++] = (struct product){.weight = &m->shared_gate, .panel = input, .n = b->rows.n,
                                          .out = b->shared_gate, .stride = 1};
-    if (ffn_stream_guess(w, index, &next, &products[n]))
+    if (ffn_stream_predict(w, index, &next, &products[n]))
         n++;
     matmul_run(w, products, n);
     worker_barrier(w);

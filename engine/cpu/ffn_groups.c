@@ -138,8 +138,8 @@ static void share_tiles(struct worker *w, const struct groups *g, const struct w
         total += matmul_tiles(w, matrix_of(&group)->rows);
         bytes += weight_matrix_bytes(matrix_of(&group)) * (uint64_t)group.n;
     }
-    worker_list(w, total, bytes);
-    while (worker_take(w, &from, &to))
+    worker_loop_begin(w, total, bytes);
+    while (worker_next_chunk(w, &from, &to))
         for (int32_t i = 0, at = 0; i < count && at < to; i++) {
             if (!has_rows(g, number_of(g, i)))
                 continue;
@@ -272,8 +272,8 @@ void groups_down(struct worker *w, const struct groups *g)
         share_tiles(w, g, down_of, down_tile);
         return;
     }
-    worker_list(w, matmul_tiles(w, w->backend->plan->d_model), UINT64_MAX); /* of many rows */
-    while (worker_take(w, &from, &to))
+    worker_loop_begin(w, matmul_tiles(w, w->backend->plan->d_model), UINT64_MAX); /* of many rows */
+    while (worker_next_chunk(w, &from, &to))
         for (int32_t i = 0; i < round_count(g); i++) {
             if (!has_rows(g, number_of(g, i)))
                 continue;

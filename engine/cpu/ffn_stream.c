@@ -21,7 +21,7 @@ static bool in_order(const struct backend *b)
 
 /* --- member 0 --- */
 
-static void guess(struct worker *w, int32_t index)
+static void predict(struct worker *w, int32_t index)
 {
     struct backend *b = w->backend;
     struct stream *s = &b->stream;
@@ -32,8 +32,8 @@ static void guess(struct worker *w, int32_t index)
     for (int32_t t = 0; t < b->rows.n; t++) {
         int32_t *ids = s->next_ids + t * most, wanted = worker_experts(b, t, next);
         router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert, ids, w->choice.weights, w->row);
-        if (b->params.guess)
-            b->params.guess(b->params.route_context, index + 1, b->rows.sequence[t], b->rows.position[t], ids);
+        if (b->params.predict)
+            b->params.predict(b->params.route_context, index + 1, b->rows.sequence[t], b->rows.position[t], ids);
         for (int32_t i = wanted; i < most; i++)
             ids[i] = -1;
     }
@@ -43,9 +43,9 @@ static void guess(struct worker *w, int32_t index)
             if (id < 0 || s->seen[id])
                 continue;
             s->seen[id] = true;
-            s->guesses[n++] = (struct expert_prediction){.expert = id, .rank = rank};
+            s->predictions[n++] = (struct expert_prediction){.expert = id, .rank = rank};
         }
-    expert_cache_prefetch(b->params.experts, index, s->guesses, n);
+    expert_cache_prefetch(b->params.experts, index, s->predictions, n);
 }
 
 /* With so many rows the next layer wants nearly all: the first ones in any case. */
@@ -84,7 +84,7 @@ static void add_up(struct stream *s, int32_t expert)
 static void take(struct backend *b, int32_t index, int32_t *left, bool wait)
 {
     struct stream *s = &b->stream;
-    struct expert_taken t = {.ids = s->ids, .gate_up_ready = in_order(b) ? NULL : s->heads};
+    struct expert_taken t = {.ids = s->ids, .gate_up_ready = in_order(b) ? NULL : s->gate_up_ready};
     s->failed = *left && !expert_cache_take_gate_up(b->params.experts, &t, *left, wait, &s->failure);
     s->n_ids = s->failed ? 0 : t.n;
     s->n_up = 0;
@@ -150,8 +150,8 @@ static void start(struct worker *w, const struct groups *g, int32_t index, int32
     const int32_t mlp = groups_mlp(g);
     if (w->index == 0) {
         *left = begin(w, g, index);
-        if (s->guess && !in_order(b) && index + 1 < b->plan->n_layer && b->plan->layers[index + 1].ffn == FFN_MOE)
-            guess(w, index);
+        if (s->predicts && !in_order(b) && index + 1 < b->plan->n_layer && b->plan->layers[index + 1].ffn == FFN_MOE)
+            predict(w, index);
         memset(s->is_up, 0, (size_t)g->layer->moe.n_expert * sizeof *s->is_up);
         take(b, index, left, mlp < 0);
         *taken = s->n_ids;
@@ -193,10 +193,10 @@ void ffn_stream(struct worker *w, struct groups *g, int32_t index)
         expert_cache_end(b->params.experts);
 }
 
-bool ffn_stream_guess(struct worker *w, int32_t index, struct panel *panel, struct product *product)
+bool ffn_stream_predict(struct worker *w, int32_t index, struct panel *panel, struct product *product)
 {
     struct backend *b = w->backend;
-    if (!b->params.experts || !b->stream.guess || in_order(b) || index + 1 >= b->plan->n_layer)
+    if (!b->params.experts || !b->stream.predicts || in_order(b) || index + 1 >= b->plan->n_layer)
         return false;
     const struct layer_plan *next = &b->plan->layers[index + 1];
     if (next->ffn != FFN_MOE)

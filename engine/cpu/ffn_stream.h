@@ -8,4 +8,4 @@
 void ffn_stream(struct worker *w, struct groups *g, int32_t index);
 /* Reading ahead: fills *product with the next layer's router on this layer's input, packed into *panel. False: not in
  * this step, or there is no such layer. */
-bool ffn_stream_guess(struct worker *w, int32_t index, struct panel *panel, struct product *product);
+bool ffn_stream_predict(struct worker *w, int32_t index, struct panel *panel, struct product *product);

@@ -1,7 +1,7 @@
 /* From the last layer to answers: final norm, logits, candidates, log of the sum of exponentials.
  * Called by every thread of a step. */
 #pragma once
-#include "engine/cpu/worker.h"
+#include "engine/cpu/cpu_worker.h"
 
 void head_run(struct worker *w);
 /* Makes room for this step's wanted rows; before the threads start. */

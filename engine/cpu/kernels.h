@@ -85,7 +85,7 @@ struct kernels {
     /* out = x / sqrt(mean(x^2) + eps) * weight; out may be x. */
     void (*rms_norm)(const float *x, const float *weight, float eps, int32_t n, float *out);
     /* v *= factor / sqrt(sum of v^2 + 1e-6) */
-    void (*unit)(float *v, int32_t n, float factor);
+    void (*l2_normalize)(float *v, int32_t n, float factor);
     void (*convolve)(const struct convolution *c);
     void (*delta_scan)(const struct delta_scan *s);
     /* gate = activation(gate, up) */

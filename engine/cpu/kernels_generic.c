@@ -153,7 +153,7 @@ static float sum_exp(const float *x, int32_t n, float top)
     return (float)sum;
 }
 
-static void unit(float *v, int32_t n, float factor)
+static void l2_normalize(float *v, int32_t n, float factor)
 {
     float sum = 0;
     for (int32_t i = 0; i < n; i++)
@@ -214,7 +214,7 @@ const struct kernels kernels_generic = {
     .pack = pack,
     .tile = tile,
     .rms_norm = rms_norm,
-    .unit = unit,
+    .l2_normalize = l2_normalize,
     .convolve = convolve,
     .delta_scan = delta_scan,
     .activate = activate,

@@ -111,16 +111,16 @@ static void take_stream(struct placer *p, const struct widest *m, size_t rows, s
 {
     s->wants = placer_take(p, m->experts * sizeof *s->wants);
     s->ids = placer_take(p, (m->experts + 1) * sizeof *s->ids);
-    s->heads = placer_take(p, m->experts * sizeof *s->heads);
+    s->gate_up_ready = placer_take(p, m->experts * sizeof *s->gate_up_ready);
     s->up = placer_take(p, (m->experts + 1) * sizeof *s->up);
     s->is_up = placer_take(p, m->experts * sizeof *s->is_up);
     s->next_router = placer_take(p, rows * m->experts * sizeof(float));
     s->next_ids = placer_take(p, rows * m->used * sizeof(int32_t));
-    s->guesses = placer_take(p, rows * m->used * sizeof *s->guesses);
+    s->predictions = placer_take(p, rows * m->used * sizeof *s->predictions);
     s->seen = placer_take(p, m->experts * sizeof *s->seen);
 }
 
-size_t layout_work(const struct layout *l, struct backend *b, char *memory)
+size_t layout_workspace(const struct layout *l, struct backend *b, char *memory)
 {
     struct backend ignored;
     struct worker none;

@@ -2,12 +2,12 @@
 # vector instruction gets into code that runs everywhere
 noinst_LIBRARIES += libsluice-cpu.a
 libsluice_cpu_a_SOURCES = \
-	%D%/attention.c %D%/backend.c %D%/bandwidth.c %D%/bandwidth.h %D%/block.c %D%/block.h \
+	%D%/attention.c %D%/cpu_backend.c %D%/bandwidth.c %D%/bandwidth.h %D%/block.c %D%/block.h \
 	%D%/delta_net.c %D%/delta_simd.h %D%/expert_lists.c %D%/expert_lists.h %D%/expert_rows.c %D%/features.c %D%/ffn.c %D%/ffn.h %D%/ffn_groups.c %D%/ffn_groups.h %D%/ffn_stream.c %D%/ffn_stream.h %D%/head.c %D%/head.h %D%/kernels.h \
 	%D%/kernels_generic.c %D%/kv_layout.h %D%/layout.c %D%/layout.h %D%/matmul.c \
 	%D%/matmul.h %D%/mixer.h %D%/open.h %D%/panel.c %D%/panel.h %D%/placer.h \
 	%D%/rope.c %D%/rope.h %D%/router.c %D%/router.h %D%/speed.c %D%/speed.h %D%/step.c %D%/step.h \
-	%D%/tempo.c %D%/tempo.h %D%/worker.h
+	%D%/thread_tuner.c %D%/thread_tuner.h %D%/cpu_worker.h
 libsluice_cpu_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS)
 CPU_LIBS = libsluice-cpu.a
 

@@ -90,8 +90,8 @@ void matmul_run(struct worker *w, const struct product *products, int32_t n)
         if (w->index == 0)
             w->weight_bytes += one;
     }
-    worker_list(w, total, bytes);
-    while (worker_take(w, &from, &to))
+    worker_loop_begin(w, total, bytes);
+    while (worker_next_chunk(w, &from, &to))
         for (int32_t i = 0, at = 0; i < n && at < to; i++) {
             const int32_t tiles = matmul_tiles(w, products[i].weight->rows);
             for (int32_t t = from > at ? from - at : 0; t < tiles && at + t < to; t++)

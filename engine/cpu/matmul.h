@@ -1,7 +1,7 @@
 /* Matrix products of a step: activations into panels, weight tiles shared among the threads. Called by every
  * thread of a step; who shares what is in worker.h. */
 #pragma once
-#include "engine/cpu/worker.h"
+#include "engine/cpu/cpu_worker.h"
 
 struct pack {
     enum panel_slot slot;

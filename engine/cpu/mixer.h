@@ -1,6 +1,6 @@
 /* The first half of a layer: x += mixer(norm(x)). Called by every thread of a step; ends with a barrier. */
 #pragma once
-#include "engine/cpu/worker.h"
+#include "engine/cpu/cpu_worker.h"
 
 void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index);
 void delta_net_run(struct worker *w, const struct layer_plan *layer, int32_t index);

@@ -3,7 +3,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "engine/cpu/worker.h"
+#include "engine/cpu/cpu_worker.h"
 
 struct placer {
     char *memory; /* NULL: count */

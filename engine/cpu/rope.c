@@ -13,7 +13,7 @@ void rope_fill(const struct rope_plan *r, int32_t position, float *cos_sin)
     }
 }
 
-void rope_turn(const struct rope_plan *r, const float *cos_sin, float *head)
+void rope_apply(const struct rope_plan *r, const float *cos_sin, float *head)
 {
     int32_t half = r->n_dims / 2;
     for (int32_t i = 0; i < half; i++) {

@@ -8,5 +8,5 @@
 /* Fills cos_sin [n_dims / 2, 2] for one position. */
 void rope_fill(const struct rope_plan *r, int32_t position, float *cos_sin);
 /* head [d_head]: its first n_dims dimensions turn. */
-void rope_turn(const struct rope_plan *r, const float *cos_sin, float *head);
+void rope_apply(const struct rope_plan *r, const float *cos_sin, float *head);
 bool rope_same(const struct rope_plan *a, const struct rope_plan *b);

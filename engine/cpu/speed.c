@@ -75,10 +75,10 @@ struct probe {
     const struct kernels *kernels;
     struct weight weight; /* n_matrix copies in memory */
     struct panel panel;
-    bool alone;                /* one thread: what a busy machine makes of it, see tempo.h */
+    bool single;                /* one thread: what a busy machine makes of it, see tempo.h */
     int32_t n_threads, matrix; /* matrix: where the next pass begins */
     int32_t n_passed;          /* matrices of one run */
-    float sums[THREAD_POOL_MOST];   /* so that the work can't be dropped */
+    float sums[THREAD_POOL_MAX];   /* so that the work can't be dropped */
 };
 
 /* Each member takes its share of every matrix's tiles. */
@@ -139,7 +139,7 @@ static double time_format(struct probe *p, struct thread_pool *pool, const struc
         for (int pass = 0; pass < PROBE_PASSES; pass++) {
             uint64_t began = clock_ns(), ns = 0, runs = 0;
             do {
-                thread_pool_run(pool, p->alone, walk, p);
+                thread_pool_run(pool, p->single, walk, p);
                 p->matrix = (p->matrix + p->n_passed) % p->weight.n_matrix;
                 runs++;
             } while ((ns = clock_ns() - began) < PROBE_NS);
@@ -217,10 +217,10 @@ static struct found time_all(struct probe *p, struct thread_pool *pool, const st
                              char *memory, size_t room, int32_t n_layer)
 {
     struct found f = {0};
-    p->n_threads = p->alone ? 1 : thread_pool_threads(pool);
+    p->n_threads = p->single ? 1 : thread_pool_threads(pool);
     f.speed.dense = time_formats(p, pool, dense, memory, room);
     f.speed.experts = time_formats(p, pool, experts, memory, room);
-    f.speed.layer_s = p->alone ? 0 : time_layer(pool);
+    f.speed.layer_s = p->single ? 0 : time_layer(pool);
     f.token_s = n_layer * f.speed.layer_s + (f.speed.dense > 0 ? sum_bytes(dense) / f.speed.dense : 0) +
                 (f.speed.experts > 0 ? sum_bytes(experts) / f.speed.experts : 0);
     return f;
@@ -243,7 +243,7 @@ bool speed_measure(const struct model_plan *plan, const struct backend_params *p
         memset(memory, 0x3c, room); /* small finite values in every format */
         p->kernels = kernels_best();
         struct found best = time_all(p, pool, &dense, &experts, memory, room, plan->n_layer);
-        p->alone = true;
+        p->single = true;
         struct found one = thread_pool_threads(pool) > 1 ? time_all(p, pool, &dense, &experts, memory, room, plan->n_layer) : best;
         *s = one.token_s < best.token_s ? one.speed : best.speed;
         s->memory = s->dense > s->experts ? s->dense : s->experts; /* KV is read at the kernels' pace as well */

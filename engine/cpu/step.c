@@ -135,13 +135,13 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         return false;
     b->step = s;
     b->stream.failed = false;
-    b->stream.guess = b->params.experts && (!b->params.route || b->params.guess) && expert_cache_prefetching(b->params.experts);
-    bool alone = b->n_workers > 1 && tempo_alone(&b->tempo, b->rows.n);
+    b->stream.predicts = b->params.experts && (!b->params.route || b->params.predict) && expert_cache_prefetching(b->params.experts);
+    bool single = b->n_workers > 1 && thread_tuner_single(&b->tuner, b->rows.n);
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;
-        b->workers[i].count = alone ? 1 : b->n_workers;
+        b->workers[i].count = single ? 1 : b->n_workers;
     }
-    thread_pool_run(b->pool, alone, forward, b);
+    thread_pool_run(b->pool, single, forward, b);
     if (!b->stream.failed)
         head_publish(b, rows);
     b->step = NULL;
@@ -157,7 +157,7 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         b->counters.step_ns += took;
         return false;
     }
-    tempo_note(&b->tempo, b->rows.n, alone, took);
+    thread_tuner_record(&b->tuner, b->rows.n, single, took);
     b->counters.step_ns += took;
     return true;
 }

@@ -15,7 +15,7 @@ struct owned_weights {
     bool locked;
 };
 
-/* Copies every matrix of *plan but routed experts, and points the plan there. `plan` and its layers are the caller's
- * own copy. The mapping's pages are given back as it goes. */
+/* Copies every matrix of *plan except routed experts, and points the plan to the copies. `plan` and its
+ * layers are the caller's own. The pages of the mapped files are dropped afterwards. */
 bool owned_weights_init(struct owned_weights *o, struct model_plan *plan, const struct model *m, struct err *e);
 void owned_weights_fini(struct owned_weights *o); /* accepts a zeroed struct */

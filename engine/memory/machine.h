@@ -31,5 +31,5 @@ struct machine_stress { /* counts since the group was made; compare two readings
     double stalled;      /* percent of the last 10 s in which something waited for memory (PSI some avg10); 0: unknown */
 };
 
-/* Of our own group, else of the machine. */
+/* Reads the counts of our own group, or of the machine if there is none. */
 void machine_stress_read(const char *root, struct machine_stress *s);

@@ -89,7 +89,7 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
         p.dump = more->dump;
         p.dump_context = more->dump_context;
         p.route = more->route;
-        p.guess = more->guess;
+        p.predict = more->predict;
         p.route_context = more->route_context;
     }
     const struct model_plan *plan = model_plan(l->model);
@@ -127,7 +127,7 @@ static bool open_planned(struct memory_load *l, const struct backend_params *mor
 /* With "auto", falls back to the next backend if the first one fails only when it is opened. */
 static bool open_instead(struct memory_load *l, const struct backend_params *more, struct err *e)
 {
-    const struct backend_ops *instead = backend_instead(l->backend, l->ops, e);
+    const struct backend_ops *instead = backend_fallback(l->backend, l->ops, e);
     struct memory_input rest = l->input;
     char reason[sizeof l->plan.reason];
     int next = l->plan.target + 1;

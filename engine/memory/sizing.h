@@ -18,7 +18,7 @@ struct sizing {
 };
 
 struct sizing_model {
-    int32_t n_ctx;        /* what the model was made for */
+    int32_t n_ctx;        /* the context that the model was trained for */
     uint64_t block_bytes; /* of one KV block as the backend stores it; 0: the model has no KV */
     uint64_t state_bytes; /* recurrent state of one sequence; 0: none */
 };

@@ -15,7 +15,7 @@
 
 #define CHUNK ((uintptr_t)64 << 20) /* locked at a time, while the next chunk is read ahead */
 
-/* --- where weights lie --- */
+/* --- ranges --- */
 
 struct collector {
     struct weight_lock *to;
@@ -56,7 +56,7 @@ static void add(struct collector *c, const struct weight *w)
 {
     if (w->type == WEIGHT_NONE)
         return;
-    const int32_t each = w->table ? 1 : w->n_matrix; /* matrices that lie together */
+    const int32_t each = w->table ? 1 : w->n_matrix; /* matrices that are contiguous */
     const size_t data = plane_bytes(w, each, w->matrix_bytes, w->row_bytes, weight_row_size(w));
     const size_t scales = plane_bytes(w, each, w->scale_matrix_bytes, w->scale_row_bytes, weight_scale_row_size(w));
     for (int32_t i = 0; i < w->n_matrix; i += each) {

@@ -10,10 +10,10 @@
 struct connection {
     int fd;
     struct buf in, out; /* out: HELLO and refusals, before a job's events */
-    struct job *job;    /* whose events it gets; one reference */
+    struct job *job;    /* the job whose events it gets; one reference */
     uint64_t position;  /* in the job's log */
     bool owner;         /* submitted it: closing cancels, unless detached */
-    bool greeted;       /* HELLO came */
+    bool greeted;       /* HELLO was received */
     bool closing;       /* closed once `out` is sent */
     bool blocked;       /* the peer does not read: waiting for POLLOUT */
     double opened_ms;
@@ -26,8 +26,8 @@ struct connection *connection_create(int fd);
 int connection_read(struct connection *c);
 /* True if the peer has closed. What it sent before may still be unread. */
 bool connection_left(const struct connection *c);
-/* Sends as much as the peer takes: `out`, then the job's log. 1: all that there is was sent; 0: the peer is slow (c->blocked);
- * -1: the peer is gone, or everything was sent and nothing more can come. */
+/* Sends as much as the peer takes: `out`, then the job's log. 1: everything that is there was sent; 0: the peer is slow (c->blocked);
+ * -1: the peer is gone, or the last event was sent. */
 int connection_send(struct connection *c);
 /* Sends a refusal (job 0), then closes. */
 void connection_refuse(struct connection *c, const struct err *e);

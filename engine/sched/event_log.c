@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define FORGET_STEP ((size_t)64 << 10) /* moving the rest down costs a copy: not for every frame */
+#define FORGET_STEP ((size_t)64 << 10) /* dropping the front moves the rest down, so it is not done for every frame */
 
 void event_log_init(struct event_log *l, size_t limit, bool keep)
 {
@@ -25,7 +25,7 @@ bool event_log_append(struct event_log *l, const struct buf *frames, bool last)
     if (ok && !last && l->data.len + frames->len > l->limit)
         ok = false;
     if (ok && frames->len && !buf_append(&l->data, frames->data, frames->len)) {
-        l->data.failed = false; /* what is there is whole; only this append did not fit in memory */
+        l->data.failed = false; /* earlier data is intact; only this append failed */
         ok = false;
     }
     if (last)

@@ -21,7 +21,7 @@ struct event_log {
 void event_log_init(struct event_log *l, size_t limit, bool keep);
 void event_log_fini(struct event_log *l);
 /* False when more than `limit` bytes would be held (a reader that does not read, an answer without end) or memory ran
- * out: nothing was appended. `last`: beyond the limit if need be, and the stream ends after it. */
+ * out: nothing was appended. `last`: allowed beyond the limit; the stream ends after it. */
 bool event_log_append(struct event_log *l, const struct buf *frames, bool last);
 /* Copies up to `size` bytes from position `from`; *end: nothing can come after them. */
 size_t event_log_read(struct event_log *l, uint64_t from, char *out, size_t size, bool *end);

@@ -97,7 +97,7 @@ struct job *fair_queue_first(const struct fair_queue *q)
     for (const struct user *u = q->users; u; u = u->next) {
         if (!u->first[p])
             continue;
-        /* at equal counters the job that came first */
+        /* at equal counters the job that was submitted first */
         if (!best || u->served < best->served ||
             (u->served == best->served && u->first[p]->id < best->first[p]->id))
             best = u;

@@ -1,10 +1,11 @@
-/* Waiting jobs, shared out fairly between users. Each user has a counter of tokens served (what the device computed
- * for them); the next job is the oldest of the user that was served least. A user who comes, or comes back, starts at
- * the least counter of those present, so idleness is not saved up and nobody starves (virtual token counters: Sheng et
- * al., "Fairness in Serving Large Language Models", OSDI 2024). Against deficit round robin: the same shares, but
- * the running jobs' decode tokens count as well, while they run.
+/* A queue of waiting jobs that is fair between users. Each user has a counter of tokens served (what the
+ * device computed for them); the next job is the oldest one of the user with the smallest counter. A user
+ * who arrives, or returns, starts at the smallest counter of those present, so idle time earns no credit
+ * and nobody starves (virtual token counters: Sheng et al., "Fairness in Serving Large Language Models",
+ * OSDI 2024). Compared with deficit round robin the shares are the same, but the decode tokens of running
+ * jobs count while they run.
  *
- * Background jobs come only when no other job waits. Owner: the loop thread. */
+ * Background jobs are served only when no other job waits. Owner: the loop thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -148,7 +148,7 @@ struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop)
             break;
     struct job *list = in->first;
     in->first = in->last = NULL;
-    in->n_waiting += in->n_pending; /* until the loop reports anew */
+    in->n_waiting += in->n_pending; /* until the next report of the loop */
     in->n_pending = 0;
     in->woken = false;
     *stop = in->stop;

@@ -41,7 +41,7 @@ void inbox_stop(struct inbox *in);                /* the loop is to end */
 /* Loop thread. */
 void inbox_open(struct inbox *in, const struct inbox_limits *limits);
 void inbox_close(struct inbox *in, const struct err *why); /* any thread */
-/* Waits up to timeout_ms for a job, a wake-up or a stop; 0: does not wait. Gives the list of new jobs (linked by next) or
- * NULL; *stop as asked. */
+/* Waits up to timeout_ms for a job, a wake-up or a stop; 0: does not wait. Returns the list of new jobs (linked by next) or
+ * NULL; *stop: inbox_stop was called. */
 struct job *inbox_take(struct inbox *in, int timeout_ms, bool *stop);
 void inbox_report(struct inbox *in, int32_t n_waiting, double expected_wait_s);

@@ -1,6 +1,6 @@
-/* One prompt and its answer, inside the engine. Made by the I/O thread from a SUBMIT frame, then handed to the loop
- * thread; both hold references. The first group of fields never changes after that, the second is made for both
- * threads, the third belongs to the loop thread alone. */
+/* A job: one prompt and its answer, inside the engine. The I/O thread creates it from a SUBMIT frame and
+ * hands it to the loop thread; both hold references. The first group of fields never changes after that,
+ * the second is shared by both threads, the third belongs to the loop thread alone. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,12 +35,12 @@ struct job {
     enum job_state state;
     uint64_t admission;  /* order of admission; the last one is preempted first */
     int32_t slot;        /* -1: none; also the index of the recurrent state */
-    int32_t n_experts;   /* that its rows use of a layer; 0: as the backend's plan says */
+    int32_t n_experts;   /* experts of a layer that its rows use; 0: as in the backend's plan */
     int32_t *tokens;     /* prompt, then answer: [n_tokens] */
     int32_t n_tokens, cap_tokens;
-    int32_t n_computed;  /* tokens whose KV is there */
+    int32_t n_computed;  /* tokens whose KV is computed */
     int32_t n_generated; /* sampled so far, an end-of-sequence token included */
-    int32_t n_scored;    /* prompt_scores.h: rows of the prompt whose scores were given out */
+    int32_t n_scored;    /* prompt_scores.h: rows of the prompt whose scores were sent */
     int32_t n_cached;    /* prompt tokens found in the cache at the first admission */
     int32_t *blocks;     /* [n_blocks], each with a reference of ours */
     int32_t n_blocks, cap_blocks;
@@ -51,7 +51,7 @@ struct job {
      * prompt's last whole block. */
     int32_t branch_at, prompt_end_at;
     int32_t resume_state;  /* the copy that the job starts from, if n_computed > 0 at admission */
-    int32_t rolling_block; /* the block behind which the answer's latest copy stands; -1: none */
+    int32_t rolling_block; /* the block with the answer's latest checkpoint; -1: none */
     bool preempted;
     struct sampler *sampler;
     struct token_rules rules; /* that the sampler obeys */

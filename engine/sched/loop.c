@@ -32,7 +32,7 @@ struct loop {
     struct text_model text;
     bool text_open;
     struct model *model;
-    int32_t trained_top_k; /* per token, as the model says */
+    int32_t trained_top_k; /* per token, as trained */
     struct memory_load memory; /* plan and backend */
     struct scheduler *scheduler;
     double load_ms;

@@ -18,7 +18,7 @@
 #include "engine/memory/pressure.h"
 
 /* Pages of the model are counted every few seconds, but never for more than a hundredth of the time: the walk over the pages of a
- * 70 GB model takes a while, and an idle engine is to be idle. */
+ * 70 GB model takes a while, and an idle engine should be idle. */
 #define SCAN_SECONDS 5.0
 #define SCAN_SHARE 100.0
 #define PAGES_PER_LOOK ((size_t)16384)
@@ -42,7 +42,7 @@ struct monitor {
     size_t offset;
     uint64_t resident;
     double next_scan_ms;
-    unsigned char *pages; /* [PAGES_PER_LOOK] as mincore gives them */
+    unsigned char *pages; /* [PAGES_PER_LOOK] as filled by mincore */
 };
 
 struct process_counts { /* bytes; 0: the kernel does not say */

@@ -16,8 +16,8 @@ struct prefill_budget {
 
 struct prefill_budget_step { /* one that ran; milliseconds */
     double ms;
-    double waited_ms;  /* of these, nothing could be computed before an expert came */
-    double reading_ms; /* a read was under way */
+    double waited_ms;  /* of `ms`: waiting for experts with nothing to compute */
+    double reading_ms; /* of `ms`: with expert reads in flight */
     int32_t prefill_rows;
 };
 

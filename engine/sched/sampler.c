@@ -28,8 +28,8 @@ struct sampler {
     uint32_t *count;
     int32_t *seen;
     int32_t n_seen, cap_seen;
-    /* With a penalty_window only: [n_text] prompt (~id) and answer (id); the counts are made anew
-     * for each token. */
+    /* With a penalty_window only: [n_text] prompt (~id) and answer (id); the counts are
+     * recomputed for each token. */
     int32_t *text;
     int32_t n_text, cap_text;
     const struct token_rules *rules; /* NULL: none */

@@ -1,5 +1,5 @@
-/* From one row of logits to one token. Used by the scheduler for its jobs and by `sluice generate`
- * without a server; needs nothing but a backend's step_row.
+/* Samples one token from one row of logits. Used by the scheduler for its jobs and by `sluice generate`
+ * without a server; it needs only a backend's step_row.
  *
  * Order: logits; bias; penalties; temperature 0: the greatest (equal ones: the lower id); else
  * temperature, top_k, typical_p (over what top_k left), top_p (over what is left), min_p (against

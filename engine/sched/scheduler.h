@@ -36,9 +36,9 @@ struct scheduler_params {
     int32_t prefill_chunk;       /* rows of prompts in a step at most; 0: max_rows */
     bool no_prefix_cache;
     uint64_t fingerprint;
-    struct expert_cache *experts; /* the backend's, for the counters; NULL: none */
-    int32_t experts_per_token;    /* of a layer, as the backend's plan has them, and as the model says; 0: it has none */
-    int32_t trained_top_k;
+    struct expert_cache *experts; /* the backend's expert cache, for its counters; NULL: none */
+    int32_t experts_per_token;    /* per layer, as in the backend's plan; 0: the model has none */
+    int32_t trained_top_k;        /* per layer, as the model was trained */
     struct status_writer *status; /* NULL: none */
 };
 

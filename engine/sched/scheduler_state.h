@@ -1,5 +1,5 @@
-/* The scheduler's own state, shared by its three files: scheduler.c (life of a job), admission.c (slots and blocks),
- * batch.c (a step). Nobody else includes this. */
+/* The state of the scheduler, shared by scheduler.c (life of a job), admission.c (slots and blocks), batch.c
+ * (a step) and prompt_scores.c. Private to these. */
 #pragma once
 #include "engine/cache/checkpoints.h"
 #include "engine/cache/prefix_index.h"
@@ -27,8 +27,8 @@ struct scheduler {
     int32_t blocked_available;
 
     struct step_sequence *sequences; /* [n_slots] of the step being built */
-    struct job **members;            /* [n_slots] beside them */
-    struct step_row *rows;           /* [n_slots + PROMPT_SCORE_ROWS] one row of a job, beside those that are scored */
+    struct job **members;            /* [n_slots] the jobs of these sequences */
+    struct step_row *rows;           /* [n_slots + PROMPT_SCORE_ROWS] one row per job, and the scored rows */
     int32_t n_members, decode_rows, scored_rows;
     struct prefill_budget prefill_budget;
 

@@ -1,6 +1,6 @@
-/* Stop strings over a stream of text. The text is looked at byte by byte: the stop that is complete first wins (of
- * several that end at the same byte, the longest), however the text was cut into pieces. What may be the beginning
- * of a stop is held back, so no part of one is ever shown. One matcher belongs to one answer. */
+/* Matches stop strings in a stream of text, byte by byte: the stop that is complete first wins (of several
+ * that end at the same byte, the longest), however the text was split. What may be the beginning of a
+ * stop is held back, so no part of one is ever shown. Each answer has its own matcher. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +17,5 @@ void stop_matcher_destroy(struct stop_matcher **m);
 /* Appends to out what may be shown. Returns the index of the stop that was met (then out has the text before it and
  * nothing more may be pushed), or -1. */
 int32_t stop_matcher_push(struct stop_matcher *m, const char *text, size_t len, struct buf *out);
-/* The end without a stop, of the text or of a part of it: appends what was held back. What is pushed after it matches anew. */
+/* The text, or a part of it, ended without a stop: appends what was held back and restarts the matching. */
 void stop_matcher_flush(struct stop_matcher *m, struct buf *out);

@@ -11,7 +11,7 @@
 struct token_rules {                        /* zeroed: none */
     const struct engine_job_params *params; /* NULL: no rules; lives as long as these */
     const int32_t *eos;
-    int32_t n_eos;         /* 0 where the job goes on behind them */
+    int32_t n_eos;         /* 0 if the job ignores them */
     uint32_t *allowed;     /* [n_vocab / 32] bits, or NULL: all */
     const int32_t *answer; /* [n_answer] drawn so far; set before each step */
     int32_t n_answer;

@@ -13,7 +13,7 @@ static bool before(struct candidate a, struct candidate b)
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/* A heap with the worst at the root. */
+/* Restores the heap, which has the worst candidate at its root. */
 static void sift_down(struct candidate *heap, int32_t n, int32_t at)
 {
     struct candidate c = heap[at];
@@ -37,7 +37,7 @@ static void make_heap(struct candidate *list, int32_t n)
         sift_down(list, n, i);
 }
 
-/* The worst goes to the end, again and again: what is left in front is in order. */
+/* Heap sort: moves the worst candidate to the end repeatedly, which leaves the list best first. */
 static void unmake_heap(struct candidate *heap, int32_t n)
 {
     while (n > 1) {
@@ -54,7 +54,7 @@ void topk_select(const float *logits, int32_t n, int32_t k, struct candidate *ou
         out[i] = (struct candidate){logits[i], i};
     make_heap(out, k);
     for (int32_t i = k; i < n; i++) {
-        /* nearly all end here; an equal logit does too, its id is higher */
+        /* most candidates end here, and so does an equal logit, since its id is higher */
         if (!(logits[i] > out[0].logit))
             continue;
         out[0] = (struct candidate){logits[i], i};

@@ -23,14 +23,14 @@
 struct engine_job {
     int fd;
     uint64_t id;
-    bool greeted;      /* HELLO came */
+    bool greeted;      /* HELLO was received */
     bool over;         /* DONE or FAILED was given out */
     struct buf in;     /* received, from in_pos on not yet given out */
     size_t in_pos;
     struct event_box box;
 };
 
-/* Waits for `events`; false at the deadline (ERR_UNAVAILABLE). deadline < 0: for ever. */
+/* Waits for `events`; false at the deadline (ERR_UNAVAILABLE). deadline < 0: without limit. */
 static bool wait_for(int fd, short events, double deadline, const char *doing, struct err *e)
 {
     for (;;) {
@@ -105,7 +105,7 @@ static int peek(const struct engine_job *j, struct frame *f, size_t *used, struc
     return frame_parse(j->in.data + j->in_pos, j->in.len - j->in_pos, f, used, e);
 }
 
-/* One read. 1: something came; 0: nothing there; -1: the connection is over. */
+/* Reads once. 1: data was received; 0: there is none; -1: the connection is closed. */
 static int receive(struct engine_job *j, struct err *e)
 {
     if (j->in_pos) {

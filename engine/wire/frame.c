@@ -107,7 +107,7 @@ void frame_reader_init(struct frame_reader *r, const struct frame *f)
     *r = (struct frame_reader){.at = f->payload, .end = f->payload + f->len};
 }
 
-/* The next n bytes, or NULL (and failed) when they are not there. */
+/* The next n bytes, or NULL (and failed) if the frame has fewer. */
 static const unsigned char *take(struct frame_reader *r, size_t n)
 {
     if (r->failed || (size_t)(r->end - r->at) < n) {

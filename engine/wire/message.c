@@ -104,7 +104,7 @@ static bool check_stops(const struct engine_job_params *p, struct err *e)
         if (!len || len > ENGINE_MAX_STOP_BYTES)
             return err_field(e, ERR_INPUT, "stop", "string %d has %zu bytes, expected 1 to %d", i, len,
                              ENGINE_MAX_STOP_BYTES);
-        /* text leaves in whole characters; a stop that begins inside one could cut it */
+        /* Text is sent in whole characters; a stop that begins inside one could split it. */
         if (((unsigned char)p->stop[i][0] & 0xc0) == 0x80)
             return err_field(e, ERR_INPUT, "stop", "string %d is not UTF-8", i);
     }

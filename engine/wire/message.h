@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "engine/wire/frame.h"
 
-/* A SUBMIT frame may hold at most this: 2 Mi tokens and the small things beside them. */
+/* The largest SUBMIT frame: 2 Mi tokens and the smaller fields. */
 #define MESSAGE_MAX_SUBMIT ((uint32_t)(8 << 20) + (64 << 10))
 
 void message_put_hello(struct buf *b, const char *program);
@@ -17,7 +17,7 @@ bool message_get_hello(const struct frame *f, struct err *e);
 
 /* ERR_INPUT (naming the field) when the parameters break engine.h's rules; b is then left as it was. */
 bool message_put_submit(struct buf *b, const struct engine_job_params *p, struct err *e);
-/* Fills *p; its pointers lie in the arena. */
+/* Fills *p; its pointers point into the arena. */
 bool message_get_submit(const struct frame *f, struct engine_job_params *p, struct arena *a, struct err *e);
 /* The rules themselves: ranges, counts, keys. Ids are checked against the vocabulary by the engine. */
 bool message_check_params(const struct engine_job_params *p, struct err *e);

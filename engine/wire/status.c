@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct status_page) % 8 == 0, "the page is copied in 8-byt
 struct status_writer {
     int fd;
     struct status_file *shared;
-    pthread_mutex_t lock; /* guards page and the copying: held from status_begin to status_end */
+    pthread_mutex_t lock; /* guards `page` and its copying; held from status_begin to status_end */
     struct status_page page;
 };
 
@@ -67,7 +67,7 @@ static struct status_writer *fail(struct status_writer *w, const char *path)
     return NULL;
 }
 
-/* A living engine holds the lock of its page: nobody else may put another one in its place. */
+/* True if a running engine holds the lock of the page, which must then not be replaced. */
 static bool is_taken(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

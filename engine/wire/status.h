@@ -65,8 +65,8 @@ struct status_experts {
     int32_t reads_under_way, prefetching; /* now; prefetching: 1 while reading ahead pays */
     uint64_t asked, hits, late, misses, evictions, failures;
     uint64_t reads, read_errors, read_bytes, miss_bytes, prefetch_useful_bytes, prefetch_wasted_bytes, warm_bytes;
-    double wait_seconds, read_seconds; /* steps waited; at least one read was under way */
-    double read_depth_sum;             /* reads under way, summed over the reads */
+    double wait_seconds, read_seconds; /* time steps waited; time with at least one read in flight */
+    double read_depth_sum;             /* reads in flight, summed over the reads */
     struct status_histogram read_time;
     char way[160];                     /* how it reads */
 };
@@ -84,7 +84,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     int32_t n_layer, n_ctx, n_vocab, n_slots, max_queue, block_tokens, n_blocks, max_rows;
     int32_t n_threads; /* of the processor that compute steps; 0: only the device does */
     uint64_t model_fingerprint;
-    int32_t experts_per_token, trained_top_k; /* used, and as the model says: fewer are lossy; 0: no experts */
+    int32_t experts_per_token, trained_top_k; /* used, and as trained: using fewer is lossy; 0: no experts */
     int32_t n_attention, n_recurrent, n_unused_tensors; /* layers of each kind; tensors passed over */
     uint64_t kv_bytes_per_token, state_bytes_per_sequence;
     struct status_part parts[STATUS_PARTS];
@@ -94,7 +94,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     char plan[2048];        /* JSON object: what was planned before the load, with the keys of the ready line */
     uint64_t loaded_weight_bytes; /* of weight_bytes, in memory: without experts on disk, with the cache's budget at start */
     uint64_t memory_available; /* RAM that could be taken now without swapping, control groups included */
-    uint64_t memory_pressure_shrinks; /* how often the expert cache gave way to others since the start */
+    uint64_t memory_pressure_shrinks; /* how often the expert cache shrank under memory pressure since the start */
     /* From /proc/self/status, each second: all, of it memory that no file backs, and pages of files and of shared memory.
      * By mincore, every few seconds: pages of the model's files in memory, whoever brought them there. */
     uint64_t resident_bytes, anonymous_bytes, mapped_bytes, resident_weight_bytes;
@@ -105,7 +105,7 @@ struct status_page { /* only fixed-size fields; sizes in bytes, rates per second
     double decode_tokens_per_s, prefill_tokens_per_s; /* over the last 10 s of work */
     /* since start */
     uint64_t jobs_accepted, jobs_refused, jobs_done[OUTCOME__N];
-    uint64_t jobs_lossy; /* of those that did not fail: used fewer experts per token than the model says */
+    uint64_t jobs_lossy; /* of those that did not fail: used fewer experts per token than trained */
     uint64_t prompt_tokens, cached_tokens, prefill_tokens, completion_tokens;
     uint64_t steps, rows, weight_bytes_read, kv_bytes_read;
     double step_seconds, idle_seconds;

@@ -8,8 +8,8 @@ static bool answer(struct request *r, const struct chat_request *c, const struct
 {
     struct inference x = {0};
     struct messages_view view;
-    struct chat_view v = messages_view(&view, r, c, p, &x);
-    bool ok = chat_job_run(&x, r, p, &v, e);
+    struct answer_view v = messages_view(&view, r, c, p, &x);
+    bool ok = answer_view_run(&x, r, p, &v, e);
     messages_view_fini(&view);
     inference_end(&x);
     return ok;

@@ -1,7 +1,7 @@
 /* POST /v1/messages, Anthropic's form of a chat: the request is turned into chat's own, the answer is shown as a list
  * of blocks. Thread: the request's. */
 #pragma once
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
 #include "fcgi/openai/chat_job.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/openai/parts.h"
@@ -15,15 +15,12 @@ bool messages_read(struct chat_request *c, struct request *r, bool counts, struc
 bool messages_rename(struct err *e);
 
 struct messages_view { /* both forms */
-    struct request *r;
-    const struct inference *x;
+    struct answer_stream stream; /* `line` holds the whole form too */
     int n_prompt, max_tokens;
     struct parts parts;
-    struct sse sse;
-    struct buf line;
     bool begun;  /* message_start was sent */
     bool pinged;
 };
-struct chat_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
+struct answer_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
                                const struct inference_params *p, const struct inference *x);
 void messages_view_fini(struct messages_view *v);

@@ -46,16 +46,6 @@ static bool is_type(const cJSON *block, const char *type)
     return own && !strcmp(own, type);
 }
 
-/* Adds text that the body's tree does not hold. */
-static bool add_made_text(struct messages_reader *m, cJSON *message, const struct buf *text, struct err *e)
-{
-    char *copy = text->failed ? NULL : arena_copy(m->r->arena, text->data ? text->data : "", text->len);
-    if (!copy)
-        return err_set(e, ERR_NOMEM, "no memory for the messages");
-    chat_build_text(&m->build, message, copy);
-    return true;
-}
-
 /* ---- documents */
 
 static bool frame_text(struct buf *out, const char *name, const char *text)
@@ -132,7 +122,7 @@ static bool add_other(struct messages_reader *m, cJSON *message, const cJSON *bl
     bool encrypted = is_type(block, "redacted_thinking");
     if (!encrypted)
         collect_text(&text, block);
-    bool ok = text.len ? add_made_text(m, message, &text, e)
+    bool ok = text.len ? chat_build_copy(&m->build, m->r->arena, message, &text, e)
                        : ignored_add(m->r, p.path, encrypted ? "its thinking is encrypted" : "a block of this type has no text here", e);
     buf_fini(&text);
     return ok;
@@ -157,7 +147,7 @@ static bool add_block(struct messages_reader *m, cJSON *message, const cJSON *bl
     if (!is_type(block, "document"))
         return add_other(m, message, block, p, e);
     struct buf framed = {.limit = 2 * ATTACHMENT_PROMPT_BYTES};
-    bool ok = read_document(m, block, p, &framed, e) && add_made_text(m, message, &framed, e);
+    bool ok = read_document(m, block, p, &framed, e) && chat_build_copy(&m->build, m->r->arena, message, &framed, e);
     buf_fini(&framed);
     return ok;
 }

@@ -1,5 +1,4 @@
 /* messages.h: reads the request, but for the messages' content, into a chat's own request. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,19 +26,6 @@ static const struct field_row fields[] = {
     {"cache_control", FIELD_INERT}, /* the prompt cache keeps every prompt */
     {NULL, FIELD_READ},
 };
-/* err_field with a formatted path, such as messages[2].content[0]. */
-static bool bad(struct err *e, enum err_code code, const char *why, const char *path, ...)
-    __attribute__((format(printf, 4, 5)));
-static bool bad(struct err *e, enum err_code code, const char *why, const char *path, ...)
-{
-    char field[64];
-    va_list ap;
-    va_start(ap, path);
-    vsnprintf(field, sizeof field, path, ap);
-    va_end(ap);
-    return err_field(e, code, field, "%s", why);
-}
-
 static const char *text_of(const cJSON *o, const char *name)
 {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
@@ -56,9 +42,9 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
     const char *type = text_of(tool, "type");
     char field[IGNORED_FIELD_BYTES];
     if (!cJSON_IsObject(tool))
-        return bad(e, ERR_INPUT, "must be an object", "tools[%d]", i);
+        return chat_build_fail(e, ERR_INPUT, "must be an object", "tools[%d]", i);
     if (json_member(tool, "type") && !type)
-        return bad(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
+        return chat_build_fail(e, ERR_INPUT, "must be a string", "tools[%d].type", i);
     if (type && strcmp(type, "custom")) {
         snprintf(field, sizeof field, "tools[%d] (%.40s)", i, type);
         return ignored_add(r, field, "the server runs no tools of its own; tools with an input_schema are taken", e);
@@ -73,7 +59,7 @@ static bool add_tool(struct messages_reader *m, cJSON *tools, const cJSON *tool,
             return false;
     }
     if (!json_member(tool, "input_schema"))
-        return bad(e, ERR_INPUT, "is needed", "tools[%d].input_schema", i);
+        return chat_build_fail(e, ERR_INPUT, "is needed", "tools[%d].input_schema", i);
     cJSON *out = cJSON_CreateObject(), *function = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "type", "function");
     chat_build_refer(b, function, "name", json_member(tool, "name"));

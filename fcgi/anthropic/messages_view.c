@@ -55,17 +55,17 @@ static void end_usage(struct buf *b)
 static void put_head(struct buf *b, const struct messages_view *v)
 {
     char id[OPENAI_ID_SIZE];
-    const char *model = v->r->worker->model_id;
-    openai_id(id, "msg_", v->r);
+    const char *model = v->stream.r->worker->model_id;
+    openai_id(id, "msg_", v->stream.r);
     buf_printf(b, "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", id);
     buf_json_string(b, model, strlen(model));
-    ignored_write(b, v->r);
+    ignored_write(b, v->stream.r);
     buf_puts(b, ",\"container\":null,\"diagnostics\":null,\"stop_details\":null,\"content\":[");
 }
 
 static void put_stop(struct buf *b, const struct messages_view *v)
 {
-    const struct generation *g = &v->x->generations[0];
+    const struct generation *g = &v->stream.x->generations[0];
     bool stopped = g->finish == ENGINE_STOP_STRING && !g->n_calls;
     bool full = g->finish == ENGINE_LENGTH && g->usage.completion_tokens < v->max_tokens; /* not the request's limit */
     const char *reason = full                         ? "model_context_window_exceeded"
@@ -81,20 +81,6 @@ static void put_stop(struct buf *b, const struct messages_view *v)
 }
 
 /* ---- whole */
-
-/* A call's arguments as an object; what is none (the answer was cut off) goes under Anthropic's name for that. */
-static void put_input(struct buf *b, const char *text, size_t len)
-{
-    cJSON *v = json_parse(text, len, &(struct json_limits){.max_depth = 128, .allow_duplicates = true}, NULL);
-    if (cJSON_IsObject(v)) {
-        json_write(b, v);
-    } else {
-        buf_puts(b, "{\"INVALID_JSON\":");
-        buf_json_string(b, text, len);
-        buf_putc(b, '}');
-    }
-    cJSON_Delete(v);
-}
 
 static void put_block(struct buf *b, const struct part *part)
 {
@@ -118,7 +104,7 @@ static void put_block(struct buf *b, const struct part *part)
         buf_puts(b, ",\"name\":");
         put_name(b, part);
         buf_puts(b, CALLER ",\"input\":");
-        put_input(b, text, len);
+        generation_put_arguments(b, text, len);
     }
     buf_putc(b, '}');
 }
@@ -126,8 +112,8 @@ static void put_block(struct buf *b, const struct part *part)
 static void send_reply(void *context, const struct err *broken)
 {
     struct messages_view *v = context;
-    const struct generation *g = &v->x->generations[0];
-    struct buf *b = &v->line;
+    const struct generation *g = &v->stream.x->generations[0];
+    struct buf *b = &v->stream.line;
     (void)broken;
     parts_close(&v->parts);
     put_head(b, v);
@@ -143,46 +129,44 @@ static void send_reply(void *context, const struct err *broken)
     end_usage(b);
     buf_putc(b, '}');
     b->failed |= v->parts.failed;
-    reply_json_buf(v->r, 200, b);
+    reply_json_buf(v->stream.r, 200, b);
 }
 
 /* ---- streamed */
 
 static void send_event(struct messages_view *v, const char *name)
 {
-    if (v->line.failed || v->parts.failed)
-        v->sse.out.failed = true;
-    else
-        sse_event(&v->sse, name, v->line.data, v->line.len);
-    buf_clear(&v->line);
+    v->stream.line.failed |= v->parts.failed;
+    answer_stream_event(&v->stream, name);
+    buf_clear(&v->stream.line);
 }
 
 static void start_message(struct messages_view *v)
 {
-    const struct generation *g = &v->x->generations[0];
+    const struct generation *g = &v->stream.x->generations[0];
     if (v->begun)
         return;
     v->begun = true;
-    buf_puts(&v->line, "{\"type\":\"message_start\",\"message\":");
-    put_head(&v->line, v);
-    buf_puts(&v->line, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":");
-    put_usage(&v->line, &(struct engine_usage){.prompt_tokens = v->n_prompt, .cached_tokens = g->cached}, 0);
-    end_usage(&v->line);
-    buf_puts(&v->line, "}}");
+    buf_puts(&v->stream.line, "{\"type\":\"message_start\",\"message\":");
+    put_head(&v->stream.line, v);
+    buf_puts(&v->stream.line, "],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":");
+    put_usage(&v->stream.line, &(struct engine_usage){.prompt_tokens = v->n_prompt, .cached_tokens = g->cached}, 0);
+    end_usage(&v->stream.line);
+    buf_puts(&v->stream.line, "}}");
     send_event(v, "message_start");
 }
 
 static void ping(struct messages_view *v)
 {
     v->pinged = true;
-    buf_puts(&v->line, "{\"type\":\"ping\"}");
+    buf_puts(&v->stream.line, "{\"type\":\"ping\"}");
     send_event(v, "ping");
 }
 
 static void open_block(void *context, const struct part *part, int index)
 {
     struct messages_view *v = context;
-    struct buf *b = &v->line;
+    struct buf *b = &v->stream.line;
     start_message(v);
     buf_printf(b, "{\"type\":\"content_block_start\",\"index\":%d,\"content_block\":", index);
     if (part->kind == PART_REASONING) {
@@ -206,9 +190,9 @@ static void grow_block(void *context, const struct part *part, int index, const 
     static const char *const deltas[] = {"\"type\":\"thinking_delta\",\"thinking\":", "\"type\":\"text_delta\",\"text\":",
                                          "\"type\":\"input_json_delta\",\"partial_json\":"};
     struct messages_view *v = context;
-    buf_printf(&v->line, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{%s", index, deltas[part->kind]);
-    buf_json_string(&v->line, piece, len);
-    buf_puts(&v->line, "}}");
+    buf_printf(&v->stream.line, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{%s", index, deltas[part->kind]);
+    buf_json_string(&v->stream.line, piece, len);
+    buf_puts(&v->stream.line, "}}");
     send_event(v, "content_block_delta");
 }
 
@@ -216,20 +200,20 @@ static void close_block(void *context, const struct part *part, int index)
 {
     struct messages_view *v = context;
     if (part->kind == PART_REASONING) {
-        buf_printf(&v->line, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"signature_delta\","
+        buf_printf(&v->stream.line, "{\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"signature_delta\","
                              "\"signature\":", index);
-        put_signature(&v->line, part);
-        buf_puts(&v->line, "}}");
+        put_signature(&v->stream.line, part);
+        buf_puts(&v->stream.line, "}}");
         send_event(v, "content_block_delta");
     }
-    buf_printf(&v->line, "{\"type\":\"content_block_stop\",\"index\":%d}", index);
+    buf_printf(&v->stream.line, "{\"type\":\"content_block_stop\",\"index\":%d}", index);
     send_event(v, "content_block_stop");
 }
 
 static void take_delta(void *context, int choice, const struct chat_delta *d)
 {
     struct messages_view *v = context;
-    parts_take(&v->parts, &v->x->generations[choice], d);
+    parts_take(&v->parts, &v->stream.x->generations[choice], d);
 }
 
 static void take_progress(void *context, int choice)
@@ -238,65 +222,54 @@ static void take_progress(void *context, int choice)
     start_message(context);
 }
 
-static void pause_stream(void *context)
-{
-    sse_flush(&((struct messages_view *)context)->sse);
-}
-
-static int idle_ms(void *context)
-{
-    return sse_idle_ms(&((struct messages_view *)context)->sse);
-}
-
 static void keep_alive(void *context)
 {
     struct messages_view *v = context;
     if (v->begun)
         ping(v);
     else
-        sse_comment(&v->sse, "queued %d", v->x->generations[0].queue_position);
+        sse_comment(&v->stream.sse, "queued %d", v->stream.x->generations[0].queue_position);
 }
 
 static void begin(void *context)
 {
     struct messages_view *v = context;
-    sse_start(&v->sse, v->r);
-    sse_enable_abort(&v->sse);
+    answer_stream_begin(&v->stream);
 }
 
 static void end(void *context, const struct err *broken)
 {
     struct messages_view *v = context;
-    const struct generation *g = &v->x->generations[0];
+    const struct generation *g = &v->stream.x->generations[0];
     if (broken) {
-        anthropic_error(&v->line, v->r, broken);
+        anthropic_error(&v->stream.line, v->stream.r, broken);
         send_event(v, "error");
     } else {
         start_message(v);
         parts_close(&v->parts);
-        buf_puts(&v->line, "{\"type\":\"message_delta\",\"delta\":{");
-        put_stop(&v->line, v);
-        buf_puts(&v->line, "},\"usage\":");
-        put_usage(&v->line, &g->usage, g->n_reasoning);
-        buf_puts(&v->line, "}}");
+        buf_puts(&v->stream.line, "{\"type\":\"message_delta\",\"delta\":{");
+        put_stop(&v->stream.line, v);
+        buf_puts(&v->stream.line, "},\"usage\":");
+        put_usage(&v->stream.line, &g->usage, g->n_reasoning);
+        buf_puts(&v->stream.line, "}}");
         send_event(v, "message_delta");
-        buf_puts(&v->line, "{\"type\":\"message_stop\"}");
+        buf_puts(&v->stream.line, "{\"type\":\"message_stop\"}");
         send_event(v, "message_stop");
     }
-    sse_flush(&v->sse);
+    sse_flush(&v->stream.sse);
 }
 
-struct chat_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
+struct answer_view messages_view(struct messages_view *v, struct request *r, const struct chat_request *c,
                                const struct inference_params *p, const struct inference *x)
 {
-    *v = (struct messages_view){.r = r, .x = x, .n_prompt = p->job.n_prompt, .max_tokens = p->job.max_tokens};
+    *v = (struct messages_view){.stream = {.r = r, .x = x}, .n_prompt = p->job.n_prompt, .max_tokens = p->job.max_tokens};
     if (!c->streaming.stream)
-        return (struct chat_view){.listener = {.context = v, .delta = take_delta}, .end = send_reply};
+        return (struct answer_view){.listener = {.context = v, .delta = take_delta}, .end = send_reply};
     v->parts.listener = (struct parts_listener){.context = v, .opened = open_block, .grown = grow_block,
                                                 .closed = close_block};
-    return (struct chat_view){
-        .listener = {.context = v, .delta = take_delta, .progress = take_progress, .pause = pause_stream,
-                     .idle_ms = idle_ms, .idle = keep_alive},
+    return (struct answer_view){
+        .listener = {.context = v, .delta = take_delta, .progress = take_progress, .pause = answer_stream_pause,
+                     .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
         .begin = begin,
         .end = end,
     };
@@ -304,7 +277,6 @@ struct chat_view messages_view(struct messages_view *v, struct request *r, const
 
 void messages_view_fini(struct messages_view *v)
 {
-    sse_end(&v->sse);
+    answer_stream_fini(&v->stream);
     parts_fini(&v->parts);
-    buf_fini(&v->line);
 }

@@ -25,7 +25,7 @@ static bool open_backend(struct cli_run *r, const struct cli_run_params *p, stru
     if (p->memory)
         memory_options_request(p->memory, &request);
     struct backend_params more = {.dump = p->dump, .dump_context = p->dump_context, .route = p->route,
-                                  .guess = p->guess, .route_context = p->route_context};
+                                  .predict = p->guess, .route_context = p->route_context};
     if (!memory_load_plan(&r->memory, r->model, p->backend, &request, e) || !memory_load_open(&r->memory, &more, e))
         return false;
     r->ops = r->memory.ops;

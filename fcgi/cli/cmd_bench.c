@@ -109,7 +109,7 @@ static double disk_rate(const struct bench_disk *d)
 /* How much of a trace the layer before knows, where the backend asks for it. */
 static double foreseen(const struct bench *b, const struct options *o)
 {
-    return b->routing && b->run.ops->foresees ? o->guess : 0;
+    return b->routing && b->run.ops->prefetches ? o->guess : 0;
 }
 
 static void print_disk(const struct bench *b, const struct options *o)

@@ -92,7 +92,7 @@ static bool read_which(struct request *r, const char *name, enum store_which abs
     return !v || *out != WHICH_ANY || !strcmp(v, "any") || err_field(e, ERR_INPUT, name, "must be 0, 1 or any");
 }
 
-struct wish {
+struct export_request {
     struct export_params p;
     int n_ids; /* 0: all */
     struct store_export_counts counts;
@@ -100,7 +100,7 @@ struct wish {
     const char *title; /* of the only one; or NULL */
 };
 
-static bool read_wish(struct request *r, struct wish *w, struct err *e)
+static bool read_request(struct request *r, struct export_request *w, struct err *e)
 {
     const char *format = request_query(r, "format"), *ids = request_query(r, "conversation");
     w->p.store = r->store;
@@ -114,7 +114,7 @@ static bool read_wish(struct request *r, struct wish *w, struct err *e)
         return false;
     if (!ids || !strcmp(ids, "all"))
         return true;
-    /* Who names conversations wants these, wherever they are. */
+    /* Conversations that are named by id are exported wherever they are. */
     if (request_query(r, "archived") || request_query(r, "trash"))
         return err_field(e, ERR_INPUT, request_query(r, "trash") ? "trash" : "archived", "goes with \"all\" only");
     w->p.which.archived = w->p.which.trashed = WHICH_ANY;
@@ -128,13 +128,13 @@ static bool count_file(void *context, const struct store_export_file *f)
 }
 
 /* Conversations, attachments, the index, the account, its responses and the API's conversations: so that whoever receives the archive knows how far it is. */
-static bool count_files(struct wish *w, struct err *e)
+static bool count_files(struct export_request *w, struct err *e)
 {
     w->n_files = w->counts.conversations + (w->p.account ? 4 : 1);
     return store_export_files(w->p.store, &w->p.which, count_file, &w->n_files, e);
 }
 
-static bool find(struct request *r, struct wish *w, struct err *e)
+static bool find(struct request *r, struct export_request *w, struct err *e)
 {
     struct store_conversation c;
     if (!store_export_count(r->store, &w->p.which, &w->counts, e))
@@ -154,7 +154,7 @@ static bool find(struct request *r, struct wish *w, struct err *e)
     return true;
 }
 
-static void put_head(struct request *r, const struct wish *w, uint64_t bytes)
+static void put_head(struct request *r, const struct export_request *w, uint64_t bytes)
 {
     char number[24];
     struct buf name = {0};
@@ -188,7 +188,7 @@ static bool write_on(void *context, const void *data, size_t len, struct err *e)
 
 /* What fails before the first byte is an error as any other; after it the reply is cut off: short of its Content-Length, or a
  * ZIP without its directory, which no program opens. */
-static bool send_export(struct request *r, struct wish *w, struct err *e)
+static bool send_export(struct request *r, struct export_request *w, struct err *e)
 {
     uint64_t bytes = 0;
     w->p.sink = (struct export_sink){write_on, r};
@@ -209,13 +209,14 @@ static bool send_export(struct request *r, struct wish *w, struct err *e)
 }
 
 /* All that belongs to the account, from the same moment. */
-static bool add_account(struct request *r, struct wish *w, struct buf *account, struct err *e)
+static bool add_account(struct request *r, struct export_request *w, struct buf *account,
+                        struct err *e)
 {
     w->p.account = account;
     return export_account(account, &w->p, r->arena, e);
 }
 
-static bool serve(struct request *r, struct wish *w, bool whole_account, struct err *e)
+static bool serve(struct request *r, struct export_request *w, bool whole_account, struct err *e)
 {
     struct buf account = {0};
     int lock = lock_user(r, e);
@@ -230,16 +231,16 @@ static bool serve(struct request *r, struct wish *w, bool whole_account, struct 
 
 static bool export_conversations(struct request *r, struct err *e)
 {
-    struct wish w = {0};
-    return read_wish(r, &w, e) && serve(r, &w, false, e);
+    struct export_request w = {0};
+    return read_request(r, &w, e) && serve(r, &w, false, e);
 }
 
 static bool export_own_account(struct request *r, struct err *e)
 {
-    struct wish w = {.p = {.store = r->store,
-                           .which = {.user_id = r->who.user_id},
-                           .format = export_format_find("zip"),
-                           .exported_at = clock_wall_ms()}};
+    struct export_request w = {.p = {.store = r->store,
+                                     .which = {.user_id = r->who.user_id},
+                                     .format = export_format_find("zip"),
+                                     .exported_at = clock_wall_ms()}};
     return serve(r, &w, true, e);
 }
 

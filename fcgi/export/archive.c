@@ -1,4 +1,5 @@
-/* The archive: a JSON file for each conversation, the attachments' bytes, an index of both. */
+/* Writes the ZIP archive: a JSON file for each conversation, the attachments' bytes, and an index
+ * of both. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

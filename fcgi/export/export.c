@@ -1,4 +1,5 @@
-/* export.h: reads conversation by conversation, and hands the rows to the format. */
+/* Reads conversation by conversation, hands the rows to the format and sends on what the format
+ * wrote. */
 #include "fcgi/export/export.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ bool export_format_plain(const struct export_format *f)
     return !f->archive;
 }
 
-/* What stands in the writer goes out once there is enough of it. */
+/* Sends the writer's text on once there is enough of it. */
 bool export_send(struct export *x, bool all)
 {
     struct buf *out = &x->w.out;
@@ -48,11 +49,11 @@ bool export_send(struct export *x, bool all)
     return ok;
 }
 
-static bool put_message(void *context, const struct store_export_message *m)
+static bool put_message(void *context, const struct store_message *m)
 {
     struct export *x = context;
     const uint32_t number = ++x->number;
-    if (number > x->tree.n || x->tree.places[number - 1].id != m->node.id)
+    if (number > x->tree.n || x->tree.places[number - 1].id != m->id)
         return err_set(&x->e, ERR_INTERNAL, "a conversation changed within its snapshot");
     if (x->format->shown_only && !x->tree.places[number - 1].shown)
         return true;

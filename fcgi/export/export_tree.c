@@ -1,4 +1,4 @@
-/* The shape of one conversation: numbers for ids, and which branch is shown. */
+/* Numbers the messages of one conversation and marks the branch that is shown. */
 #include <stdlib.h>
 
 #include "fcgi/export/format.h"
@@ -34,18 +34,18 @@ static bool grow(struct export_tree *t)
     return true;
 }
 
-static bool add(void *context, const struct store_export_node *n)
+static bool add(void *context, const struct store_message *m)
 {
     struct reading *r = context;
     struct export_tree *t = r->t;
-    const uint32_t parent = n->parent_id ? number_of(t, n->parent_id) : 0;
+    const uint32_t parent = m->parent_id ? number_of(t, m->parent_id) : 0;
     r->failed = true;
-    if (n->parent_id && !parent)
+    if (m->parent_id && !parent)
         return err_set(r->e, ERR_FORMAT, "a message's parent is not in its conversation");
     if (t->n == t->room && !grow(t))
         return err_set(r->e, ERR_NOMEM, "no memory for a conversation's tree");
     t->places[t->n++] = (struct export_place){
-        .id = n->id, .parent = parent, .role = (uint8_t)n->role, .status = (uint8_t)n->status};
+        .id = m->id, .parent = parent, .role = (uint8_t)m->role, .status = (uint8_t)m->status};
     r->failed = false;
     return true;
 }
@@ -67,7 +67,8 @@ bool export_tree_read(struct export_tree *t, struct store *s, int64_t user_id, c
 {
     struct reading r = {.t = t, .e = e};
     t->n = 0;
-    if (!store_export_tree(s, &(struct store_ref){.user_id = user_id, .id = c->id}, add, &r, e) ||
+    if (!store_message_places(s, &(struct store_ref){.user_id = user_id, .id = c->id}, add, &r,
+                              e) ||
         r.failed)
         return false;
     mark_shown(t, c->leaf_id);

@@ -47,7 +47,8 @@ struct export_format {
     void (*begin)(struct export_writer *w);
     void (*open)(struct export_writer *w, const struct store_export_conversation *c, const struct export_tree *t);
     /* number: of the message, from 1; its place is t->places[number - 1] */
-    void (*message)(struct export_writer *w, const struct export_tree *t, uint32_t number, const struct store_export_message *m);
+    void (*message)(struct export_writer *w, const struct export_tree *t, uint32_t number,
+                    const struct store_message *m);
     void (*close)(struct export_writer *w);
     void (*end)(struct export_writer *w);
 };

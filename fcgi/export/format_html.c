@@ -68,22 +68,23 @@ static void open_conversation(struct export_writer *w, const struct store_export
     free(system);
 }
 
-static void put_heading(struct buf *out, const struct store_export_message *m)
+static void put_heading(struct buf *out, const struct store_message *m)
 {
-    buf_printf(out, "<section class=\"%s\">\n<h2>%s", store_role_name(m->node.role), export_role(m->node.role));
+    buf_printf(out, "<section class=\"%s\">\n<h2>%s", store_role_name(m->role),
+               export_role(m->role));
     put_time(out, m->created_at);
     if (m->model) {
         buf_puts(out, " <span class=\"note\">");
         put_string(out, m->model);
         buf_puts(out, "</span>");
     }
-    if (m->node.status != MESSAGE_DONE)
-        buf_printf(out, " <span class=\"note\">%s</span>", store_status_name(m->node.status));
+    if (m->status != MESSAGE_DONE)
+        buf_printf(out, " <span class=\"note\">%s</span>", store_status_name(m->status));
     buf_puts(out, "</h2>\n");
 }
 
 static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
-                        const struct store_export_message *m)
+                        const struct store_message *m)
 {
     struct buf *out = &w->out;
     struct buf names = {0};
@@ -100,7 +101,7 @@ static void put_message(struct export_writer *w, const struct export_tree *t, ui
         html_markdown(out, m->reasoning, m->reasoning_len);
         buf_puts(out, "</details>\n");
     }
-    if (m->content_len && m->node.role == ROLE_ASSISTANT)
+    if (m->content_len && m->role == ROLE_ASSISTANT)
         html_markdown(out, m->content, m->content_len);
     else if (m->content_len)
         put_plain(out, m->content, m->content_len);

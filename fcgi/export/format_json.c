@@ -42,7 +42,7 @@ static void open_conversation(struct export_writer *w, const struct store_export
     buf_puts(out, ",\"messages\":[");
 }
 
-static void put_usage(struct buf *out, const struct store_export_message *m)
+static void put_usage(struct buf *out, const struct store_message *m)
 {
     if (!m->has_usage) {
         put_json(out, "usage", NULL);
@@ -53,14 +53,14 @@ static void put_usage(struct buf *out, const struct store_export_message *m)
 }
 
 static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
-                        const struct store_export_message *m)
+                        const struct store_message *m)
 {
     struct buf *out = &w->out;
-    const bool running = m->node.status == MESSAGE_RUNNING;
+    const bool running = m->status == MESSAGE_RUNNING;
     buf_printf(out, "%s\n {\"id\":%lu", w->n_messages > 1 ? "," : "", (unsigned long)number);
     put_number(out, "parent", t->places[number - 1].parent);
-    buf_json_member(out, "role", store_role_name(m->node.role));
-    buf_json_member(out, "status", store_status_name(running ? MESSAGE_STOPPED : m->node.status));
+    buf_json_member(out, "role", store_role_name(m->role));
+    buf_json_member(out, "status", store_status_name(running ? MESSAGE_STOPPED : m->status));
     buf_puts(out, ",\"content\":");
     buf_json_string(out, m->content, m->content_len);
     buf_puts(out, ",\"reasoning\":");

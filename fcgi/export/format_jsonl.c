@@ -22,12 +22,13 @@ static void open_conversation(struct export_writer *w, const struct store_export
 }
 
 static void put_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
-                        const struct store_export_message *m)
+                        const struct store_message *m)
 {
     struct buf *out = &w->out;
     const bool calls = m->tool_calls && strcmp(m->tool_calls, "[]") != 0;
-    if (number <= t->last_answer && (m->content_len || calls || m->node.role == ROLE_TOOL)) {
-        buf_printf(out, "%s{\"role\":\"%s\",\"content\":", w->comma ? "," : "", store_role_name(m->node.role));
+    if (number <= t->last_answer && (m->content_len || calls || m->role == ROLE_TOOL)) {
+        buf_printf(out, "%s{\"role\":\"%s\",\"content\":", w->comma ? "," : "",
+                   store_role_name(m->role));
         w->comma = true;
         if (calls && !m->content_len)
             buf_puts(out, "null");

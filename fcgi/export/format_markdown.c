@@ -1,4 +1,5 @@
-/* Markdown: what is said stands as it was written; who says it is a heading over it. The branch that is shown. */
+/* Markdown of the branch that is shown: each message stands as it was written, under a heading with
+ * its role. */
 #include <string.h>
 
 #include "fcgi/export/text_parts.h"

@@ -1,4 +1,4 @@
-/* What several formats say in the same way. */
+/* Times, roles, file names and the system prompt, as several formats write them. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

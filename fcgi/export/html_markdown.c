@@ -1,4 +1,5 @@
-/* html_text.h: md4c parses and calls back; every tag and attribute that can come out stands in this file. */
+/* Markdown to HTML: md4c parses and calls back; every tag and attribute that can come out stands in
+ * this file. */
 #include <md4c.h>
 #include <string.h>
 #include <strings.h>

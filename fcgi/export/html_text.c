@@ -1,4 +1,4 @@
-/* html_text.h */
+/* Escapes text for HTML, so that nothing a message says is read as a tag. */
 #include "fcgi/export/html_text.h"
 
 static const char *escape_of(unsigned char c)

@@ -1,4 +1,5 @@
-/* markdown_source.h: one pass; what it looks for ahead is near, so that no text takes long. */
+/* Adapts a message's Markdown for the parser in one pass. It looks ahead a bounded distance only, so that no text takes
+ * long. */
 #include "fcgi/export/markdown_source.h"
 
 #include <stdbool.h>

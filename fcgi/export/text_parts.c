@@ -27,13 +27,14 @@ void text_parts_open(struct export_writer *w, const struct store_export_conversa
 }
 
 void text_parts_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
-                        const struct store_export_message *m)
+                        const struct store_message *m)
 {
     const struct text_parts *p = w->format->parts;
     char time[EXPORT_TIME_SIZE];
     struct buf model = {0}, names = {0}, error = {0};
-    p->heading(&w->out, export_role(m->node.role), export_time(m->created_at, time), line(&model, m->model),
-               m->node.status != MESSAGE_DONE ? store_status_name(m->node.status) : NULL);
+    p->heading(&w->out, export_role(m->role), export_time(m->created_at, time),
+               line(&model, m->model),
+               m->status != MESSAGE_DONE ? store_status_name(m->status) : NULL);
     export_file_names(&names, m->attachments);
     if (names.len)
         p->files(&w->out, names.data);

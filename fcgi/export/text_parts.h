@@ -19,4 +19,4 @@ struct text_parts {
 void text_parts_open(struct export_writer *w, const struct store_export_conversation *c,
                      const struct export_tree *t);
 void text_parts_message(struct export_writer *w, const struct export_tree *t, uint32_t number,
-                        const struct store_export_message *m);
+                        const struct store_message *m);

@@ -186,7 +186,7 @@ static bool import(struct request *r, struct err *e)
     return ok;
 }
 
-/* What nginx asks before it takes a body that may be a gigabyte; also good to know for a client. */
+/* nginx asks this before it takes a body that may be a gigabyte; clients may ask it as well. */
 static bool may_import(struct request *r, struct err *e)
 {
     struct buf out = {0};

@@ -1,4 +1,5 @@
-/* draft.h: nodes, small texts, and the conversation's key. The tree is in draft_tree.c. */
+/* Collects an imported conversation: its nodes, texts and key. The tree is put in order by
+ * draft_tree.c. */
 #include "fcgi/import/draft.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* draft_tree.h */
+/* Orders the nodes of an imported conversation so that parents come before children, as the store
+ * wants them. */
 #include "fcgi/import/draft_tree.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* formats.h: the table, and what the formats share. */
+/* The table of formats, tried in this order, and helpers that they share. */
 #include "fcgi/import/formats.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* import.h: streams, and the conversations in them. */
+/* Reads a stream conversation by conversation: each is parsed, recognised, converted and stored by
+ * itself. */
 #include "fcgi/import/import.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static int64_t read_file(void *context, void *to, size_t size, struct err *e)
     return n;
 }
 
-/* Where the hash is, or its free place. */
+/* The index of the hash, or of the free place for it. */
 static size_t place_of(const uint64_t *table, size_t cap, uint64_t hash)
 {
     size_t at = (hash >> 1) & (cap - 1);
@@ -61,7 +62,7 @@ void import_see(struct import_seen *seen, const char *text)
         const size_t cap = seen->cap ? seen->cap * 2 : 1024;
         uint64_t *more = calloc(cap, sizeof *more);
         if (!more)
-            return; /* a dry run that says too much */
+            return; /* the dry run then counts duplicates as new */
         for (size_t i = 0; i < seen->cap; i++)
             if (seen->table[i])
                 more[place_of(more, cap, seen->table[i])] = seen->table[i];
@@ -74,7 +75,7 @@ void import_see(struct import_seen *seen, const char *text)
     seen->table[at] = hash_of(text);
 }
 
-/* Of a dry run: those that a real one would have, in the archive or from before. */
+/* A dry run counts the files that a real one would have, from the archive or from before. */
 static bool look_for_files(struct import_run *x, const struct store_import *c, struct store_imported *out, struct err *e)
 {
     for (int i = 0; i < c->n_messages; i++)

@@ -1,4 +1,5 @@
-/* split.h */
+/* Splits a stream of JSON into its conversations without parsing it, so that memory holds one at a
+ * time. */
 #include "fcgi/import/split.h"
 
 #include <string.h>
@@ -76,7 +77,7 @@ static void keep(struct split *s, const char *to)
     s->pos += n;
 }
 
-/* Is `"conversations":` the last of the item? */
+/* True when the item ends with `"conversations":`. */
 static bool after_list_key(const struct split *s, const struct cut *c)
 {
     const char *p = s->item.data + c->key_at, *end = s->item.data + s->item.len;

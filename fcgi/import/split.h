@@ -31,7 +31,8 @@ struct split {
 
 void split_begin(struct split *s, split_read_fn read, void *context);
 void split_fini(struct split *s);
-/* What the stream begins with, behind a byte order mark and space: '{', '[', another byte, or 0: nothing. -1: *e. */
+/* The first byte of the stream behind a byte order mark and space: '{', '[', another byte, or 0:
+ * nothing. -1: *e. */
 int split_peek(struct split *s, struct err *e);
 /* The next piece in s->item. *more false: the end. False: the stream can't be cut further (*e); pieces before it stand.
  * A piece over IMPORT_ITEM_BYTES or IMPORT_DEPTH is passed over with s->too_large or s->too_deep, item cut or whole. */

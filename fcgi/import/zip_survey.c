@@ -1,6 +1,8 @@
-/* zip_survey.h. Field offsets: PKWARE's APPNOTE 6.3.9, 4.3.12 (central header), 4.3.14 to 4.3.16 (ends).
+/* Checks the list of entries of a ZIP archive without unpacking. Field offsets: PKWARE's
+ * APPNOTE 6.3.9, 4.3.12 (central header), 4.3.14 to 4.3.16 (ends).
  *
- * The end record is looked for as libarchive does, in the last 16 KB and from behind, so that both read the same list. */
+ * The end record is looked for as libarchive does, in the last 16 KB and from behind, so that both
+ * read the same list. */
 #include "fcgi/import/zip_survey.h"
 
 #include <errno.h>

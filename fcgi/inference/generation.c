@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
 
 static struct generation_call *add_call(struct generation *g)
 {
@@ -183,6 +184,20 @@ const char *generation_finish_reason(const struct generation *g)
     if (g->finish == ENGINE_LENGTH)
         return "length";
     return g->n_calls ? "tool_calls" : "stop";
+}
+
+void generation_put_arguments(struct buf *out, const char *text, size_t len)
+{
+    const struct json_limits limits = {.max_depth = 128, .allow_duplicates = true};
+    cJSON *v = json_parse(text ? text : "", len, &limits, NULL);
+    if (cJSON_IsObject(v)) {
+        json_write(out, v);
+    } else {
+        buf_puts(out, "{\"INVALID_JSON\":");
+        buf_json_string(out, text ? text : "", len);
+        buf_putc(out, '}');
+    }
+    cJSON_Delete(v);
 }
 
 cJSON *generation_calls_json(const struct generation *g)

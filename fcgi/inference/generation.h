@@ -70,5 +70,7 @@ void generation_fini(struct generation *g);
 double generation_rate(const struct generation *g); /* tokens/s over the answer so far, by the engine's clock; 0 before two tokens */
 /* "stop", "length", "tool_calls"; NULL while it runs or when it failed. */
 const char *generation_finish_reason(const struct generation *g);
+/* A call's arguments as an object. What is none, since the answer was cut off, goes under the member INVALID_JSON. */
+void generation_put_arguments(struct buf *out, const char *text, size_t len);
 /* The calls as OpenAI's array [{id, type, function:{name, arguments}}]; NULL when there are none. Caller owns it. */
 cJSON *generation_calls_json(const struct generation *g);

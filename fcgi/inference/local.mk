@@ -1,6 +1,8 @@
 # from a prompt to an answer
 
 libsluice_fcgi_a_SOURCES += \
+	%D%/answer_stream.c %D%/answer_stream.h \
+	%D%/answer_view.c %D%/answer_view.h \
 	%D%/constraint.c %D%/constraint.h \
 	%D%/generation.c %D%/generation.h \
 	%D%/inference.c %D%/inference.h \

@@ -1,8 +1,6 @@
 /* POST /completion, /completions and /infill: llama.cpp's own form. */
-#define LOG_MODULE "llamacpp"
 #include <stdio.h>
 
-#include "engine/base/log.h"
 #include "fcgi/http/request.h"
 #include "fcgi/llamacpp/llamacpp.h"
 
@@ -10,23 +8,10 @@ static bool answer(struct request *r, const struct llamacpp_request *q, struct e
 {
     struct inference x = {0};
     struct inference_params p = completions_params(&q->text, r);
-    struct llamacpp_view v;
-    p.listener = llamacpp_listener(&v, r, q, &x);
-    bool ok = inference_start(&x, r, &p, e);
-    if (ok && q->text.streaming.stream) {
-        struct err broken = {0};
-        llamacpp_stream_begin(&v);
-        bool whole = inference_run(&x, &broken);
-        llamacpp_stream_end(&v, whole ? NULL : &broken);
-        if (!whole && !r->client_gone)
-            log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code),
-                     broken.text);
-    } else if (ok) {
-        ok = inference_run(&x, e);
-        if (ok)
-            llamacpp_reply(&v);
-    }
-    llamacpp_view_fini(&v);
+    struct llamacpp_view view;
+    struct answer_view v = llamacpp_view(&view, r, q, &x);
+    bool ok = answer_view_run(&x, r, &p, &v, e);
+    llamacpp_view_fini(&view);
     inference_end(&x);
     return ok;
 }

@@ -8,7 +8,8 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "fcgi/http/dialect.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
+#include "fcgi/inference/answer_view.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/completions.h"
@@ -48,22 +49,14 @@ struct llamacpp_choice {
     struct buf tokens, probabilities; /* of a stream: those not sent yet; else all */
 };
 
-struct llamacpp_view { /* a listener, for both forms */
-    struct request *r;
+struct llamacpp_view { /* both forms */
+    struct answer_stream stream;
     const struct llamacpp_request *q;
-    const struct inference *x;
     int32_t n_ctx;
-    struct sse sse;
-    struct buf line;
-    bool begun; /* an event was written: the first one names what was ignored */
     struct llamacpp_choice choices[INFERENCE_MAX_CHOICES];
 };
-struct inference_listener llamacpp_listener(struct llamacpp_view *v, struct request *r,
-                                            const struct llamacpp_request *q,
-                                            const struct inference *x);
-void llamacpp_reply(struct llamacpp_view *v); /* whole */
-void llamacpp_stream_begin(struct llamacpp_view *v);
-void llamacpp_stream_end(struct llamacpp_view *v, const struct err *broken);
+struct answer_view llamacpp_view(struct llamacpp_view *v, struct request *r, const struct llamacpp_request *q,
+                                 const struct inference *x);
 void llamacpp_view_fini(struct llamacpp_view *v);
 
 extern const struct api_dialect llamacpp_dialect; /* as the default one, but its streams have no [DONE] */

@@ -78,7 +78,7 @@ static void put_prompt(struct buf *b, const struct llamacpp_view *v, int choice)
     const struct ids *prompt = &v->q->text.prompts[choice / v->q->text.n];
     struct detokenizer d;
     struct buf text = {0};
-    detokenizer_init(&d, v->r->worker->text->vocab, true);
+    detokenizer_init(&d, v->stream.r->worker->text->vocab, true);
     for (size_t i = 0; i < prompt->n; i++)
         detokenizer_push(&d, prompt->at[i], &text);
     detokenizer_flush(&d, &text);
@@ -106,10 +106,10 @@ static void put_stop(struct buf *b, const struct llamacpp_view *v, const struct 
 static void put_final(struct buf *b, const struct llamacpp_view *v, int choice)
 {
     const bool stream = v->q->text.streaming.stream;
-    const struct generation *g = &v->x->generations[choice];
+    const struct generation *g = &v->stream.x->generations[choice];
     const struct llamacpp_choice *kept = &v->choices[choice];
     const struct engine_usage *u = &g->usage;
-    const char *id = v->r->worker->model_id;
+    const char *id = v->stream.r->worker->model_id;
     buf_printf(b, "{\"index\":%d,\"content\":", choice);
     buf_json_string(b, stream ? "" : text_of(&g->content), stream ? 0 : g->content.len);
     buf_printf(b, ",\"tokens\":[%s],\"id_slot\":-1,\"stop\":true,\"model\":",
@@ -178,9 +178,9 @@ static void put_result(struct buf *b, struct llamacpp_view *v, int choice)
         buf_putc(&object, '}');
         put_fields(b, &object, v->q->fields);
     }
-    if (!v->begun)
-        ignored_write(&warnings, v->r);
-    v->begun = true;
+    if (!v->stream.warned)
+        ignored_write(&warnings, v->stream.r);
+    v->stream.warned = true;
     if (warnings.len) /* begins with a comma */
         buf_puts(b, warnings.data + buf_ends_with(b, '{'));
     buf_putc(b, '}');
@@ -211,44 +211,34 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
     for (int i = 0; i < ev->n_tokens; i++) {
         buf_printf(&kept->tokens, "%s%d", kept->tokens.len ? "," : "", (int)ev->tokens[i].id);
         if (v->q->text.logprobs >= 0)
-            note_probability(&kept->probabilities, v->r->worker->text->vocab, &ev->tokens[i]);
+            note_probability(&kept->probabilities, v->stream.r->worker->text->vocab, &ev->tokens[i]);
     }
-}
-
-static void send_line(struct llamacpp_view *v)
-{
-    if (v->line.failed)
-        v->sse.out.failed = true;
-    else
-        sse_event(&v->sse, NULL, v->line.data, v->line.len);
 }
 
 /* {"index":0,"content":...,"tokens":[...],"stop":false, ... */
 static void begin_part(struct llamacpp_view *v, int choice, const char *text, size_t len)
 {
-    const struct generation *g = &v->x->generations[choice];
+    const struct generation *g = &v->stream.x->generations[choice];
     struct llamacpp_choice *kept = &v->choices[choice];
-    buf_clear(&v->line);
-    buf_printf(&v->line, "{\"index\":%d,\"content\":", choice);
-    buf_json_string(&v->line, text, len);
-    buf_printf(&v->line,
+    buf_clear(&v->stream.line);
+    buf_printf(&v->stream.line, "{\"index\":%d,\"content\":", choice);
+    buf_json_string(&v->stream.line, text, len);
+    buf_printf(&v->stream.line,
                ",\"tokens\":[%s],\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":%d,\"tokens_"
                "evaluated\":%d",
-               text_of(&kept->tokens), g->n_tokens, (int)v->x->n_prompt[choice]);
+               text_of(&kept->tokens), g->n_tokens, (int)v->stream.x->n_prompt[choice]);
     if (kept->probabilities.len)
-        buf_printf(&v->line, ",\"completion_probabilities\":[%s]", kept->probabilities.data);
-    v->line.failed |= kept->tokens.failed || kept->probabilities.failed;
+        buf_printf(&v->stream.line, ",\"completion_probabilities\":[%s]", kept->probabilities.data);
+    v->stream.line.failed |= kept->tokens.failed || kept->probabilities.failed;
     buf_clear(&kept->tokens);
     buf_clear(&kept->probabilities);
 }
 
 static void end_part(struct llamacpp_view *v)
 {
-    if (!v->begun)
-        ignored_write(&v->line, v->r);
-    v->begun = true;
-    buf_putc(&v->line, '}');
-    send_line(v);
+    answer_stream_warnings(&v->stream);
+    buf_putc(&v->stream.line, '}');
+    answer_stream_event(&v->stream, NULL);
 }
 
 static void take_delta(void *context, int choice, const struct chat_delta *d)
@@ -262,13 +252,13 @@ static void take_delta(void *context, int choice, const struct chat_delta *d)
 static void take_progress(void *context, int choice)
 {
     struct llamacpp_view *v = context;
-    const struct generation *g = &v->x->generations[choice];
+    const struct generation *g = &v->stream.x->generations[choice];
     if (!v->q->progress)
         return;
     begin_part(v, choice, "", 0);
-    buf_printf(&v->line,
+    buf_printf(&v->stream.line,
                ",\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,\"time_ms\":%.0f}",
-               g->total, g->cached, g->done, (double)(clock_ns() - v->r->begin_ns) / 1e6);
+               g->total, g->cached, g->done, (double)(clock_ns() - v->stream.r->begin_ns) / 1e6);
     end_part(v);
 }
 
@@ -280,85 +270,67 @@ static void take_done(void *context, int choice)
         begin_part(v, choice, "", 0);
         end_part(v);
     }
-    buf_clear(&v->line);
-    put_result(&v->line, v, choice);
-    send_line(v);
-}
-
-static void pause_stream(void *context)
-{
-    sse_flush(&((struct llamacpp_view *)context)->sse);
-}
-
-static int idle_ms(void *context)
-{
-    return sse_idle_ms(&((struct llamacpp_view *)context)->sse);
-}
-
-static void keep_alive(void *context)
-{
-    struct llamacpp_view *v = context;
-    const struct generation *g = &v->x->generations[0];
-    sse_comment(&v->sse, g->state == GENERATION_PREFILL ? "prefill %d/%d" : "keepalive", g->done,
-                g->total);
+    buf_clear(&v->stream.line);
+    put_result(&v->stream.line, v, choice);
+    answer_stream_event(&v->stream, NULL);
 }
 
 /* ---- the whole ---- */
 
-struct inference_listener llamacpp_listener(struct llamacpp_view *v, struct request *r,
-                                            const struct llamacpp_request *q,
-                                            const struct inference *x)
+static void send_reply(void *context, const struct err *broken)
 {
-    struct status_page page;
-    engine_status_read(r, &page);
-    *v = (struct llamacpp_view){.r = r, .q = q, .x = x, .n_ctx = page.n_ctx};
-    if (!q->text.streaming.stream)
-        return (struct inference_listener){.context = v, .tokens = take_tokens};
-    return (struct inference_listener){.context = v,
-                                       .tokens = take_tokens,
-                                       .delta = take_delta,
-                                       .progress = take_progress,
-                                       .done = take_done,
-                                       .pause = pause_stream,
-                                       .idle_ms = idle_ms,
-                                       .idle = keep_alive};
-}
-
-void llamacpp_reply(struct llamacpp_view *v)
-{
+    struct llamacpp_view *v = context;
+    (void)broken;
     struct buf b = {0};
-    const bool several = v->x->n > 1;
+    const bool several = v->stream.x->n > 1;
     buf_puts(&b, several ? "[" : "");
-    for (int i = 0; i < v->x->n; i++) {
+    for (int i = 0; i < v->stream.x->n; i++) {
         buf_puts(&b, i ? "," : "");
         put_result(&b, v, i);
     }
     buf_puts(&b, several ? "]" : "");
-    reply_json_buf(v->r, 200, &b);
+    reply_json_buf(v->stream.r, 200, &b);
     buf_fini(&b);
 }
 
-void llamacpp_stream_begin(struct llamacpp_view *v)
+static void begin(void *context)
 {
-    sse_start(&v->sse, v->r);
-    sse_enable_abort(&v->sse);
-    sse_flush(&v->sse);
+    struct llamacpp_view *v = context;
+    answer_stream_begin(&v->stream);
+    sse_flush(&v->stream.sse);
 }
 
-void llamacpp_stream_end(struct llamacpp_view *v, const struct err *broken)
+static void end(void *context, const struct err *broken)
 {
+    struct llamacpp_view *v = context;
     if (broken) {
-        buf_clear(&v->line);
-        reply_error_object(&v->line, v->r, broken);
-        send_line(v);
+        buf_clear(&v->stream.line);
+        reply_error_object(&v->stream.line, v->stream.r, broken);
+        answer_stream_event(&v->stream, NULL);
     }
-    sse_flush(&v->sse);
+    sse_flush(&v->stream.sse);
+}
+
+struct answer_view llamacpp_view(struct llamacpp_view *v, struct request *r, const struct llamacpp_request *q,
+                                 const struct inference *x)
+{
+    struct status_page page;
+    engine_status_read(r, &page);
+    *v = (struct llamacpp_view){.stream = {.r = r, .x = x}, .q = q, .n_ctx = page.n_ctx};
+    if (!q->text.streaming.stream)
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
+    return (struct answer_view){
+        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .progress = take_progress,
+                     .done = take_done, .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms,
+                     .idle = answer_stream_keep_alive},
+        .begin = begin,
+        .end = end,
+    };
 }
 
 void llamacpp_view_fini(struct llamacpp_view *v)
 {
-    sse_end(&v->sse);
-    buf_fini(&v->line);
+    answer_stream_fini(&v->stream);
     for (int i = 0; i < INFERENCE_MAX_CHOICES; i++) {
         buf_fini(&v->choices[i].tokens);
         buf_fini(&v->choices[i].probabilities);

@@ -34,8 +34,8 @@ static bool run(struct request *r, struct ollama_request *o, struct err *e)
     struct ollama_view view;
     bool ok = o->raw ? make_raw_job(&p, o, r, e) : chat_job_make(&p, &prompt, r, &o->chat, e);
     if (ok) {
-        struct chat_view v = ollama_view(&view, r, o, &x);
-        ok = chat_job_run(&x, r, &p, &v, e);
+        struct answer_view v = ollama_view(&view, r, o, &x);
+        ok = answer_view_run(&x, r, &p, &v, e);
         ollama_view_fini(&view);
         inference_end(&x);
     } else {

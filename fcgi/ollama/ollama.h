@@ -8,7 +8,7 @@
 #include "engine/base/err.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "fcgi/http/dialect.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
 #include "fcgi/openai/chat_build.h"
 #include "fcgi/openai/chat_job.h"
 #include "fcgi/openai/chat_request.h"
@@ -69,15 +69,12 @@ bool ollama_add_images(struct chat_build *b, struct request *r, cJSON *message, 
 bool ollama_read_options(struct chat_request *c, struct request *r, const cJSON *body, struct err *e);
 
 struct ollama_view { /* both forms */
-    struct request *r;
+    struct answer_stream stream; /* `line` holds the whole form too */
     const struct ollama_request *o;
-    const struct inference *x;
-    struct sse sse;
-    struct buf line, logprobs;
+    struct buf logprobs;
     int n_calls; /* that were shown */
-    bool begun;  /* a line was written: the first one names what was ignored */
 };
-struct chat_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
+struct answer_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
                              const struct inference *x);
 void ollama_view_fini(struct ollama_view *v);
 /* What is answered where nothing was asked: the model is loaded. */

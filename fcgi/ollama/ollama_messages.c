@@ -1,6 +1,5 @@
 /* ollama.h: messages. A call and its result find each other by the function's name, since Ollama's messages need no ids;
  * templates that show ids get made ones. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,18 +18,6 @@ struct reader {
     } calls[MAX_CALLS]; /* of the newest message that has some */
     int n_calls;
 };
-
-static bool bad(struct err *e, enum err_code code, const char *why, const char *path, ...)
-    __attribute__((format(printf, 4, 5)));
-static bool bad(struct err *e, enum err_code code, const char *why, const char *path, ...)
-{
-    char field[64];
-    va_list ap;
-    va_start(ap, path);
-    vsnprintf(field, sizeof field, path, ap);
-    va_end(ap);
-    return err_field(e, code, field, "%s", why);
-}
 
 static bool name_unknown(struct request *r, const cJSON *message, struct err *e)
 {
@@ -57,7 +44,7 @@ static bool read_strings(const cJSON *message, int index, const char **out, stru
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const cJSON *v = json_member(message, names[i]);
         if (v && !cJSON_IsString(v))
-            return bad(e, ERR_INPUT, "must be a string", "messages[%d].%s", index, names[i]);
+            return chat_build_fail(e, ERR_INPUT, "must be a string", "messages[%d].%s", index, names[i]);
         out[i] = cJSON_GetStringValue(v);
     }
     return true;
@@ -95,9 +82,9 @@ static bool add_call(struct reader *d, cJSON *message, const cJSON *call, struct
     char made[48];
     struct buf b = {0};
     if (!name)
-        return bad(e, ERR_INPUT, "must be a string", "messages[%d].tool_calls[%d].function.name", p.message, p.call);
+        return chat_build_fail(e, ERR_INPUT, "must be a string", "messages[%d].tool_calls[%d].function.name", p.message, p.call);
     if (arguments && !text && !cJSON_IsObject(arguments))
-        return bad(e, ERR_INPUT, "must be an object", "messages[%d].tool_calls[%d].function.arguments", p.message, p.call);
+        return chat_build_fail(e, ERR_INPUT, "must be an object", "messages[%d].tool_calls[%d].function.arguments", p.message, p.call);
     snprintf(made, sizeof made, "call_%d_%d", p.message, p.call);
     if (!id || !*id)
         id = arena_strdup(d->r->arena, made);
@@ -120,7 +107,7 @@ static bool add_calls(struct reader *d, cJSON *message, const cJSON *calls, int 
     const cJSON *call;
     struct call_place p = {.message = index};
     if (calls && !cJSON_IsArray(calls))
-        return bad(e, ERR_INPUT, "must be a list", "messages[%d].tool_calls", index);
+        return chat_build_fail(e, ERR_INPUT, "must be a list", "messages[%d].tool_calls", index);
     if (calls && calls->child)
         d->n_calls = 0;
     cJSON_ArrayForEach(call, calls)
@@ -163,13 +150,13 @@ static bool add_message(struct reader *d, const cJSON *m, int index, struct err 
     const char *text[STRINGS];
     char field[48];
     if (!cJSON_IsObject(m))
-        return bad(e, ERR_INPUT, "must be an object", "messages[%d]", index);
+        return chat_build_fail(e, ERR_INPUT, "must be an object", "messages[%d]", index);
     if (!read_strings(m, index, text, e) || !name_unknown(d->r, m, e))
         return false;
     const char *role = text[ROLE] ? text[ROLE] : "";
     const bool user = !strcmp(role, "user"), assistant = !strcmp(role, "assistant"), tool = !strcmp(role, "tool");
     if (!user && !assistant && !tool && strcmp(role, "system"))
-        return bad(e, ERR_INPUT, "must be system, user, assistant or tool", "messages[%d].role", index);
+        return chat_build_fail(e, ERR_INPUT, "must be system, user, assistant or tool", "messages[%d].role", index);
     if (tool) {
         add_result(d, text);
         return true;

@@ -28,28 +28,13 @@ static void put_head(struct buf *b, const struct request *r)
     buf_printf(b, ",\"created_at\":\"%s\"", now);
 }
 
-/* A call's arguments as an object; what is none (the answer was cut off) is shown as text. */
-static void put_arguments(struct buf *b, const struct buf *text)
-{
-    const char *data = text->data ? text->data : "";
-    cJSON *v = json_parse(data, text->len, &(struct json_limits){.max_depth = 128, .allow_duplicates = true}, NULL);
-    if (cJSON_IsObject(v)) {
-        json_write(b, v);
-    } else {
-        buf_puts(b, "{\"INVALID_JSON\":");
-        put_string(b, data, text->len);
-        buf_putc(b, '}');
-    }
-    cJSON_Delete(v);
-}
-
 /* ,"tool_calls":[..] of those that were not shown yet. */
 static void put_calls(struct ollama_view *v, int until)
 {
-    struct buf *b = &v->line;
+    struct buf *b = &v->stream.line;
     if (v->n_calls >= until)
         return;
-    const struct generation *g = &v->x->generations[0];
+    const struct generation *g = &v->stream.x->generations[0];
     buf_puts(b, ",\"tool_calls\":[");
     for (int first = v->n_calls; v->n_calls < until; v->n_calls++) {
         const struct generation_call *call = g->calls[v->n_calls];
@@ -57,7 +42,7 @@ static void put_calls(struct ollama_view *v, int until)
                    v->n_calls);
         put_string(b, call->name.data, call->name.len);
         buf_puts(b, ",\"arguments\":");
-        put_arguments(b, &call->arguments);
+        generation_put_arguments(b, call->arguments.data, call->arguments.len);
         buf_puts(b, "}}");
     }
     buf_putc(b, ']');
@@ -72,9 +57,9 @@ struct piece {
 /* ..., up to where `done` goes */
 static void put_piece(struct ollama_view *v, const struct piece *p)
 {
-    struct buf *b = &v->line;
+    struct buf *b = &v->stream.line;
     buf_clear(b);
-    put_head(b, v->r);
+    put_head(b, v->stream.r);
     buf_puts(b, v->o->generates ? ",\"response\":" : ",\"message\":{\"role\":\"assistant\",\"content\":");
     put_string(b, p->content, p->content_len);
     if (p->thinking_len) {
@@ -88,9 +73,7 @@ static void put_piece(struct ollama_view *v, const struct piece *p)
         buf_printf(b, ",\"logprobs\":[%s]", v->logprobs.data);
     b->failed |= v->logprobs.failed;
     buf_clear(&v->logprobs);
-    if (!v->begun)
-        ignored_write(b, v->r);
-    v->begun = true;
+    answer_stream_warnings(&v->stream);
 }
 
 /* Nanoseconds. Clients divide by it: what took some time is never 0. */
@@ -103,11 +86,11 @@ static void put_duration(struct buf *b, const char *name, double ms)
 /* load_duration is 0: no request loads the model. */
 static void put_end(struct ollama_view *v)
 {
-    struct buf *b = &v->line;
-    const struct generation *g = &v->x->generations[0];
+    struct buf *b = &v->stream.line;
+    const struct generation *g = &v->stream.x->generations[0];
     const struct engine_usage *u = &g->usage;
     buf_printf(b, ",\"done\":true,\"done_reason\":\"%s\"", g->finish == ENGINE_LENGTH ? "length" : "stop");
-    put_duration(b, "total_duration", (double)(clock_ns() - v->r->begin_ns) / 1e6);
+    put_duration(b, "total_duration", (double)(clock_ns() - v->stream.r->begin_ns) / 1e6);
     buf_printf(b, ",\"load_duration\":0,\"prompt_eval_count\":%d", (int)u->prompt_tokens);
     put_duration(b, "prompt_eval_duration", u->prefill_ms);
     buf_printf(b, ",\"eval_count\":%d", (int)u->completion_tokens);
@@ -121,7 +104,7 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
     struct ollama_view *v = context;
     (void)choice;
     if (v->o->chat.top_logprobs >= 0)
-        openai_logprobs(&v->logprobs, v->r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        openai_logprobs(&v->logprobs, v->stream.r->worker->text->vocab, ev->tokens, ev->n_tokens);
 }
 
 /* ---- whole */
@@ -129,29 +112,21 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 static void send_reply(void *context, const struct err *broken)
 {
     struct ollama_view *v = context;
-    const struct generation *g = &v->x->generations[0];
+    const struct generation *g = &v->stream.x->generations[0];
     (void)broken;
     put_piece(v, &(struct piece){.content = g->content.data, .content_len = g->content.len, .thinking = g->reasoning.data,
                                  .thinking_len = g->reasoning.len, .n_calls = g->n_calls});
     put_end(v);
-    reply_json_buf(v->r, 200, &v->line);
+    reply_json_buf(v->stream.r, 200, &v->stream.line);
 }
 
 /* ---- by lines */
 
-static void send_line(struct ollama_view *v)
-{
-    if (v->line.failed)
-        v->sse.out.failed = true;
-    else
-        sse_line(&v->sse, v->line.data, v->line.len);
-}
-
 static void send_piece(struct ollama_view *v, const struct piece *p)
 {
     put_piece(v, p);
-    buf_puts(&v->line, ",\"done\":false}");
-    send_line(v);
+    buf_puts(&v->stream.line, ",\"done\":false}");
+    answer_stream_line(&v->stream);
 }
 
 /* A call comes when it is whole, since its arguments are an object. */
@@ -170,16 +145,6 @@ static void take_delta(void *context, int choice, const struct chat_delta *d)
         send_piece(v, &p);
 }
 
-static void pause_stream(void *context)
-{
-    sse_flush(&((struct ollama_view *)context)->sse);
-}
-
-static int idle_ms(void *context)
-{
-    return sse_idle_ms(&((struct ollama_view *)context)->sse);
-}
-
 static void keep_alive(void *context)
 {
     struct ollama_view *v = context;
@@ -189,33 +154,32 @@ static void keep_alive(void *context)
 static void begin(void *context)
 {
     struct ollama_view *v = context;
-    sse_start_lines(&v->sse, v->r);
-    sse_enable_abort(&v->sse);
+    answer_stream_begin_lines(&v->stream);
 }
 
 static void end(void *context, const struct err *broken)
 {
     struct ollama_view *v = context;
     if (broken) {
-        buf_clear(&v->line);
-        ollama_error(&v->line, v->r, broken);
+        buf_clear(&v->stream.line);
+        ollama_error(&v->stream.line, v->stream.r, broken);
     } else {
-        put_piece(v, &(struct piece){.n_calls = v->x->generations[0].n_calls}); /* with a call that was cut off */
+        put_piece(v, &(struct piece){.n_calls = v->stream.x->generations[0].n_calls}); /* with a call that was cut off */
         put_end(v);
     }
-    send_line(v);
-    sse_flush(&v->sse);
+    answer_stream_line(&v->stream);
+    sse_flush(&v->stream.sse);
 }
 
-struct chat_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
+struct answer_view ollama_view(struct ollama_view *v, struct request *r, const struct ollama_request *o,
                              const struct inference *x)
 {
-    *v = (struct ollama_view){.r = r, .o = o, .x = x};
+    *v = (struct ollama_view){.stream = {.r = r, .x = x}, .o = o};
     if (!o->chat.streaming.stream)
-        return (struct chat_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
-    return (struct chat_view){
-        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .pause = pause_stream, .idle_ms = idle_ms,
-                     .idle = keep_alive},
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens}, .end = send_reply};
+    return (struct answer_view){
+        .listener = {.context = v, .tokens = take_tokens, .delta = take_delta, .pause = answer_stream_pause,
+                     .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
         .begin = begin,
         .end = end,
     };
@@ -223,22 +187,21 @@ struct chat_view ollama_view(struct ollama_view *v, struct request *r, const str
 
 void ollama_view_fini(struct ollama_view *v)
 {
-    sse_end(&v->sse);
-    buf_fini(&v->line);
+    answer_stream_fini(&v->stream);
     buf_fini(&v->logprobs);
 }
 
 bool ollama_say_loaded(struct request *r, const struct ollama_request *o)
 {
-    struct ollama_view v = {.r = r, .o = o};
+    struct ollama_view v = {.stream = {.r = r}, .o = o};
     put_piece(&v, &(struct piece){0});
-    buf_puts(&v.line, ",\"done\":true,\"done_reason\":\"load\"}");
+    buf_puts(&v.stream.line, ",\"done\":true,\"done_reason\":\"load\"}");
     if (o->chat.streaming.stream)
-        buf_putc(&v.line, '\n');
-    if (v.line.failed)
-        reply_json_buf(r, 200, &v.line);
+        buf_putc(&v.stream.line, '\n');
+    if (v.stream.line.failed)
+        reply_json_buf(r, 200, &v.stream.line);
     else
-        reply_bytes(r, 200, o->chat.streaming.stream ? SSE_LINES_TYPE : "application/json", v.line.data, v.line.len);
+        reply_bytes(r, 200, o->chat.streaming.stream ? SSE_LINES_TYPE : "application/json", v.stream.line.data, v.stream.line.len);
     ollama_view_fini(&v);
     return true;
 }

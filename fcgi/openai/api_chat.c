@@ -8,20 +8,20 @@ static bool answer_whole(struct request *r, const struct chat_request *c, const 
 {
     struct inference x = {0};
     struct chat_whole whole;
-    struct chat_view v = chat_whole_view(&whole, r, c, &x);
-    bool ok = chat_job_run(&x, r, p, &v, e);
+    struct answer_view v = chat_whole_view(&whole, r, c, &x);
+    bool ok = answer_view_run(&x, r, p, &v, e);
     chat_whole_fini(&whole);
     inference_end(&x);
     return ok;
 }
 
-static bool answer_stream(struct request *r, const struct chat_request *c, const struct inference_params *p,
+static bool answer_streamed(struct request *r, const struct chat_request *c, const struct inference_params *p,
                           struct err *e)
 {
     struct inference x = {0};
     struct chat_stream s;
-    struct chat_view v = chat_stream_view(&s, r, c, &x);
-    bool ok = chat_job_run(&x, r, p, &v, e);
+    struct answer_view v = chat_stream_view(&s, r, c, &x);
+    bool ok = answer_view_run(&x, r, p, &v, e);
     chat_stream_fini(&s);
     inference_end(&x);
     return ok;
@@ -33,7 +33,7 @@ static bool complete_chat(struct request *r, struct err *e)
     struct prompt prompt = {0};
     struct inference_params p;
     bool ok = chat_request_read(&c, r, e) && chat_job_make(&p, &prompt, r, &c, e) &&
-              (c.streaming.stream ? answer_stream(r, &c, &p, e) : answer_whole(r, &c, &p, e));
+              (c.streaming.stream ? answer_streamed(r, &c, &p, e) : answer_whole(r, &c, &p, e));
     prompt_fini(&prompt);
     chat_request_fini(&c);
     return ok;

@@ -1,8 +1,6 @@
 /* POST /v1/completions: reads the request, runs its jobs and shows the answer. */
-#define LOG_MODULE "completions"
 #include <stdio.h>
 
-#include "engine/base/log.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/openai/completions.h"
@@ -11,22 +9,10 @@ static bool answer(struct request *r, const struct completions_request *c, struc
 {
     struct inference x = {0};
     struct inference_params p = completions_params(c, r);
-    struct completions_view v;
-    p.listener = completions_listener(&v, r, c, &x);
-    bool ok = inference_start(&x, r, &p, e);
-    if (ok && c->streaming.stream) {
-        struct err broken = {0};
-        completions_stream_begin(&v);
-        bool whole = inference_run(&x, &broken);
-        completions_stream_end(&v, whole ? NULL : &broken);
-        if (!whole && !r->client_gone)
-            log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code), broken.text);
-    } else if (ok) {
-        ok = inference_run(&x, e);
-        if (ok)
-            completions_reply(&v);
-    }
-    completions_view_fini(&v);
+    struct completions_view view;
+    struct answer_view v = completions_view(&view, r, c, &x);
+    bool ok = answer_view_run(&x, r, &p, &v, e);
+    completions_view_fini(&view);
     inference_end(&x);
     return ok;
 }

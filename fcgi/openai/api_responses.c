@@ -14,8 +14,8 @@ static bool answer(struct request *r, struct responses_request *q, const struct 
 {
     struct inference x = {0};
     struct responses_view view;
-    struct chat_view v = responses_view(&view, r, q, &x);
-    bool ok = chat_job_run(&x, r, p, &v, e);
+    struct answer_view v = responses_view(&view, r, q, &x);
+    bool ok = answer_view_run(&x, r, p, &v, e);
     responses_view_fini(&view);
     inference_end(&x);
     return ok;

@@ -1,6 +1,7 @@
 /* chat_build.h: the tree grows message by message; texts of the request are referred to, not copied. */
 #include "fcgi/openai/chat_build.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,4 +107,23 @@ bool chat_build_rename(struct err *e, const char *from, const char *to)
     snprintf(field, sizeof field, "%.*s%s%s", (int)(at - e->field), e->field, to, at + strlen(from));
     memcpy(e->field, field, sizeof field);
     return false;
+}
+
+bool chat_build_copy(struct chat_build *b, struct arena *a, cJSON *message, const struct buf *text, struct err *e)
+{
+    char *copy = text->failed ? NULL : arena_copy(a, text->data ? text->data : "", text->len);
+    if (!copy)
+        return err_set(e, ERR_NOMEM, "no memory for the messages");
+    chat_build_text(b, message, copy);
+    return true;
+}
+
+bool chat_build_fail(struct err *e, enum err_code code, const char *why, const char *path, ...)
+{
+    char field[64];
+    va_list ap;
+    va_start(ap, path);
+    vsnprintf(field, sizeof field, path, ap);
+    va_end(ap);
+    return err_field(e, code, field, "%s", why);
 }

@@ -13,54 +13,38 @@
 /* ...,"choices":[{"index":0,"delta":{ */
 static void begin_chunk(struct chat_stream *s, int choice)
 {
-    buf_clear(&s->line);
-    buf_append(&s->line, s->head.data, s->head.len);
-    buf_printf(&s->line, ",\"choices\":[{\"index\":%d,\"delta\":{", choice);
+    buf_clear(&s->stream.line);
+    buf_append(&s->stream.line, s->head.data, s->head.len);
+    buf_printf(&s->stream.line, ",\"choices\":[{\"index\":%d,\"delta\":{", choice);
 }
 
 static int reasoning_tokens(const struct chat_stream *s)
 {
     int n = 0;
-    for (int i = 0; i < s->x->n; i++)
-        n += s->x->generations[i].n_reasoning;
+    for (int i = 0; i < s->stream.x->n; i++)
+        n += s->stream.x->generations[i].n_reasoning;
     return n;
-}
-
-static void put_usage_so_far(struct chat_stream *s)
-{
-    const struct stream_options *o = &s->c->streaming;
-    if (o->continuous_usage) {
-        struct engine_usage usage = inference_usage_so_far(s->x);
-        buf_puts(&s->line, ",\"usage\":");
-        openai_usage(&s->line, &usage, reasoning_tokens(s));
-    } else if (o->include_usage) {
-        buf_puts(&s->line, ",\"usage\":null");
-    }
 }
 
 static void end_chunk(struct chat_stream *s, int choice, const char *finish)
 {
     struct buf *items = &s->logprobs[choice];
-    buf_puts(&s->line, "},\"logprobs\":");
+    buf_puts(&s->stream.line, "},\"logprobs\":");
     if (!items->len)
-        buf_puts(&s->line, "null");
+        buf_puts(&s->stream.line, "null");
     else
-        buf_printf(&s->line, "{\"content\":[%s],\"refusal\":null}", items->data);
-    buf_puts(&s->line, ",\"finish_reason\":");
+        buf_printf(&s->stream.line, "{\"content\":[%s],\"refusal\":null}", items->data);
+    buf_puts(&s->stream.line, ",\"finish_reason\":");
     if (finish)
-        buf_printf(&s->line, "\"%s\"", finish);
+        buf_printf(&s->stream.line, "\"%s\"", finish);
     else
-        buf_puts(&s->line, "null");
-    buf_puts(&s->line, "}]");
-    put_usage_so_far(s);
-    if (!s->begun)
-        ignored_write(&s->line, s->r);
-    s->begun = true;
-    buf_putc(&s->line, '}');
-    if (s->line.failed || items->failed)
-        s->sse.out.failed = true;
-    else
-        sse_event(&s->sse, NULL, s->line.data, s->line.len);
+        buf_puts(&s->stream.line, "null");
+    buf_puts(&s->stream.line, "}]");
+    openai_usage_so_far(&s->stream.line, &s->c->streaming, s->stream.x, reasoning_tokens(s));
+    answer_stream_warnings(&s->stream);
+    buf_putc(&s->stream.line, '}');
+    s->stream.line.failed |= items->failed;
+    answer_stream_event(&s->stream, NULL);
     buf_clear(items);
 }
 
@@ -68,14 +52,14 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 {
     struct chat_stream *s = context;
     if (s->c->top_logprobs >= 0)
-        openai_logprobs(&s->logprobs[choice], s->r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        openai_logprobs(&s->logprobs[choice], s->stream.r->worker->text->vocab, ev->tokens, ev->n_tokens);
 }
 
 static void take_delta(void *context, int choice, const struct chat_delta *d)
 {
     struct chat_stream *s = context;
-    const struct generation *g = &s->x->generations[choice];
-    struct buf *line = &s->line;
+    const struct generation *g = &s->stream.x->generations[choice];
+    struct buf *line = &s->stream.line;
     if (d->type == CHAT_CALL_END || (d->type != CHAT_CALL && !d->len))
         return;
     begin_chunk(s, choice);
@@ -104,23 +88,21 @@ static void take_delta(void *context, int choice, const struct chat_delta *d)
 
 static void say_progress(struct chat_stream *s)
 {
-    const struct generation *g = &s->x->generations[0];
+    const struct generation *g = &s->stream.x->generations[0];
     if (g->state == GENERATION_QUEUED)
-        sse_comment(&s->sse, "queued %d", g->queue_position);
-    else if (g->state == GENERATION_PREFILL)
-        sse_comment(&s->sse, "prefill %d/%d", g->done, g->total);
+        sse_comment(&s->stream.sse, "queued %d", g->queue_position);
     else
-        sse_comment(&s->sse, "keepalive");
+        answer_stream_keep_alive(&s->stream);
 }
 
 /* A chunk without choices: how many of the prompt's tokens were read, how many of them the cache held. */
 static void send_progress(struct chat_stream *s, const struct generation *g)
 {
-    buf_clear(&s->line);
-    buf_append(&s->line, s->head.data, s->head.len);
-    buf_printf(&s->line, ",\"choices\":[],\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,\"time_ms\":%.0f}}",
-               g->total, g->cached, g->done, (double)(clock_ns() - s->r->begin_ns) / 1e6);
-    sse_event(&s->sse, NULL, s->line.data, s->line.len);
+    buf_clear(&s->stream.line);
+    buf_append(&s->stream.line, s->head.data, s->head.len);
+    buf_printf(&s->stream.line, ",\"choices\":[],\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,\"time_ms\":%.0f}}",
+               g->total, g->cached, g->done, (double)(clock_ns() - s->stream.r->begin_ns) / 1e6);
+    answer_stream_event(&s->stream, NULL);
 }
 
 static void take_progress(void *context, int choice)
@@ -128,10 +110,10 @@ static void take_progress(void *context, int choice)
     struct chat_stream *s = context;
     if (s->c->progress) {
         if (choice == 0)
-            send_progress(s, &s->x->generations[0]);
+            send_progress(s, &s->stream.x->generations[0]);
         return;
     }
-    if (choice == 0 && clock_ns() - s->sse.last_ns > PROGRESS_MS * 1000000ull)
+    if (choice == 0 && clock_ns() - s->stream.sse.last_ns > PROGRESS_MS * 1000000ull)
         say_progress(s);
 }
 
@@ -139,19 +121,7 @@ static void take_done(void *context, int choice)
 {
     struct chat_stream *s = context;
     begin_chunk(s, choice);
-    end_chunk(s, choice, generation_finish_reason(&s->x->generations[choice]));
-}
-
-static void pause_stream(void *context)
-{
-    struct chat_stream *s = context;
-    sse_flush(&s->sse);
-}
-
-static int idle_ms(void *context)
-{
-    struct chat_stream *s = context;
-    return sse_idle_ms(&s->sse);
+    end_chunk(s, choice, generation_finish_reason(&s->stream.x->generations[choice]));
 }
 
 static void keep_alive(void *context)
@@ -163,29 +133,15 @@ static void begin(void *context)
 {
     struct chat_stream *s = context;
     char id[OPENAI_ID_SIZE];
-    openai_id(id, "chatcmpl-", s->r);
-    openai_head(&s->head, id, "chat.completion.chunk", s->r);
-    sse_start(&s->sse, s->r);
-    sse_enable_abort(&s->sse);
-    for (int i = 0; i < s->x->n; i++) {
+    openai_id(id, "chatcmpl-", s->stream.r);
+    openai_head(&s->head, id, "chat.completion.chunk", s->stream.r);
+    answer_stream_begin(&s->stream);
+    for (int i = 0; i < s->stream.x->n; i++) {
         begin_chunk(s, i);
-        buf_puts(&s->line, "\"role\":\"assistant\",\"content\":\"\",\"refusal\":null");
+        buf_puts(&s->stream.line, "\"role\":\"assistant\",\"content\":\"\",\"refusal\":null");
         end_chunk(s, i, NULL);
     }
-    sse_flush(&s->sse);
-}
-
-static void send_usage(struct chat_stream *s)
-{
-    struct engine_usage usage = inference_usage(s->x);
-    buf_clear(&s->line);
-    buf_append(&s->line, s->head.data, s->head.len);
-    buf_puts(&s->line, ",\"choices\":[],\"usage\":");
-    openai_usage(&s->line, &usage, reasoning_tokens(s));
-    buf_puts(&s->line, ",\"timings\":");
-    openai_timings(&s->line, &usage);
-    buf_putc(&s->line, '}');
-    sse_event(&s->sse, NULL, s->line.data, s->line.len);
+    sse_flush(&s->stream.sse);
 }
 
 /* The usage chunk, or the error; then [DONE]. */
@@ -193,23 +149,24 @@ static void end(void *context, const struct err *broken)
 {
     struct chat_stream *s = context;
     if (broken) {
-        buf_clear(&s->line);
-        reply_error_object(&s->line, s->r, broken);
-        sse_event(&s->sse, NULL, s->line.data, s->line.len);
+        buf_clear(&s->stream.line);
+        reply_error_object(&s->stream.line, s->stream.r, broken);
+        answer_stream_event(&s->stream, NULL);
     } else if (s->c->streaming.include_usage) {
-        send_usage(s);
+        openai_usage_chunk(&s->stream.line, &s->head, s->stream.x, reasoning_tokens(s));
+        answer_stream_event(&s->stream, NULL);
     }
-    sse_event(&s->sse, NULL, "[DONE]", 6);
-    sse_flush(&s->sse);
+    sse_event(&s->stream.sse, NULL, "[DONE]", 6);
+    sse_flush(&s->stream.sse);
 }
 
-struct chat_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
+struct answer_view chat_stream_view(struct chat_stream *s, struct request *r, const struct chat_request *c,
                                   const struct inference *x)
 {
-    *s = (struct chat_stream){.r = r, .c = c, .x = x};
-    return (struct chat_view){
+    *s = (struct chat_stream){.stream = {.r = r, .x = x}, .c = c};
+    return (struct answer_view){
         .listener = {.context = s, .tokens = take_tokens, .delta = take_delta, .progress = take_progress,
-                     .done = take_done, .pause = pause_stream, .idle_ms = idle_ms, .idle = keep_alive},
+                     .done = take_done, .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms, .idle = keep_alive},
         .begin = begin,
         .end = end,
     };
@@ -217,9 +174,8 @@ struct chat_view chat_stream_view(struct chat_stream *s, struct request *r, cons
 
 void chat_stream_fini(struct chat_stream *s)
 {
-    sse_end(&s->sse);
+    answer_stream_fini(&s->stream);
     buf_fini(&s->head);
-    buf_fini(&s->line);
     for (int i = 0; i < INFERENCE_MAX_CHOICES; i++)
         buf_fini(&s->logprobs[i]);
 }

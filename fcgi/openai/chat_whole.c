@@ -94,11 +94,11 @@ static void send_reply(void *context, const struct err *broken)
     buf_fini(&b);
 }
 
-struct chat_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
+struct answer_view chat_whole_view(struct chat_whole *w, struct request *r, const struct chat_request *c,
                                  const struct inference *x)
 {
     *w = (struct chat_whole){.r = r, .c = c, .x = x};
-    return (struct chat_view){.listener = {.context = w, .tokens = take_tokens, .scores = take_scores}, .end = send_reply};
+    return (struct answer_view){.listener = {.context = w, .tokens = take_tokens, .scores = take_scores}, .end = send_reply};
 }
 
 void chat_whole_fini(struct chat_whole *w)

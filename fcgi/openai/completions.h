@@ -6,7 +6,8 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
+#include "fcgi/inference/answer_view.h"
 #include "fcgi/inference/constraint.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/settings.h"
@@ -43,19 +44,13 @@ struct completions_logprobs {
     size_t offset; /* characters so far, the echoed prompt included */
 };
 
-struct completions_view { /* a listener, for both forms */
-    struct request *r;
+struct completions_view { /* both forms */
+    struct answer_stream stream;
     const struct completions_request *c;
-    const struct inference *x;
-    struct sse sse;
-    struct buf head, line;
-    bool begun; /* a chunk was written: the first one names what was ignored */
+    struct buf head; /* of every chunk: id, created, model */
     struct completions_logprobs logprobs[INFERENCE_MAX_CHOICES];
     struct buf scores[INFERENCE_MAX_CHOICES]; /* prompt_logprobs' items */
 };
-struct inference_listener completions_listener(struct completions_view *v, struct request *r,
-                                               const struct completions_request *c, const struct inference *x);
-void completions_reply(struct completions_view *v); /* whole */
-void completions_stream_begin(struct completions_view *v);
-void completions_stream_end(struct completions_view *v, const struct err *broken);
+struct answer_view completions_view(struct completions_view *v, struct request *r, const struct completions_request *c,
+                                    const struct inference *x);
 void completions_view_fini(struct completions_view *v);

@@ -77,7 +77,7 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
 {
     struct completions_view *v = context;
     for (int i = 0; v->c->logprobs >= 0 && i < ev->n_tokens; i++)
-        note_token(&v->logprobs[choice], v->r->worker->text->vocab, &ev->tokens[i], v->c->logprobs);
+        note_token(&v->logprobs[choice], v->stream.r->worker->text->vocab, &ev->tokens[i], v->c->logprobs);
 }
 
 static bool echoes_scores(const struct completions_request *c)
@@ -95,7 +95,7 @@ static void send_echo(struct completions_view *v, int choice);
 static void take_scores(void *context, int choice, const struct engine_event *ev)
 {
     struct completions_view *v = context;
-    const struct vocab *vocab = v->r->worker->text->vocab;
+    const struct vocab *vocab = v->stream.r->worker->text->vocab;
     for (int i = 0; i < ev->n_tokens; i++) {
         if (echoes_scores(v->c))
             note_token(&v->logprobs[choice], vocab, &ev->tokens[i], v->c->logprobs);
@@ -106,41 +106,24 @@ static void take_scores(void *context, int choice, const struct engine_event *ev
         send_echo(v, choice);
 }
 
-static void put_usage_so_far(struct completions_view *v)
-{
-    const struct stream_options *o = &v->c->streaming;
-    if (o->continuous_usage) {
-        struct engine_usage usage = inference_usage_so_far(v->x);
-        buf_puts(&v->line, ",\"usage\":");
-        openai_usage(&v->line, &usage, -1);
-    } else if (o->include_usage) {
-        buf_puts(&v->line, ",\"usage\":null");
-    }
-}
-
 static void send_chunk(struct completions_view *v, int choice, const char *text, size_t len, const char *finish)
 {
-    buf_clear(&v->line);
-    buf_append(&v->line, v->head.data, v->head.len);
-    buf_printf(&v->line, ",\"choices\":[{\"index\":%d,\"text\":", choice);
-    buf_json_string(&v->line, text, len);
-    buf_puts(&v->line, ",\"logprobs\":");
-    put_logprobs(&v->line, &v->logprobs[choice]);
-    buf_puts(&v->line, ",\"finish_reason\":");
+    buf_clear(&v->stream.line);
+    buf_append(&v->stream.line, v->head.data, v->head.len);
+    buf_printf(&v->stream.line, ",\"choices\":[{\"index\":%d,\"text\":", choice);
+    buf_json_string(&v->stream.line, text, len);
+    buf_puts(&v->stream.line, ",\"logprobs\":");
+    put_logprobs(&v->stream.line, &v->logprobs[choice]);
+    buf_puts(&v->stream.line, ",\"finish_reason\":");
     if (finish)
-        buf_printf(&v->line, "\"%s\"", finish);
+        buf_printf(&v->stream.line, "\"%s\"", finish);
     else
-        buf_puts(&v->line, "null");
-    buf_puts(&v->line, "}]");
-    put_usage_so_far(v);
-    if (!v->begun)
-        ignored_write(&v->line, v->r);
-    v->begun = true;
-    buf_putc(&v->line, '}');
-    if (v->line.failed)
-        v->sse.out.failed = true;
-    else
-        sse_event(&v->sse, NULL, v->line.data, v->line.len);
+        buf_puts(&v->stream.line, "null");
+    buf_puts(&v->stream.line, "}]");
+    openai_usage_so_far(&v->stream.line, &v->c->streaming, v->stream.x, -1);
+    answer_stream_warnings(&v->stream);
+    buf_putc(&v->stream.line, '}');
+    answer_stream_event(&v->stream, NULL);
 }
 
 static void send_echo(struct completions_view *v, int choice)
@@ -158,53 +141,21 @@ static void take_delta(void *context, int choice, const struct chat_delta *d)
 static void take_done(void *context, int choice)
 {
     struct completions_view *v = context;
-    send_chunk(v, choice, "", 0, generation_finish_reason(&v->x->generations[choice]));
+    send_chunk(v, choice, "", 0, generation_finish_reason(&v->stream.x->generations[choice]));
 }
 
-static void pause_stream(void *context)
-{
-    sse_flush(&((struct completions_view *)context)->sse);
-}
-
-static int idle_ms(void *context)
-{
-    return sse_idle_ms(&((struct completions_view *)context)->sse);
-}
-
-static void keep_alive(void *context)
+static void send_reply(void *context, const struct err *broken)
 {
     struct completions_view *v = context;
-    const struct generation *g = &v->x->generations[0];
-    sse_comment(&v->sse, g->state == GENERATION_PREFILL ? "prefill %d/%d" : "keepalive", g->done, g->total);
-}
-
-struct inference_listener completions_listener(struct completions_view *v, struct request *r,
-                                               const struct completions_request *c, const struct inference *x)
-{
-    *v = (struct completions_view){.r = r, .c = c, .x = x};
-    for (int i = 0; i < c->n_prompts * c->n; i++) {
-        const struct buf *echo = &c->echoes[i / c->n];
-        if (echoes_scores(c))
-            note_first(&v->logprobs[i], r->worker->text->vocab, prompt_of(v, i)->at[0]);
-        else
-            v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
-    }
-    if (!c->streaming.stream)
-        return (struct inference_listener){.context = v, .tokens = take_tokens, .scores = take_scores};
-    return (struct inference_listener){.context = v, .tokens = take_tokens, .scores = take_scores, .delta = take_delta, .done = take_done,
-                                       .pause = pause_stream, .idle_ms = idle_ms, .idle = keep_alive};
-}
-
-void completions_reply(struct completions_view *v)
-{
+    (void)broken;
     struct buf b = {0}, text = {0};
     char id[OPENAI_ID_SIZE];
-    struct engine_usage usage = inference_usage(v->x);
-    openai_id(id, "cmpl-", v->r);
-    openai_head(&b, id, "text_completion", v->r);
+    struct engine_usage usage = inference_usage(v->stream.x);
+    openai_id(id, "cmpl-", v->stream.r);
+    openai_head(&b, id, "text_completion", v->stream.r);
     buf_puts(&b, ",\"choices\":[");
-    for (int i = 0; i < v->x->n; i++) {
-        const struct generation *g = &v->x->generations[i];
+    for (int i = 0; i < v->stream.x->n; i++) {
+        const struct generation *g = &v->stream.x->generations[i];
         const struct buf *echo = &v->c->echoes[i / v->c->n];
         buf_clear(&text);
         buf_append(&text, echo->data, echo->len);
@@ -222,51 +173,67 @@ void completions_reply(struct completions_view *v)
     openai_usage(&b, &usage, -1);
     buf_puts(&b, ",\"timings\":");
     openai_timings(&b, &usage);
-    ignored_write(&b, v->r);
+    ignored_write(&b, v->stream.r);
     buf_putc(&b, '}');
-    reply_json_buf(v->r, 200, &b);
+    reply_json_buf(v->stream.r, 200, &b);
     buf_fini(&text);
     buf_fini(&b);
 }
 
-void completions_stream_begin(struct completions_view *v)
+static void begin(void *context)
 {
+    struct completions_view *v = context;
     char id[OPENAI_ID_SIZE];
-    openai_id(id, "cmpl-", v->r);
-    openai_head(&v->head, id, "text_completion", v->r);
-    sse_start(&v->sse, v->r);
-    sse_enable_abort(&v->sse);
-    for (int i = 0; v->c->echo && i < v->x->n; i++)
+    openai_id(id, "cmpl-", v->stream.r);
+    openai_head(&v->head, id, "text_completion", v->stream.r);
+    answer_stream_begin(&v->stream);
+    for (int i = 0; v->c->echo && i < v->stream.x->n; i++)
         if (!echoes_scores(v->c) || prompt_of(v, i)->n == 1) /* else it comes with the prompt's scores */
             send_echo(v, i);
-    sse_flush(&v->sse);
+    sse_flush(&v->stream.sse);
 }
 
-void completions_stream_end(struct completions_view *v, const struct err *broken)
+static void end(void *context, const struct err *broken)
 {
-    struct engine_usage usage = inference_usage(v->x);
-    buf_clear(&v->line);
+    struct completions_view *v = context;
+    buf_clear(&v->stream.line);
     if (broken) {
-        reply_error_object(&v->line, v->r, broken);
+        reply_error_object(&v->stream.line, v->stream.r, broken);
     } else if (v->c->streaming.include_usage) {
-        buf_append(&v->line, v->head.data, v->head.len);
-        buf_puts(&v->line, ",\"choices\":[],\"usage\":");
-        openai_usage(&v->line, &usage, -1);
-        buf_puts(&v->line, ",\"timings\":");
-        openai_timings(&v->line, &usage);
-        buf_putc(&v->line, '}');
+        openai_usage_chunk(&v->stream.line, &v->head, v->stream.x, -1);
     }
-    if (v->line.len)
-        sse_event(&v->sse, NULL, v->line.data, v->line.len);
-    sse_event(&v->sse, NULL, "[DONE]", 6);
-    sse_flush(&v->sse);
+    if (v->stream.line.len)
+        answer_stream_event(&v->stream, NULL);
+    sse_event(&v->stream.sse, NULL, "[DONE]", 6);
+    sse_flush(&v->stream.sse);
+}
+
+struct answer_view completions_view(struct completions_view *v, struct request *r, const struct completions_request *c,
+                                    const struct inference *x)
+{
+    *v = (struct completions_view){.stream = {.r = r, .x = x}, .c = c};
+    for (int i = 0; i < c->n_prompts * c->n; i++) {
+        const struct buf *echo = &c->echoes[i / c->n];
+        if (echoes_scores(c))
+            note_first(&v->logprobs[i], r->worker->text->vocab, prompt_of(v, i)->at[0]);
+        else
+            v->logprobs[i].offset = echo->len ? count_characters(echo->data, echo->len) : 0;
+    }
+    if (!c->streaming.stream)
+        return (struct answer_view){.listener = {.context = v, .tokens = take_tokens, .scores = take_scores},
+                                    .end = send_reply};
+    return (struct answer_view){
+        .listener = {.context = v, .tokens = take_tokens, .scores = take_scores, .delta = take_delta, .done = take_done,
+                     .pause = answer_stream_pause, .idle_ms = answer_stream_idle_ms, .idle = answer_stream_keep_alive},
+        .begin = begin,
+        .end = end,
+    };
 }
 
 void completions_view_fini(struct completions_view *v)
 {
-    sse_end(&v->sse);
+    answer_stream_fini(&v->stream);
     buf_fini(&v->head);
-    buf_fini(&v->line);
     for (int i = 0; i < INFERENCE_MAX_CHOICES; i++) {
         buf_fini(&v->logprobs[i].tokens);
         buf_fini(&v->logprobs[i].logprobs);

@@ -6,7 +6,9 @@
 
 #include "engine/base/clock.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/inference.h"
 #include "fcgi/inference/reduced_top_k.h"
+#include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* what OpenAI sends for a token that could not be drawn */
@@ -136,5 +138,28 @@ void openai_prompt_logprob(struct buf *b, const struct vocab *v, const struct en
             buf_putc(b, ',');
             put_ranked(b, v, t->top[k].id, t->top[k].logprob, k + 1);
         }
+    buf_putc(b, '}');
+}
+
+void openai_usage_so_far(struct buf *b, const struct stream_options *o, const struct inference *x, int reasoning_tokens)
+{
+    if (o->continuous_usage) {
+        const struct engine_usage usage = inference_usage_so_far(x);
+        buf_puts(b, ",\"usage\":");
+        openai_usage(b, &usage, reasoning_tokens);
+    } else if (o->include_usage) {
+        buf_puts(b, ",\"usage\":null");
+    }
+}
+
+void openai_usage_chunk(struct buf *b, const struct buf *head, const struct inference *x, int reasoning_tokens)
+{
+    const struct engine_usage usage = inference_usage(x);
+    buf_clear(b);
+    buf_append(b, head->data, head->len);
+    buf_puts(b, ",\"choices\":[],\"usage\":");
+    openai_usage(b, &usage, reasoning_tokens);
+    buf_puts(b, ",\"timings\":");
+    openai_timings(b, &usage);
     buf_putc(b, '}');
 }

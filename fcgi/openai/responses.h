@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "fcgi/http/dialect.h"
-#include "fcgi/http/sse.h"
+#include "fcgi/inference/answer_stream.h"
 #include "fcgi/openai/chat_build.h"
 #include "fcgi/openai/chat_job.h"
 #include "fcgi/openai/chat_request.h"
@@ -104,17 +104,14 @@ void responses_compaction_write(struct buf *out, const char *summary, size_t len
 const char *responses_compaction_read(struct request *r, const char *content);
 
 struct responses_view { /* both forms */
-    struct request *r;
+    struct answer_stream stream; /* `line` holds the whole form too */
     struct responses_request *q;
-    const struct inference *x;
     int64_t created, completed; /* Unix seconds; completed 0: not yet */
     struct parts parts;
     struct buf pending; /* logprobs of tokens whose text has not come yet */
-    struct sse sse;
-    struct buf line;
     int sequence; /* number of the next event */
 };
-struct chat_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
+struct answer_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
                                 const struct inference *x);
 void responses_view_fini(struct responses_view *v);
 /* "rs_...", "msg_...", "fc_...": of the answer's part. */
@@ -132,6 +129,6 @@ void responses_finish(struct responses_view *v);
  * says so: a warning, and "conversation": null. */
 void responses_conversation_append(struct responses_view *v);
 /* Makes the view a stream. */
-void responses_stream(struct responses_view *v, struct chat_view *view);
+void responses_stream(struct responses_view *v, struct answer_view *view);
 
 extern const struct api_dialect responses_dialect; /* of POST /v1/responses: its streams end in its own words */

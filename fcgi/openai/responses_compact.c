@@ -190,9 +190,9 @@ bool responses_compact(struct request *r, struct err *e)
     struct inference_params p;
     struct inference x = {0};
     struct view v = {.r = r, .q = &q, .x = &x};
-    const struct chat_view whole = {.listener = {.context = &v}, .end = send_reply};
+    const struct answer_view whole = {.listener = {.context = &v}, .end = send_reply};
     bool ok = read_request(&q, r, e) && responses_job_make(&p, &prompt, r, &q, e) &&
-              chat_job_run(&x, r, &p, &whole, e);
+              answer_view_run(&x, r, &p, &whole, e);
     inference_end(&x);
     buf_fini(&v.text);
     buf_fini(&v.out);

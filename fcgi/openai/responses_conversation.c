@@ -161,7 +161,7 @@ struct store_openai_item *responses_conversation_rows(struct request *r, const c
 
 static bool append(struct responses_view *v, struct err *e)
 {
-    struct request *r = v->r;
+    struct request *r = v->stream.r;
     const int n_input = cJSON_GetArraySize(v->q->input), n = n_input + v->parts.n;
     const bool cut = !strcmp(responses_status(v), "incomplete");
     struct store_openai_item *rows = arena_alloc(r->arena, (size_t)(n + 1) * sizeof *rows);
@@ -194,5 +194,5 @@ void responses_conversation_append(struct responses_view *v)
         return;
     v->q->appended = false;
     snprintf(message, sizeof message, "nothing was added to the conversation: %.110s", e.text);
-    ignored_warn(v->r, "conversation", message, true);
+    ignored_warn(v->stream.r, "conversation", message, true);
 }

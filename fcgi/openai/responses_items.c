@@ -60,16 +60,6 @@ void responses_item_id(char out[RESPONSES_ID_SIZE], const char *prefix, const st
     snprintf(out, RESPONSES_ID_SIZE, "%s_%s%04x", prefix, r->id + strlen("req_"), n);
 }
 
-/* Adds text that the body's tree does not hold. */
-static bool add_made_text(struct responses_reader *rd, cJSON *message, const struct buf *text, struct err *e)
-{
-    char *copy = text->failed ? NULL : arena_copy(rd->r->arena, text->data ? text->data : "", text->len);
-    if (!copy)
-        return err_set(e, ERR_NOMEM, "no memory for the input");
-    chat_build_text(rd->build, message, copy);
-    return true;
-}
-
 /* {type: input_file, file_data, filename}: as a chat's `file`. */
 static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *part, struct place p, struct err *e)
 {
@@ -80,14 +70,14 @@ static bool add_file(struct responses_reader *rd, cJSON *message, const cJSON *p
         return bad(e, ERR_LIMIT, p, "a request takes at most %d files", STORE_MESSAGE_ATTACHMENTS);
     if (!data) {
         buf_printf(&text, "[file %s: not read]", name ? name : "");
-        bool ok = add_made_text(rd, message, &text, e) &&
+        bool ok = chat_build_copy(rd->build, rd->r->arena, message, &text, e) &&
                   ignore(rd, p, "files are read from the request alone (file_data), not from an address or an id", e);
         buf_fini(&text);
         return ok;
     }
     snprintf(field, sizeof field, "input[%d].%.40s", p.item, p.member);
     const struct chat_file file = {.name = name, .data = data, .path = field};
-    bool ok = chat_file_text(rd->r, &file, &text, e) && add_made_text(rd, message, &text, e);
+    bool ok = chat_file_text(rd->r, &file, &text, e) && chat_build_copy(rd->build, rd->r->arena, message, &text, e);
     buf_fini(&text);
     return ok;
 }
@@ -273,7 +263,7 @@ static bool add_other(struct responses_reader *rd, const cJSON *item, int i, str
             return add_output(rd, item, i, e);
         cJSON *message = chat_build_message(rd->build, "tool");
         chat_build_refer(rd->build, message, "tool_call_id", json_member(item, "call_id"));
-        ok = (!output || json_write(&text, output) || err_set(e, ERR_NOMEM, "no memory for the input")) && add_made_text(rd, message, &text, e);
+        ok = (!output || json_write(&text, output) || err_set(e, ERR_NOMEM, "no memory for the input")) && chat_build_copy(rd->build, rd->r->arena, message, &text, e);
     } else {
         snprintf(field, sizeof field, "input[%d] (%.40s)", i, type);
         ok = ignored_add(rd->r, field, "items of this type hold nothing that this model could read", e);

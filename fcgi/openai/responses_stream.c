@@ -11,17 +11,15 @@
 /* {"type":...,"sequence_number":... */
 static void begin_event(struct responses_view *v, const char *type)
 {
-    buf_clear(&v->line);
-    buf_printf(&v->line, "{\"type\":\"%s\",\"sequence_number\":%d", type, v->sequence++);
+    buf_clear(&v->stream.line);
+    buf_printf(&v->stream.line, "{\"type\":\"%s\",\"sequence_number\":%d", type, v->sequence++);
 }
 
 static void send_event(struct responses_view *v, const char *type)
 {
-    buf_putc(&v->line, '}');
-    if (v->line.failed || v->parts.failed)
-        v->sse.out.failed = true;
-    else
-        sse_event(&v->sse, type, v->line.data, v->line.len);
+    buf_putc(&v->stream.line, '}');
+    v->stream.line.failed |= v->parts.failed;
+    answer_stream_event(&v->stream, type);
 }
 
 /* ...,"item_id":...,"output_index":... */
@@ -29,16 +27,16 @@ static void name_item(struct responses_view *v, const struct part *part, int ind
 {
     char id[RESPONSES_ID_SIZE];
     responses_part_id(id, v, index);
-    buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d", id, index);
+    buf_printf(&v->stream.line, ",\"item_id\":\"%s\",\"output_index\":%d", id, index);
     if (part->kind != PART_CALL)
-        buf_puts(&v->line, ",\"content_index\":0");
+        buf_puts(&v->stream.line, ",\"content_index\":0");
 }
 
 static void send_item(struct responses_view *v, const char *type, int index, const char *status)
 {
     begin_event(v, type);
-    buf_printf(&v->line, ",\"output_index\":%d,\"item\":", index);
-    responses_put_item(&v->line, v, index, status);
+    buf_printf(&v->stream.line, ",\"output_index\":%d,\"item\":", index);
+    responses_put_item(&v->stream.line, v, index, status);
     send_event(v, type);
 }
 
@@ -48,11 +46,11 @@ static void send_part(struct responses_view *v, const char *type, const struct p
     const char *text = done ? part_text(part, &len) : "";
     begin_event(v, type);
     name_item(v, part, index);
-    buf_printf(&v->line, ",\"part\":{\"type\":\"%s\",\"text\":", part->kind == PART_TEXT ? "output_text" : "reasoning_text");
-    buf_json_string(&v->line, text, len);
+    buf_printf(&v->stream.line, ",\"part\":{\"type\":\"%s\",\"text\":", part->kind == PART_TEXT ? "output_text" : "reasoning_text");
+    buf_json_string(&v->stream.line, text, len);
     if (part->kind == PART_TEXT)
-        buf_printf(&v->line, ",\"annotations\":[],\"logprobs\":[%s]", done && part->logprobs.len ? part->logprobs.data : "");
-    buf_putc(&v->line, '}');
+        buf_printf(&v->stream.line, ",\"annotations\":[],\"logprobs\":[%s]", done && part->logprobs.len ? part->logprobs.data : "");
+    buf_putc(&v->stream.line, '}');
     send_event(v, type);
 }
 
@@ -69,13 +67,13 @@ static void send_summary(struct responses_view *v, int index, const struct summa
     char id[RESPONSES_ID_SIZE], type[64];
     const bool part = !strcmp(s->member, "part");
     snprintf(type, sizeof type, "response.reasoning_summary_%s", s->name);
-    responses_item_id(id, "rs", v->r, index);
+    responses_item_id(id, "rs", v->stream.r, index);
     begin_event(v, type);
-    buf_printf(&v->line, ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index, s->member,
+    buf_printf(&v->stream.line, ",\"item_id\":\"%s\",\"output_index\":%d,\"summary_index\":0,\"%s\":%s", id, index, s->member,
                part ? "{\"type\":\"summary_text\",\"text\":" : "");
-    buf_json_string(&v->line, s->text, s->len);
+    buf_json_string(&v->stream.line, s->text, s->len);
     if (part)
-        buf_putc(&v->line, '}');
+        buf_putc(&v->stream.line, '}');
     send_event(v, type);
 }
 
@@ -101,10 +99,10 @@ static void grow_item(void *context, const struct part *part, int index, const c
     struct responses_view *v = context;
     begin_event(v, types[part->kind]);
     name_item(v, part, index);
-    buf_puts(&v->line, ",\"delta\":");
-    buf_json_string(&v->line, piece, len);
+    buf_puts(&v->stream.line, ",\"delta\":");
+    buf_json_string(&v->stream.line, piece, len);
     if (part->kind == PART_TEXT)
-        buf_printf(&v->line, ",\"logprobs\":[%s]", v->pending.len ? v->pending.data : "");
+        buf_printf(&v->stream.line, ",\"logprobs\":[%s]", v->pending.len ? v->pending.data : "");
     send_event(v, types[part->kind]);
     if (is_summarised(v, part))
         send_summary(v, index, &(struct summary_event){"text.delta", "delta", piece, len});
@@ -119,14 +117,14 @@ static void close_item(void *context, const struct part *part, int index)
     const char *text = part_text(part, &len);
     begin_event(v, types[part->kind]);
     name_item(v, part, index);
-    buf_printf(&v->line, ",\"%s\":", part->kind == PART_CALL ? "arguments" : "text");
-    buf_json_string(&v->line, text, len);
+    buf_printf(&v->stream.line, ",\"%s\":", part->kind == PART_CALL ? "arguments" : "text");
+    buf_json_string(&v->stream.line, text, len);
     if (part->kind == PART_TEXT) {
-        buf_printf(&v->line, ",\"logprobs\":[%s]", part->logprobs.len ? part->logprobs.data : "");
+        buf_printf(&v->stream.line, ",\"logprobs\":[%s]", part->logprobs.len ? part->logprobs.data : "");
     } else if (part->kind == PART_CALL) {
         const struct buf *name = &part->call->name;
-        buf_puts(&v->line, ",\"name\":");
-        buf_json_string(&v->line, name->data ? name->data : "", name->len);
+        buf_puts(&v->stream.line, ",\"name\":");
+        buf_json_string(&v->stream.line, name->data ? name->data : "", name->len);
     }
     send_event(v, types[part->kind]);
     if (part->kind != PART_CALL)
@@ -135,26 +133,25 @@ static void close_item(void *context, const struct part *part, int index)
         send_summary(v, index, &(struct summary_event){"text.done", "text", text, len});
         send_summary(v, index, &(struct summary_event){"part.done", "part", text, len});
     }
-    bool cut = v->x->generations[0].finish == ENGINE_LENGTH || v->x->generations[0].state == GENERATION_FAILED;
+    bool cut = v->stream.x->generations[0].finish == ENGINE_LENGTH || v->stream.x->generations[0].state == GENERATION_FAILED;
     send_item(v, "response.output_item.done", index, cut ? "incomplete" : "completed");
 }
 
 static void send_response(struct responses_view *v, const char *type, const char *status, const struct err *error)
 {
     begin_event(v, type);
-    buf_puts(&v->line, ",\"response\":");
-    responses_put(&v->line, v, status, error);
+    buf_puts(&v->stream.line, ",\"response\":");
+    responses_put(&v->stream.line, v, status, error);
     send_event(v, type);
 }
 
 static void begin(void *context)
 {
     struct responses_view *v = context;
-    sse_start(&v->sse, v->r);
-    sse_enable_abort(&v->sse);
+    answer_stream_begin(&v->stream);
     send_response(v, "response.created", "in_progress", NULL);
     send_response(v, "response.in_progress", "in_progress", NULL);
-    sse_flush(&v->sse);
+    sse_flush(&v->stream.sse);
 }
 
 /* The stored text is the one that is sent. */
@@ -164,12 +161,12 @@ static void send_finish(struct responses_view *v)
     const char *type = whole ? "response.completed" : "response.incomplete";
     struct buf response = {0};
     responses_finish(v);
-    buf_append(&response, v->line.data, v->line.len);
-    response.failed |= v->line.failed;
+    buf_append(&response, v->stream.line.data, v->stream.line.len);
+    response.failed |= v->stream.line.failed;
     begin_event(v, type);
-    buf_puts(&v->line, ",\"response\":");
-    buf_append(&v->line, response.data, response.len);
-    v->line.failed |= response.failed;
+    buf_puts(&v->stream.line, ",\"response\":");
+    buf_append(&v->stream.line, response.data, response.len);
+    v->stream.line.failed |= response.failed;
     send_event(v, type);
     buf_fini(&response);
 }
@@ -183,35 +180,15 @@ static void end(void *context, const struct err *broken)
     } else {
         send_finish(v);
     }
-    sse_flush(&v->sse);
+    sse_flush(&v->stream.sse);
 }
 
-static void pause_stream(void *context)
-{
-    sse_flush(&((struct responses_view *)context)->sse);
-}
-
-static int idle_ms(void *context)
-{
-    return sse_idle_ms(&((struct responses_view *)context)->sse);
-}
-
-static void keep_alive(void *context)
-{
-    struct responses_view *v = context;
-    const struct generation *g = &v->x->generations[0];
-    if (g->state == GENERATION_PREFILL)
-        sse_comment(&v->sse, "prefill %d/%d", g->done, g->total);
-    else
-        sse_comment(&v->sse, "keepalive");
-}
-
-void responses_stream(struct responses_view *v, struct chat_view *view)
+void responses_stream(struct responses_view *v, struct answer_view *view)
 {
     v->parts.listener = (struct parts_listener){.context = v, .opened = open_item, .grown = grow_item, .closed = close_item};
-    view->listener.pause = pause_stream;
-    view->listener.idle_ms = idle_ms;
-    view->listener.idle = keep_alive;
+    view->listener.pause = answer_stream_pause;
+    view->listener.idle_ms = answer_stream_idle_ms;
+    view->listener.idle = answer_stream_keep_alive;
     view->begin = begin;
     view->end = end;
 }

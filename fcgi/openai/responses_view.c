@@ -15,7 +15,7 @@
 
 static const struct generation *generation_of(const struct responses_view *v)
 {
-    return &v->x->generations[0];
+    return &v->stream.x->generations[0];
 }
 
 const char *responses_status(const struct responses_view *v)
@@ -42,7 +42,7 @@ static void put_text_part(struct buf *b, const char *type, const char *text, siz
 void responses_part_id(char out[RESPONSES_ID_SIZE], const struct responses_view *v, int index)
 {
     static const char *const prefixes[] = {"rs", "msg", "fc"};
-    responses_item_id(out, prefixes[v->parts.at[index].kind], v->r, index);
+    responses_item_id(out, prefixes[v->parts.at[index].kind], v->stream.r, index);
 }
 
 void responses_put_item(struct buf *b, const struct responses_view *v, int index, const char *status)
@@ -106,10 +106,10 @@ static void put_error(struct buf *b, const struct err *error)
 
 void responses_put(struct buf *b, const struct responses_view *v, const char *status, const struct err *error)
 {
-    const char *model = v->r->worker->model_id;
+    const char *model = v->stream.r->worker->model_id;
     char id[OPENAI_ID_SIZE];
     bool done = generation_of(v)->state == GENERATION_DONE, cut = !strcmp(status, "incomplete");
-    openai_id(id, "resp_", v->r);
+    openai_id(id, "resp_", v->stream.r);
     buf_printf(b, "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\",\"background\":false", id,
                (long long)v->created, status);
     if (v->completed)
@@ -128,7 +128,7 @@ void responses_put(struct buf *b, const struct responses_view *v, const char *st
     } else {
         buf_puts(b, ",\"conversation\":null");
     }
-    ignored_write(b, v->r);
+    ignored_write(b, v->stream.r);
     buf_printf(b, ",\"store\":%s,\"output\":[", v->q->store ? "true" : "false");
     bool listed = strcmp(status, "in_progress") != 0;
     for (int i = 0; listed && i < v->parts.n; i++) {
@@ -150,19 +150,19 @@ static bool keep(const struct responses_view *v, struct err *e)
     struct buf input = {0};
     char id[OPENAI_ID_SIZE];
     int64_t now = clock_wall_ms();
-    openai_id(id, "resp_", v->r);
+    openai_id(id, "resp_", v->stream.r);
     struct store_response row = {.id = id,
-                                 .user_id = v->r->who.user_id,
+                                 .user_id = v->stream.r->who.user_id,
                                  .previous_id = v->q->previous,
                                  .created_at = now,
                                  .conversation_id = v->q->conversation,
                                  .conversation_position = v->q->conversation_position,
                                  .expires_at = now + RESPONSES_KEPT_MS,
-                                 .response = v->line.data,
-                                 .storage_bytes = v->r->who.limits.storage_bytes};
-    bool ok = !v->line.failed && json_write(&input, v->q->input);
+                                 .response = v->stream.line.data,
+                                 .storage_bytes = v->stream.r->who.limits.storage_bytes};
+    bool ok = !v->stream.line.failed && json_write(&input, v->q->input);
     row.input = input.data;
-    ok = ok ? store_response_add(v->r->store, &row, e) : err_set(e, ERR_NOMEM, "no memory for the response");
+    ok = ok ? store_response_add(v->stream.r->store, &row, e) : err_set(e, ERR_NOMEM, "no memory for the response");
     buf_fini(&input);
     return ok;
 }
@@ -174,14 +174,14 @@ void responses_finish(struct responses_view *v)
     v->completed = clock_wall_s();
     if (v->q->conversation)
         responses_conversation_append(v);
-    buf_clear(&v->line);
-    responses_put(&v->line, v, responses_status(v), NULL);
+    buf_clear(&v->stream.line);
+    responses_put(&v->stream.line, v, responses_status(v), NULL);
     if (!v->q->store || keep(v, &e))
         return;
-    log_warn("id=%s not stored: %s", v->r->id, e.text);
+    log_warn("id=%s not stored: %s", v->stream.r->id, e.text);
     v->q->store = false;
-    buf_clear(&v->line);
-    responses_put(&v->line, v, responses_status(v), NULL);
+    buf_clear(&v->stream.line);
+    responses_put(&v->stream.line, v, responses_status(v), NULL);
 }
 
 /* ---- whole */
@@ -191,13 +191,13 @@ static void take_tokens(void *context, int choice, const struct engine_event *ev
     struct responses_view *v = context;
     (void)choice;
     if (v->q->logprobs)
-        openai_logprobs(&v->pending, v->r->worker->text->vocab, ev->tokens, ev->n_tokens);
+        openai_logprobs(&v->pending, v->stream.r->worker->text->vocab, ev->tokens, ev->n_tokens);
 }
 
 static void take_delta(void *context, int choice, const struct chat_delta *d)
 {
     struct responses_view *v = context;
-    parts_take(&v->parts, &v->x->generations[choice], d);
+    parts_take(&v->parts, &v->stream.x->generations[choice], d);
     if (d->type == CHAT_CONTENT && v->pending.len) {
         struct buf *all = &v->parts.at[v->parts.n - 1].logprobs;
         if (all->len)
@@ -213,14 +213,14 @@ static void send_reply(void *context, const struct err *broken)
     struct responses_view *v = context;
     (void)broken;
     responses_finish(v);
-    reply_json_buf(v->r, 200, &v->line);
+    reply_json_buf(v->stream.r, 200, &v->stream.line);
 }
 
-struct chat_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
+struct answer_view responses_view(struct responses_view *v, struct request *r, struct responses_request *q,
                                 const struct inference *x)
 {
-    *v = (struct responses_view){.r = r, .q = q, .x = x, .created = clock_wall_s()};
-    struct chat_view view = {.listener = {.context = v, .tokens = take_tokens, .delta = take_delta}, .end = send_reply};
+    *v = (struct responses_view){.stream = {.r = r, .x = x}, .q = q, .created = clock_wall_s()};
+    struct answer_view view = {.listener = {.context = v, .tokens = take_tokens, .delta = take_delta}, .end = send_reply};
     if (q->chat.streaming.stream)
         responses_stream(v, &view);
     return view;
@@ -228,8 +228,7 @@ struct chat_view responses_view(struct responses_view *v, struct request *r, str
 
 void responses_view_fini(struct responses_view *v)
 {
-    sse_end(&v->sse);
+    answer_stream_fini(&v->stream);
     parts_fini(&v->parts);
     buf_fini(&v->pending);
-    buf_fini(&v->line);
 }

@@ -1,4 +1,5 @@
-/* Copies of the database while it is in use. */
+/* Copies the database while it is in use: VACUUM INTO a temporary file, which is checked and synced
+ * before it gets its name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

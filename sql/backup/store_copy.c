@@ -1,4 +1,5 @@
-/* store_copy.h */
+/* A copy is opened bare and read-only, so that neither checking nor restoring it changes a byte of
+ * it. */
 #include "sql/backup/store_copy.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
-/* Tokens of unfinished answers, inside the recorder's transaction. Inside sql/ only. */
+/* The tokens of unfinished answers, written within the recorder's transaction. Inside sql/ only. */
 #pragma once
 #include "sql/chats/store_record.h"
 
 struct store;
 
-/* After the row was written with its last state: keeps its tokens when it can be gone on with, drops them when not. */
+/* Called after the row was written with its last state: keeps its tokens when the answer can be
+ * resumed, else drops them. */
 bool continue_settle(struct store *s, const struct store_answer *a, struct err *e);

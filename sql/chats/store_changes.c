@@ -1,4 +1,4 @@
-/* What became of conversations meanwhile; titles that were made. */
+/* The state of conversations, for clients that poll, and titles that the program made. */
 #include "engine/base/arena.h"
 #include "sql/chats/store_conversations.h"
 #include "sql/core/statement.h"

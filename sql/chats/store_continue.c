@@ -1,4 +1,5 @@
-/* An answer that ended early is gone on with: its row runs again, its tokens are kept for the prompt. */
+/* Resuming an answer that ended early: its row runs again, and the tokens that made its text are
+ * kept for the prompt. */
 #include <string.h>
 
 #include "engine/base/arena.h"
@@ -64,7 +65,9 @@ static bool begin_again(struct store *s, const struct store_continue *c, struct 
     if (!statement_run(s, q, &changed, e))
         return false;
     if (!changed)
-        return err_set(e, ERR_CONFLICT, "this answer can't be gone on with: it has ended, it is running, something follows it, or a link shows it as it is");
+        return err_set(e, ERR_CONFLICT,
+                       "this answer cannot be continued: it has ended, it is running, something "
+                       "follows it, or a link shows it as it is");
     if (!(q = statement_begin(s, QUERY_UNFINISHED_BEGIN, e)))
         return false;
     statement_bind_int(q, ":user_id", c->user_id);

@@ -1,4 +1,4 @@
-/* Conversations of one user. */
+/* Lists, searches and changes the conversations of one user. */
 #include "sql/chats/store_conversations.h"
 
 #include <cjson/cJSON.h>
@@ -40,7 +40,7 @@ static bool check_texts(const char *title, const char *settings, struct err *e)
                                STORE_SETTINGS_BYTES);
 }
 
-/* From now on only its user gives it another. */
+/* Notes that the title is the user's own, so that no generated title replaces it. */
 static bool own_title(struct store *s, int64_t user_id, int64_t id, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_OWN_TITLE, e);

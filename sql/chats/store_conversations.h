@@ -54,6 +54,7 @@ struct store_message {
     enum store_role role;
     enum store_status status;
     const char *content, *reasoning;
+    size_t content_len, reasoning_len; /* bytes, NUL characters among them */
     const char *tool_calls; /* JSON array in OpenAI's shape, or NULL */
     const char *tool_call_id; /* of a tool's message: the call that it answers; else NULL */
     const char *error;      /* why, in words; NULL when nothing failed */

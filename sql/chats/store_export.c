@@ -1,8 +1,9 @@
-/* store_export.h */
+/* Rows for an export, all read within one transaction, so that they are of one moment. */
 #include "sql/chats/store_export.h"
 
 #include <string.h>
 
+#include "sql/chats/messages_internal.h"
 #include "sql/core/statement.h"
 
 bool store_export_begin(struct store *s, struct err *e)
@@ -81,78 +82,15 @@ bool store_export_each(struct store *s, const struct store_export *which, store_
     return rc >= 0;
 }
 
-static struct store_export_node node_of(sqlite3_stmt *q)
-{
-    return (struct store_export_node){.id = sqlite3_column_int64(q, 0),
-                                      .parent_id = sqlite3_column_int64(q, 1),
-                                      .role = store_role_of(statement_column_text(q, 2)),
-                                      .status = store_status_of(statement_column_text(q, 3))};
-}
-
-static sqlite3_stmt *select_in(struct store *s, enum query name,
-                               const struct store_ref *conversation, struct err *e)
-{
-    sqlite3_stmt *q = statement_begin(s, name, e);
-    if (q) {
-        statement_bind_int(q, ":user_id", conversation->user_id);
-        statement_bind_int(q, ":conversation_id", conversation->id);
-    }
-    return q;
-}
-
-bool store_export_tree(struct store *s, const struct store_ref *conversation,
-                       store_export_node_fn fn, void *context, struct err *e)
-{
-    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_TREE, conversation, e);
-    if (!q)
-        return false;
-    int rc;
-    while ((rc = statement_step(s, q, e)) == 1) {
-        const struct store_export_node n = node_of(q);
-        if (!fn(context, &n))
-            break;
-    }
-    statement_end(q);
-    return rc >= 0;
-}
-
-enum column {
-    C_CONTENT = 4, C_REASONING, C_CALLS, C_CALL_ID, C_ERROR, C_MODEL, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION,
-    C_CREATED, C_FINISHED, C_ATTACHMENTS
-};
-
 bool store_export_messages(struct store *s, const struct store_ref *conversation,
-                           store_export_message_fn fn, void *context, struct err *e)
+                           store_message_fn fn, void *context, struct err *e)
 {
-    sqlite3_stmt *q = select_in(s, QUERY_EXPORT_MESSAGES, conversation, e);
+    sqlite3_stmt *q = statement_begin(s, QUERY_EXPORT_MESSAGES, e);
     if (!q)
         return false;
-    int rc;
-    while ((rc = statement_step(s, q, e)) == 1) {
-        const struct store_export_message m = {
-            .node = node_of(q),
-            .content = statement_column_text(q, C_CONTENT),
-            .content_len = (size_t)sqlite3_column_bytes(q, C_CONTENT),
-            .reasoning = statement_column_text(q, C_REASONING),
-            .reasoning_len = (size_t)sqlite3_column_bytes(q, C_REASONING),
-            .tool_calls = statement_column_optional(q, C_CALLS),
-            .tool_call_id = statement_column_optional(q, C_CALL_ID),
-            .error = statement_column_optional(q, C_ERROR),
-            .model = statement_column_optional(q, C_MODEL),
-            .timings = statement_column_optional(q, C_TIMINGS),
-            .has_usage = sqlite3_column_type(q, C_PROMPT) != SQLITE_NULL,
-            .prompt_tokens = sqlite3_column_int64(q, C_PROMPT),
-            .cached_tokens = sqlite3_column_int64(q, C_CACHED),
-            .completion_tokens = sqlite3_column_int64(q, C_COMPLETION),
-            .created_at = sqlite3_column_int64(q, C_CREATED),
-            .finished_at = sqlite3_column_int64(q, C_FINISHED),
-            .attachments = statement_column_text(q, C_ATTACHMENTS),
-        };
-        if (!fn(context, &m))
-            break;
-    }
-    statement_end(q);
-    return rc >= 0;
+    statement_bind_int(q, ":user_id", conversation->user_id);
+    statement_bind_int(q, ":conversation_id", conversation->id);
+    return messages_each(s, q, fn, context, e);
 }
 
 bool store_export_files(struct store *s, const struct store_export *which, store_export_file_fn fn, void *context,

@@ -42,28 +42,11 @@ typedef bool (*store_export_conversation_fn)(void *context, const struct store_e
 bool store_export_each(struct store *s, const struct store_export *which, store_export_conversation_fn fn, void *context,
                        struct err *e);
 
-struct store_export_node { /* a message without its texts: what the tree looks like */
-    int64_t id, parent_id; /* parent_id 0: a root */
-    enum store_role role;
-    enum store_status status;
-};
-typedef bool (*store_export_node_fn)(void *context, const struct store_export_node *n);
-bool store_export_tree(struct store *s, const struct store_ref *conversation,
-                       store_export_node_fn fn, void *context, struct err *e);
-
-struct store_export_message {
-    struct store_export_node node;
-    const char *content, *reasoning;
-    size_t content_len, reasoning_len;
-    const char *tool_calls, *tool_call_id, *error, *model, *timings; /* or NULL; tool_calls and timings are JSON */
-    bool has_usage;
-    int64_t prompt_tokens, cached_tokens, completion_tokens;
-    int64_t created_at, finished_at; /* finished_at 0: it is running */
-    const char *attachments; /* JSON array of {"sha256","name","mime","size"} in their order */
-};
-typedef bool (*store_export_message_fn)(void *context, const struct store_export_message *m);
+/* The messages of one conversation, in order of their ids. As store_message_list, but `attachments`
+ * is a JSON array of
+ * {"sha256","name","mime","size"} in their order; finished_at 0: it is running. */
 bool store_export_messages(struct store *s, const struct store_ref *conversation,
-                           store_export_message_fn fn, void *context, struct err *e);
+                           store_message_fn fn, void *context, struct err *e);
 
 struct store_export_file { /* a content that messages have attached */
     const char *sha256, *type;

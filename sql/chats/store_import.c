@@ -1,4 +1,5 @@
-/* store_import.h */
+/* Writes an imported conversation in one transaction, which is not synced: store_import_sync does
+ * that once for many. */
 #include "sql/chats/store_import.h"
 
 #include <assert.h>

@@ -53,12 +53,12 @@ struct store_imported {
     int n_files, n_missing; /* attachments that the messages have now; those that no file of the user serves for */
 };
 
-/* Has the user a conversation with this key? */
+/* *known: the user has a conversation with this key. */
 bool store_import_known(struct store *s, int64_t user_id, const char *key, bool *known, struct err *e);
 /* One transaction, the search index with it. Not synced: a power cut may undo the last ones, each of them whole, until
  * store_import_sync has returned. ERR_LIMIT, field STORE_QUOTA_FIELD (sql/users/store_limits.h). */
 bool store_import_add(struct store *s, const struct store_import *c, struct store_imported *out, struct err *e);
-/* Has the user a file with this content? */
+/* *known: the user has a file with this content. */
 bool store_import_file_known(struct store *s, int64_t user_id, const char *sha256, bool *known, struct err *e);
 /* All that was added is on the disk. */
 bool store_import_sync(struct store *s, int64_t user_id, struct err *e);

@@ -1,4 +1,4 @@
-/* store_library.h */
+/* Presets and prompts are rows of one table, told apart by their kind. */
 #include "sql/chats/store_library.h"
 
 #include "engine/base/arena.h"

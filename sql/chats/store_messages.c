@@ -7,6 +7,7 @@
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"
 #include "sql/users/users_internal.h"
+#include "sql/chats/messages_internal.h"
 #include "sql/chats/store_conversations.h"
 
 static const char *const role_names[ROLE__N] = {"system", "user", "assistant", "tool"};
@@ -41,10 +42,28 @@ enum store_status store_status_of(const char *name)
     return (enum store_status)index_of(name, status_names, MESSAGE__N);
 }
 
-/* Columns of every query that gives a whole message. */
+/* Columns of every query that gives a whole message: @message_columns, and its attachments. */
 enum column {
-    C_ID, C_CONVERSATION, C_PARENT, C_ROLE, C_STATUS, C_CONTENT, C_REASONING, C_CALLS, C_ERROR,
-    C_MODEL, C_JOB_KEY, C_PARSER, C_TIMINGS, C_PROMPT, C_CACHED, C_COMPLETION, C_CREATED, C_FINISHED, C_ATTACHMENTS, C_CALL_ID
+    C_ID,
+    C_CONVERSATION,
+    C_PARENT,
+    C_ROLE,
+    C_STATUS,
+    C_CONTENT,
+    C_REASONING,
+    C_CALLS,
+    C_CALL_ID,
+    C_ERROR,
+    C_MODEL,
+    C_JOB_KEY,
+    C_PARSER,
+    C_TIMINGS,
+    C_PROMPT,
+    C_CACHED,
+    C_COMPLETION,
+    C_CREATED,
+    C_FINISHED,
+    C_ATTACHMENTS
 };
 
 static void borrow(sqlite3_stmt *q, struct store_message *m)
@@ -56,7 +75,9 @@ static void borrow(sqlite3_stmt *q, struct store_message *m)
         .role = store_role_of(statement_column_text(q, C_ROLE)),
         .status = store_status_of(statement_column_text(q, C_STATUS)),
         .content = statement_column_text(q, C_CONTENT),
+        .content_len = (size_t)sqlite3_column_bytes(q, C_CONTENT),
         .reasoning = statement_column_text(q, C_REASONING),
+        .reasoning_len = (size_t)sqlite3_column_bytes(q, C_REASONING),
         .tool_calls = statement_column_optional(q, C_CALLS),
         .error = statement_column_optional(q, C_ERROR),
         .model = statement_column_optional(q, C_MODEL),
@@ -118,8 +139,8 @@ bool store_message_status(struct store *s, int64_t user_id, int64_t id, enum sto
     return rc == 1 || (rc == 0 && err_set(e, ERR_NOTFOUND, "there is no such message"));
 }
 
-/* Steps through messages; ends the statement. */
-static bool each(struct store *s, sqlite3_stmt *q, store_message_fn fn, void *context, struct err *e)
+bool messages_each(struct store *s, sqlite3_stmt *q, store_message_fn fn, void *context,
+                   struct err *e)
 {
     int rc;
     struct store_message m;
@@ -142,7 +163,7 @@ bool store_message_list(struct store *s, const struct store_message_range *range
     statement_bind_int(q, ":conversation_id", range->conversation_id);
     statement_bind_int(q, ":after", range->after);
     statement_bind_int(q, ":limit", range->limit > 0 ? range->limit : -1);
-    return each(s, q, fn, context, e);
+    return messages_each(s, q, fn, context, e);
 }
 
 bool store_message_branch(struct store *s, const struct store_branch *branch, store_message_fn fn,
@@ -155,7 +176,7 @@ bool store_message_branch(struct store *s, const struct store_branch *branch, st
     statement_bind_int(q, ":conversation_id", branch->conversation_id);
     statement_bind_int(q, ":leaf_id", branch->leaf_id);
     statement_bind_int(q, ":limit", branch->limit > 0 ? branch->limit : -1);
-    return each(s, q, fn, context, e);
+    return messages_each(s, q, fn, context, e);
 }
 
 bool store_message_places(struct store *s, const struct store_ref *conversation,
@@ -192,7 +213,7 @@ bool store_message_running(struct store *s, const struct store_ref *conversation
         return false;
     statement_bind_int(q, ":user_id", conversation->user_id);
     statement_bind_int(q, ":conversation_id", conversation->id);
-    return each(s, q, fn, context, e);
+    return messages_each(s, q, fn, context, e);
 }
 
 /* A user's message follows anything but a user's message, or begins a new root; results follow an answer; an answer follows a

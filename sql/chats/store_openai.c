@@ -1,4 +1,5 @@
-/* store_openai.h */
+/* Items are added, and what the conversation then holds is checked, in one transaction: limits hold
+ * whoever else adds. */
 #include "sql/chats/store_openai.h"
 
 #include "sql/core/statement.h"

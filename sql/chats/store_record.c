@@ -1,4 +1,5 @@
-/* The recorder's side: growing answers, the WAL, clearing away. */
+/* Writes growing answers, checkpoints the WAL and clears away removed rows, as the recorder alone
+ * may. */
 #include "sql/chats/store_record.h"
 
 #include <stdio.h>
@@ -132,14 +133,15 @@ bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struc
         return true;
     if ((first || !news) && !note_time(s, e))
         return false;
-    /* What is committed from here on may be missed by this checkpoint: then it is news the next time. */
+    /* This checkpoint may miss what is committed from here on; the next one then sees that
+     * something is new. */
     s->checked_version = version;
     s->own_commits = false;
     bool ok = check_in(s, truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, 0, w, e);
     if (ok && !truncate && w->checked_in < w->frames && w->frames > LONG_WAL_FRAMES)
         ok = check_in(s, SQLITE_CHECKPOINT_TRUNCATE, TRUNCATE_WAIT_MS, w, e); /* writers never let it become whole */
     if (!ok || w->busy || w->checked_in < w->frames)
-        s->own_commits = true; /* not whole: no danger, and more to do */
+        s->own_commits = true; /* incomplete: another checkpoint is safe, and needed */
     return ok;
 }
 
@@ -148,7 +150,7 @@ bool store_wal_long(struct store *s)
     return store_wal_bytes(s) > LONG_WAL_BYTES;
 }
 
-/* What lay in the trash for its days is deleted, one conversation a step. */
+/* Deletes what lay in the trash for STORE_TRASH_DAYS, one conversation a step. */
 static bool clear_trash(struct store *s, bool *more, struct err *e)
 {
     const int64_t now = clock_wall_ms(), before = now - STORE_TRASH_DAYS * DAY_MS;

@@ -1,5 +1,6 @@
-/* What only the recorder does: write answers that grow, check the WAL in, clear away what was removed.
- * Its connection is opened with store_params.checkpointer. Rules as in sql/core/store.h. */
+/* The recorder's part of the store: it writes answers as they grow, checkpoints the WAL and clears
+ * away removed rows. Its connection is opened with store_params.checkpointer. Rules as in
+ * sql/core/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 struct store_running {
     int64_t id, conversation_id, user_id;
     const char *job_key, *parser; /* valid in the callback */
-    int64_t created_at; /* of its job: later than the row's own when it was gone on with */
+    int64_t created_at;           /* of its job: later than the row's own when it was resumed */
     size_t written; /* bytes of content, reasoning and tool_calls in the row */
     bool removed;   /* its conversation was deleted: stop it, then finish the row */
 };
@@ -49,7 +50,7 @@ struct store_wal {
 /* Moves the WAL into the database without waiting for anyone; truncate: also empties the file, which needs a
  * moment without readers. */
 bool store_checkpoint(struct store *s, bool truncate, struct store_wal *w, struct err *e);
-/* Is its file so long (12 MB) that this should not wait for its turn? */
+/* True when the WAL is so long (12 MB) that a checkpoint should not wait for its turn. */
 bool store_wal_long(struct store *s);
 
 /* One short step of clearing away: expired sessions and links, what lay in the trash for STORE_TRASH_DAYS, rows of deleted

@@ -1,4 +1,5 @@
-/* store_responses.h */
+/* Kept responses: every read also compares the expiry, so that a row that was not cleared yet is
+ * not found. */
 #include "sql/chats/store_responses.h"
 
 #include <string.h>

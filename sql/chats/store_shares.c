@@ -1,4 +1,5 @@
-/* store_shares.h */
+/* Links are checked and made in one transaction: no message is shared that is deleted or begins to
+ * run meanwhile. */
 #include "sql/chats/store_shares.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ static bool insert(struct store *s, const struct store_share *n, const unsigned 
     return statement_int(s, q, id, e);
 }
 
-/* Why there was no such message to share: in the same transaction. */
+/* Says why there was no such message to share, within the same transaction. */
 static bool say_why(struct store *s, const struct store_share *n, struct err *e)
 {
     sqlite3_stmt *q = statement_begin(s, QUERY_MESSAGE_PARENT, e);

@@ -1,4 +1,5 @@
-/* store_sorting.h, tags_internal.h */
+/* Bulk changes of conversations, their tags, and the trash; reading tags that callers give as JSON.
+ */
 #include "sql/chats/store_sorting.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* store_tree.h */
+/* Forks copy a branch message by message, and removals delete a subtree, so that the search index
+ * follows each row. */
 #include "sql/chats/store_tree.h"
 
 #include <stdlib.h>

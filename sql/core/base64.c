@@ -1,4 +1,4 @@
-/* base64.h */
+/* libsodium's decoder, made lenient about missing padding, blanks and line ends. */
 #include "sql/core/base64.h"
 
 #include <sodium.h>

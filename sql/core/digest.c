@@ -1,4 +1,4 @@
-/* See digest.h. */
+/* libsodium's SHA-256 in memory of the caller, so that hashing allocates nothing. */
 #include "sql/core/digest.h"
 
 #include <sodium.h>

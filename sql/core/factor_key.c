@@ -1,4 +1,5 @@
-/* factor_key.h, by libsodium: crypto_kdf for the users' keys, crypto_secretbox for the secrets. */
+/* Seals second factors by libsodium: crypto_kdf derives the users' keys, crypto_secretbox seals the
+ * secrets. */
 #include "sql/core/factor_key.h"
 
 #include <errno.h>

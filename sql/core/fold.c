@@ -1,4 +1,5 @@
-/* fold.h */
+/* Case folding by utf8proc, and a Knuth-Morris-Pratt search over folded letters, whose time grows
+ * with the text alone. */
 #include "sql/core/fold.h"
 
 #include <utf8proc.h>

@@ -1,4 +1,4 @@
-/* liboath behind sql/core/otp.h. */
+/* One-time codes by liboath, compared in constant time. */
 #include "sql/core/otp.h"
 
 #include <liboath/oath.h>

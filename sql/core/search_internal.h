@@ -30,5 +30,5 @@ bool search_begin(struct store *s, const char *text, struct buf *terms, struct e
 /* How much the statement may read; a first try ends with an error at 2 MB, else what lies beyond is passed over. Either
  * sets s->search.cut. */
 void search_limit(struct store *s, bool first_try);
-/* Where in `text` it stands first; bytes 0: nowhere. */
+/* The first place of the search's text in `text`; bytes 0: none. */
 void search_place(const struct store *s, const char *text, size_t *at, size_t *bytes);

@@ -1,4 +1,4 @@
-/* libsodium behind sql/core/secret.h. */
+/* Tokens, keys and passwords by libsodium, with the cost of argon2id fixed here. */
 #include "sql/core/secret.h"
 
 #include <pthread.h>
@@ -82,7 +82,8 @@ bool secret_password_hash(const char *password, char out[SECRET_PASSWORD_HASH_SI
 
 bool secret_password_verify(const char *password, const char *hash)
 {
-    /* Of nothing in particular, with the parameters above: an unknown name takes as long as a known one. */
+    /* A hash of no password, with the parameters above: an unknown name takes as long as a known
+     * one. */
     static const char nobody[] = "$argon2id$v=19$m=65536,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$"
                                  "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     size_t n = strlen(password);

@@ -1,4 +1,4 @@
-/* What store_server.c and store_record.c share. Inside sql/ only. */
+/* Usage and settings, written within a transaction of another file. Inside sql/ only. */
 #pragma once
 #include "sql/core/store.h"
 

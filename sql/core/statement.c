@@ -1,4 +1,4 @@
-/* Prepared statements, transactions, and SQLite's errors as ours. */
+/* Prepares statements, runs transactions and turns SQLite's errors into ours. */
 #include "sql/core/statement.h"
 
 #include <assert.h>
@@ -134,7 +134,7 @@ void statement_end(sqlite3_stmt *q)
     if (!q)
         return;
     sqlite3_reset(q);
-    /* What was bound may be a password's hash or a message: not kept until the next use. */
+    /* A bound value may be a password's hash or a message, so it is not kept until the next use. */
     sqlite3_clear_bindings(q);
 }
 
@@ -193,8 +193,9 @@ bool statement_column_copy(sqlite3_stmt *q, int i, struct arena *a, const char *
     return *out || err_set(e, ERR_LIMIT, "the row is larger than a request may hold");
 }
 
-/* SQLite's own handler sleeps ever longer, up to 100 ms, and so loses for seconds against writers that come one after
- * the other. Nobody queues here either, but short naps of random length make starving unlikely. */
+/* SQLite's own handler sleeps ever longer, up to 100 ms, and so starves for seconds behind writers
+ * that come one after the other. There is no queue here either, but short sleeps of random length
+ * make starvation unlikely. */
 int store_wait(void *context, int count)
 {
     struct store *s = context;

@@ -85,5 +85,5 @@ bool store_exec(struct store *s, const char *sql, struct err *e);
 /* The connection's last error in our words. Returns false. */
 bool store_failed(struct store *s, struct err *e);
 int64_t store_wal_bytes(struct store *s); /* of the file beside the database */
-/* Belongs the connection to this process? */
+/* ERR_INTERNAL: the connection belongs to another process. */
 bool store_usable(struct store *s, struct err *e);

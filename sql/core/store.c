@@ -1,4 +1,4 @@
-/* Opening, closing, checking: one connection with all the precautions. */
+/* Opens, closes and checks a connection, with every precaution that SQLite needs against damage. */
 #include "sql/core/store.h"
 
 #include <stdlib.h>

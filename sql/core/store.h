@@ -49,7 +49,8 @@ struct store *store_open(const struct store_params *p, struct err *e);
 /* Accepts a NULL pointer in *s, and nulls it. */
 void store_close(struct store **s);
 
-/* Is it whole? ERR_FORMAT with the first finding. Reads the whole file: at start, not per request. */
+/* Checks that the database is whole; ERR_FORMAT with the first finding. Reads the whole file: at
+ * start, not per request. */
 bool store_quick_check(struct store *s, struct err *e);
 
 /* A consistent copy while others write: temporary file beside `path`, quick_check, fsync, rename; mode 0600.
@@ -99,7 +100,8 @@ typedef bool (*store_usage_fn)(void *context, const struct store_usage *u); /* f
 bool store_usage_list(struct store *s, const struct store_usage_filter *f, store_usage_fn fn,
                       void *context, struct err *e);
 
-/* Who did what: rows can only be added; the schema refuses to change or delete them. Never secrets. */
+/* The audit log, who did what: rows can only be added; the schema refuses to change or delete them.
+ * Never secrets. */
 struct store_audit {
     int64_t id, at;
     int64_t user_id;     /* who; 0: the operator's command */

@@ -114,7 +114,7 @@ static bool is_small(struct store *s, const struct index *x, bool *small, struct
     return rc == 1;
 }
 
-/* Empties the index and takes in again what there is. */
+/* Empties the index and fills it from the rows that there are. */
 static bool write_anew(struct store *s, const struct index *x, struct err *e)
 {
     const enum query steps[] = {x->empty, x->fill};
@@ -126,7 +126,7 @@ static bool write_anew(struct store *s, const struct index *x, struct err *e)
     return server_set_setting(s, x->state, "0", e) && note_merged(s, x, e);
 }
 
-/* FTS5 tells that nothing was left to do by changing fewer than two rows. */
+/* FTS5 changes fewer than two rows when nothing was left to merge. */
 static bool merge(struct store *s, const struct index *x, int state, struct err *e)
 {
     bool small;
@@ -205,7 +205,7 @@ static void put_pieces(const char *text, struct buf *out)
     }
 }
 
-/* What a statement asks of each text: is what is searched in it? The connection has one search at a time. */
+/* text_has(): whether a text contains what is searched. A connection has one search at a time. */
 static void text_has(sqlite3_context *context, int n, sqlite3_value **args)
 {
     struct store *s = sqlite3_user_data(context);

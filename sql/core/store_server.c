@@ -1,4 +1,4 @@
-/* What belongs to the server as a whole: its settings, its counters, its audit log. */
+/* The server's own rows: settings, usage counters and the audit log. */
 #include <string.h>
 
 #include "engine/base/clock.h"

@@ -1,4 +1,5 @@
-/* store_attachments.h: the folder of files. */
+/* The folder of attached files: uploads on their way in, files under their hashes, and the sweep
+ * for strays. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 
 #define FOLDER "attachments"
 #define UPLOADS FOLDER "/new"
-#define UPLOAD_LEFT_S 3600 /* older ones belong to nobody any more */
+#define UPLOAD_LEFT_S 3600 /* older ones were left behind by a killed process */
 #define HASH_LETTERS (DIGEST_TEXT_SIZE - 1)
 
 /* DATABASE'S FOLDER/name */
@@ -104,7 +105,7 @@ bool attachment_file_place(struct store *s, struct store_upload *u, const char *
     } else if (errno != EEXIST) {
         return err_errno(e, "the attachments' folder");
     }
-    /* Over one of the same content: readers keep what they have open. */
+    /* This may replace a file of the same content; readers keep the one that they have open. */
     if (rename(u->path, path) != 0)
         return err_errno(e, "the uploaded file can't be kept");
     u->path[0] = '\0';

@@ -1,4 +1,4 @@
-/* store_attachments.h: the rows. */
+/* The rows of attachments; a file is placed within the transaction that writes its row. */
 #include "sql/files/store_attachments.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static bool none(struct err *e)
     return err_set(e, ERR_NOTFOUND, "there is no such attachment");
 }
 
-/* Of a->sha256: the upload's. */
+/* a->sha256 is the upload's. */
 static bool insert(struct store *s, struct store_upload *u, const struct store_attachment *a,
                    int64_t *id, struct err *e)
 {
@@ -227,7 +227,7 @@ bool store_attachment_clear(struct store *s, bool *any, struct err *e)
     if (!q)
         return false;
     statement_bind_int(q, ":before", clock_wall_ms() - STORE_LOOSE_HOURS * HOUR_MS);
-    int first = statement_step(s, q, e); /* most times there is nothing, and no transaction */
+    int first = statement_step(s, q, e); /* mostly there is nothing, and then no transaction */
     statement_end(q);
     *any = first == 1;
     if (first != 1)

@@ -58,12 +58,13 @@ bool store_attachment_get(struct store *s, struct arena *a, const struct store_r
 typedef bool (*store_attachment_text_fn)(void *context, const char *name, const char *text); /* false: enough */
 bool store_attachment_text(struct store *s, const struct store_ref *attachment,
                            store_attachment_text_fn fn, void *context, struct err *e);
-/* Of all files of one message, in the order in which they were attached. */
+/* The same of all files of one message, in the order in which they were attached. */
 bool store_attachment_texts(struct store *s, const struct store_ref *message,
                             store_attachment_text_fn fn, void *context, struct err *e);
 /* ERR_CONFLICT: a message has it. */
 bool store_attachment_remove(struct store *s, int64_t user_id, int64_t id, struct err *e);
-/* Where the bytes of a content lie (or would lie). For reading: open it at once, it may go with its last row. */
+/* The path under which the bytes of a content lie, or would lie. Open it at once: the file goes
+ * with its last row. */
 bool store_attachment_path(struct store *s, const char *sha256, char path[STORE_PATH_SIZE], struct err *e);
 
 /* The recorder's. clear: one short step over rows that belong to no message any more; *any: there were some. sweep: files

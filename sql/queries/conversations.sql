@@ -1,46 +1,56 @@
+-- The columns of struct store_conversation, in the order in which store_conversations.c reads them.
+-- part: conversation_columns
+c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
+       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
+       c.pinned, c.archived, c.trashed_at, c.fork_of,
+       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+
+-- Whether a list shows a conversation. :tags is a JSON array of folded tags, all of which it must have, or NULL.
+-- part: conversation_filter
+(:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
+  AND (c.trashed_at IS NOT NULL) = :trashed
+  AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
+           SELECT t.folded FROM conversation_tags t WHERE t.conversation_id = c.id)))
+
+-- The columns of struct store_message, in the order in which store_messages.c reads them; attachments follow.
+-- part: message_columns
+m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
+       m.tool_call_id, m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
+       m.completion_tokens, m.created_at, m.finished_at
+
+-- Attachments come in the order of message_attachments' key; CROSS JOIN keeps it the outer loop.
+-- part: message_attachments
+(SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
+                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
+        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id)
+
 -- name: conversation_add
 INSERT INTO conversations (user_id, key, title, settings, created_at, updated_at)
 SELECT id, lower(hex(randomblob(16))), :title, :settings, :now, :now FROM users WHERE id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
 -- name: conversation_get
-SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
-       c.pinned, c.archived, c.trashed_at, c.fork_of,
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+SELECT @conversation_columns
 FROM conversations c
 WHERE c.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
--- :tags is a JSON array of folded tags, all of which it must have, or NULL.
 -- name: conversation_list
-SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
-       c.pinned, c.archived, c.trashed_at, c.fork_of,
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+SELECT @conversation_columns
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.updated_at, c.id) < (:before_updated, :before_id) AND c.updated_at >= :from
-  AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
-  AND (c.trashed_at IS NOT NULL) = :trashed
-  AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
-           SELECT t.folded FROM conversation_tags t WHERE t.conversation_id = c.id)))
+  AND @conversation_filter
 ORDER BY c.updated_at DESC, c.id DESC
 LIMIT :limit;
 
 -- The page above a row, which is turned round so that it too has the newest first.
 -- name: conversation_list_above
 SELECT * FROM (
-SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
-       c.pinned, c.archived, c.trashed_at, c.fork_of,
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
+SELECT @conversation_columns
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.updated_at, c.id) > (:after_updated, :after_id) AND c.updated_at >= :from AND c.updated_at < :to
-  AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
-  AND (c.trashed_at IS NOT NULL) = :trashed
-  AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
-           SELECT t.folded FROM conversation_tags t WHERE t.conversation_id = c.id)))
+  AND @conversation_filter
 ORDER BY c.updated_at, c.id
 LIMIT :limit)
 ORDER BY updated_at DESC, id DESC;
@@ -50,10 +60,7 @@ ORDER BY updated_at DESC, id DESC;
 -- messages are read. What the index finds is compared as well. The newest message with the text comes along; where none has
 -- it, the newest file with it in its name or text, of that conversation's messages. Who has no files is not asked for them.
 -- name: conversation_search
-SELECT c.id, c.user_id, c.title, c.settings, c.leaf_id, c.created_at, c.updated_at,
-       EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status = 'running'),
-       c.pinned, c.archived, c.trashed_at, c.fork_of,
-       (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id),
+SELECT @conversation_columns,
        coalesce(h.id, (SELECT max(x.message_id) FROM message_attachments x JOIN messages m ON m.id = x.message_id
                        WHERE x.attachment_id = a.id AND m.conversation_id = c.id)),
        h.content, a.id, a.name, a.text
@@ -69,10 +76,7 @@ LEFT JOIN attachments a ON a.id = CASE WHEN h.id IS NULL AND EXISTS (SELECT 1 FR
     ORDER BY m.id DESC LIMIT 1) END
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
   AND (c.updated_at, c.id) < (:before_updated, :before_id) AND c.updated_at >= :from
-  AND (:pinned IS NULL OR c.pinned = :pinned) AND (:archived IS NULL OR c.archived = :archived)
-  AND (c.trashed_at IS NOT NULL) = :trashed
-  AND (:tags IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:tags) WHERE json_each.value NOT IN (
-           SELECT t.folded FROM conversation_tags t WHERE t.conversation_id = c.id)))
+  AND @conversation_filter
   AND (text_has(c.title)
        OR CASE WHEN :terms IS NULL
                THEN EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.status <> 'running'
@@ -107,7 +111,7 @@ SET title = coalesce(:title, title), settings = coalesce(:settings, settings),
     trashed_at = CASE :trashed WHEN 1 THEN coalesce(trashed_at, :now) WHEN 0 THEN NULL ELSE trashed_at END
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
--- What is written in comes back from the trash.
+-- A conversation that is written in comes back from the trash.
 -- name: conversation_posted
 UPDATE conversations
 SET leaf_id = :leaf_id, trashed_at = NULL, updated_at = max(:now, updated_at),
@@ -127,35 +131,19 @@ SELECT id, text_folded(:tag), :tag FROM conversations WHERE id = :id AND user_id
 UPDATE conversations SET deleted_at = :now, leaf_id = NULL
 WHERE id = :id AND user_id = :user_id AND deleted_at IS NULL;
 
--- Attachments come in the order of message_attachments' key; CROSS JOIN keeps it the outer loop.
 -- name: message_get
-SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
-       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at,
-       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
-                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
+SELECT @message_columns, @message_attachments
 FROM messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.id = :id AND c.user_id = :user_id AND c.deleted_at IS NULL;
 
 -- name: message_list
-SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
-       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at,
-       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
-                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
+SELECT @message_columns, @message_attachments
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL AND m.id > :after
 ORDER BY m.id LIMIT :limit;
 
 -- name: message_running
-SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
-       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at,
-       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
-                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
+SELECT @message_columns, @message_attachments
 FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
   AND m.status = 'running'
@@ -172,16 +160,11 @@ WITH RECURSIVE branch (id, parent_id) AS (
     WHERE p.conversation_id = :conversation_id
     LIMIT :limit
 )
-SELECT m.id, m.conversation_id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls,
-       m.error, m.model, m.job_key, m.parser, m.timings, m.prompt_tokens, m.cached_tokens,
-       m.completion_tokens, m.created_at, m.finished_at,
-       (SELECT json_group_array(json_object('id', CAST(a.id AS TEXT), 'name', a.name, 'type', a.type, 'bytes', a.bytes,
-                                            'sha256', a.sha256, 'tokens', a.tokens, 'model', a.model, 'note', a.note))
-        FROM message_attachments x CROSS JOIN attachments a ON a.id = x.attachment_id WHERE x.message_id = m.id), m.tool_call_id
+SELECT @message_columns, @message_attachments
 FROM branch b JOIN messages m ON m.id = b.id
 ORDER BY m.id;
 
--- Where each message stands and no text: status is the last column before the texts, so these are never read.
+-- The places of the messages without any text: status is the last column before the texts, so these are never read.
 -- name: message_places
 SELECT m.id, m.parent_id, m.role, m.status FROM conversations c JOIN messages m ON m.conversation_id = c.id
 WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL

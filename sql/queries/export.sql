@@ -1,13 +1,16 @@
--- What leaves the house: one user's conversations, whole, within one snapshot (begin_read). :ids is a JSON array of numbers
+-- One user's conversations for export, whole, within one snapshot (begin_read). :ids is a JSON array of numbers
 -- or NULL; :archived and :trashed are 0, 1 or NULL for both.
+
+-- part: export_filter
+(:ids IS NULL OR c.id IN (SELECT value FROM json_each(:ids)))
+  AND (:archived IS NULL OR c.archived = :archived)
+  AND (:trashed IS NULL OR (c.trashed_at IS NOT NULL) = :trashed)
 
 -- name: export_counts
 SELECT count(*), coalesce(sum((SELECT count(*) FROM messages m WHERE m.conversation_id = c.id)), 0)
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
-  AND (:ids IS NULL OR c.id IN (SELECT value FROM json_each(:ids)))
-  AND (:archived IS NULL OR c.archived = :archived)
-  AND (:trashed IS NULL OR (c.trashed_at IS NOT NULL) = :trashed);
+  AND @export_filter;
 
 -- fork_of only when the original comes along: else it names nothing that the reader could know.
 -- name: export_conversations
@@ -20,20 +23,11 @@ SELECT c.id, c.key, c.title, c.settings, c.leaf_id, c.pinned, c.archived, c.crea
        (SELECT json_group_array(t.tag) FROM conversation_tags t WHERE t.conversation_id = c.id)
 FROM conversations c
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
-  AND (:ids IS NULL OR c.id IN (SELECT value FROM json_each(:ids)))
-  AND (:archived IS NULL OR c.archived = :archived)
-  AND (:trashed IS NULL OR (c.trashed_at IS NOT NULL) = :trashed)
+  AND @export_filter
 ORDER BY c.id;
 
--- name: export_tree
-SELECT m.id, m.parent_id, m.role, m.status
-FROM conversations c JOIN messages m ON m.conversation_id = c.id
-WHERE c.id = :conversation_id AND c.user_id = :user_id AND c.deleted_at IS NULL
-ORDER BY m.id;
-
 -- name: export_messages
-SELECT m.id, m.parent_id, m.role, m.status, m.content, m.reasoning, m.tool_calls, m.tool_call_id, m.error, m.model,
-       m.timings, m.prompt_tokens, m.cached_tokens, m.completion_tokens, m.created_at, m.finished_at,
+SELECT @message_columns,
        (SELECT json_group_array(json_object('sha256', f.sha256, 'name', f.name, 'mime', f.type, 'size', f.bytes))
         FROM (SELECT a.sha256, a.name, a.type, a.bytes
               FROM message_attachments t JOIN attachments a ON a.id = t.attachment_id AND a.user_id = :user_id
@@ -49,7 +43,5 @@ FROM conversations c JOIN messages m ON m.conversation_id = c.id
      JOIN message_attachments t ON t.message_id = m.id
      JOIN attachments a ON a.id = t.attachment_id AND a.user_id = :user_id
 WHERE c.user_id = :user_id AND c.deleted_at IS NULL
-  AND (:ids IS NULL OR c.id IN (SELECT value FROM json_each(:ids)))
-  AND (:archived IS NULL OR c.archived = :archived)
-  AND (:trashed IS NULL OR (c.trashed_at IS NOT NULL) = :trashed)
+  AND @export_filter
 GROUP BY a.sha256 ORDER BY a.sha256;

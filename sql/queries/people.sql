@@ -28,7 +28,7 @@ SELECT count(*) FROM invites WHERE used_at IS NULL AND revoked_at IS NULL AND ex
 -- name: invite_revoke
 UPDATE invites SET revoked_at = :now WHERE id = :id AND used_at IS NULL AND revoked_at IS NULL;
 
--- Of somebody who is an admin no longer: those that would make an admin. Their others stay.
+-- Revokes the invitations by which a former admin would still make admins. Their others stay.
 -- name: invite_revoke_admins_of
 UPDATE invites SET revoked_at = :now
 WHERE made_by = :user_id AND role = 'admin' AND used_at IS NULL AND revoked_at IS NULL AND expires_at > :now;
@@ -103,7 +103,7 @@ DELETE FROM sessions WHERE user_id = :user_id AND lower(hex(substr(token_hash, 1
 UPDATE users SET role = :role WHERE id = :id AND deleted_at IS NULL;
 
 -- name: user_overview
-SELECT u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at,
+SELECT @user_columns,
     EXISTS (SELECT 1 FROM second_factors f WHERE f.user_id = u.id AND f.confirmed_at IS NOT NULL),
     (SELECT count(*) FROM sessions s WHERE s.user_id = u.id AND s.expires_at > :now),
     (SELECT count(*) FROM api_keys k WHERE k.user_id = u.id),

@@ -23,7 +23,7 @@ INSERT INTO attachment_search (attachment_search, rowid, name, text)
 SELECT 'delete', id, name, text FROM attachments
 WHERE id = :id AND loose_at IS NOT NULL AND (:user_id IS NULL OR user_id = :user_id);
 
--- What was removed stays in older parts of the index until these are merged: below 0 takes them all together.
+-- Removed entries stay in older parts of the index until these are merged: a number below 0 merges them all together.
 -- name: search_merge
 INSERT INTO message_search (message_search, rank) VALUES ('merge', :pages);
 

@@ -1,3 +1,7 @@
+-- The columns of struct store_share, in the order in which store_shares.c reads them.
+-- part: share_columns
+s.id, s.conversation_id, s.leaf_id, s.title, s.created_at, s.expires_at, s.files
+
 -- Read-only links to conversations.
 
 -- name: share_add
@@ -13,7 +17,7 @@ SELECT count(*) FROM shares WHERE conversation_id = :conversation_id AND user_id
 
 -- conversation_id NULL: of all conversations. Newest first.
 -- name: share_list
-SELECT s.id, s.conversation_id, s.leaf_id, s.title, s.created_at, s.expires_at, s.files
+SELECT @share_columns
 FROM shares s JOIN conversations c ON c.id = s.conversation_id
 WHERE s.user_id = :user_id AND c.deleted_at IS NULL AND (:conversation_id IS NULL OR c.id = :conversation_id)
   AND (s.expires_at IS NULL OR s.expires_at > :now)
@@ -24,7 +28,7 @@ DELETE FROM shares WHERE id = :id AND user_id = :user_id;
 
 -- Whoever has the token may read; the owner's id then reads the branch.
 -- name: share_find
-SELECT s.id, s.conversation_id, s.leaf_id, s.title, s.created_at, s.expires_at, s.files, s.user_id
+SELECT @share_columns, s.user_id
 FROM shares s JOIN conversations c ON c.id = s.conversation_id JOIN users u ON u.id = s.user_id
 WHERE s.token_hash = :token_hash AND (s.expires_at IS NULL OR s.expires_at > :now)
   AND c.deleted_at IS NULL AND c.trashed_at IS NULL AND u.deleted_at IS NULL AND u.disabled = 0;

@@ -1,3 +1,12 @@
+-- The columns of struct store_user, in the order in which store_users.c reads them.
+-- part: user_columns
+u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at
+
+-- The columns of struct store_key, in the order in which store_keys.c reads them.
+-- part: key_columns
+id, user_id, name, prefix, created_at, used_at, scopes, expires_at, requests_per_minute, tokens_per_minute,
+    max_jobs, strict_parameters
+
 -- name: user_add
 INSERT INTO users (name, role, password, created_at) VALUES (:name, :role, :password, :now)
 RETURNING id;
@@ -6,16 +15,16 @@ RETURNING id;
 SELECT count(*) FROM users;
 
 -- name: user_by_name
-SELECT id, name, role, disabled, password, settings, created_at FROM users
-WHERE name = :name AND deleted_at IS NULL;
+SELECT @user_columns FROM users u
+WHERE u.name = :name AND u.deleted_at IS NULL;
 
 -- name: user_by_id
-SELECT id, name, role, disabled, password, settings, created_at FROM users
-WHERE id = :id AND deleted_at IS NULL;
+SELECT @user_columns FROM users u
+WHERE u.id = :id AND u.deleted_at IS NULL;
 
 -- name: user_list
-SELECT id, name, role, disabled, password, settings, created_at FROM users
-WHERE deleted_at IS NULL ORDER BY id;
+SELECT @user_columns FROM users u
+WHERE u.deleted_at IS NULL ORDER BY u.id;
 
 -- name: user_set_password
 UPDATE users SET password = :password WHERE id = :id AND deleted_at IS NULL;
@@ -48,7 +57,7 @@ INSERT INTO sessions (token_hash, user_id, created_at, used_at, expires_at, addr
 VALUES (:token_hash, :user_id, :created_at, :created_at, :expires_at, :address, :agent);
 
 -- name: session_find
-SELECT u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at, s.used_at
+SELECT @user_columns, s.used_at
 FROM sessions s JOIN users u ON u.id = s.user_id
 WHERE s.token_hash = :token_hash AND s.expires_at > :now AND u.disabled = 0 AND u.deleted_at IS NULL;
 
@@ -76,7 +85,7 @@ FROM users WHERE id = :user_id AND deleted_at IS NULL
 RETURNING id;
 
 -- name: key_find
-SELECT u.id, u.name, u.role, u.disabled, u.password, u.settings, u.created_at, k.id, k.used_at,
+SELECT @user_columns, k.id, k.used_at,
     k.scopes, k.expires_at, k.requests_per_minute, k.tokens_per_minute, k.max_jobs, k.strict_parameters
 FROM api_keys k JOIN users u ON u.id = k.user_id
 WHERE k.key_hash = :key_hash AND u.disabled = 0 AND u.deleted_at IS NULL;
@@ -90,14 +99,10 @@ UPDATE api_keys SET scopes = :scopes, expires_at = :expires_at, requests_per_min
 WHERE id = :id AND user_id = :user_id;
 
 -- name: key_get
-SELECT id, user_id, name, prefix, created_at, used_at, scopes, expires_at, requests_per_minute, tokens_per_minute,
-    max_jobs, strict_parameters
-FROM api_keys WHERE id = :id AND user_id = :user_id;
+SELECT @key_columns FROM api_keys WHERE id = :id AND user_id = :user_id;
 
 -- name: key_list
-SELECT id, user_id, name, prefix, created_at, used_at, scopes, expires_at, requests_per_minute, tokens_per_minute,
-    max_jobs, strict_parameters
-FROM api_keys
+SELECT @key_columns FROM api_keys
 WHERE user_id = :user_id ORDER BY id;
 
 -- name: key_count

@@ -1,4 +1,5 @@
-/* store_factor.h */
+/* A code is taken and its step stored in one transaction, so that of two logins with the same code
+ * one fails. */
 #include "sql/users/store_factor.h"
 
 #include <ctype.h>
@@ -90,7 +91,7 @@ static bool add_codes(struct store *s, int64_t user_id, const unsigned char reco
     return true;
 }
 
-/* The step of the code goes up with it: who comes second with the same code finds it taken. */
+/* Stores the step of the code, so that the same code fails the second time. */
 static bool take_code(struct store *s, struct row *row, const char *code, bool *taken,
                       struct err *e)
 {

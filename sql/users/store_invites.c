@@ -1,4 +1,5 @@
-/* store_invites.h */
+/* An invitation is used up and its account made in one transaction: a taken name leaves the link
+ * good. */
 #include "sql/users/store_invites.h"
 
 #include <string.h>

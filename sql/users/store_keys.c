@@ -1,4 +1,4 @@
-/* API keys: who is behind one, by its hash, and on which terms. */
+/* Finds the user behind an API key, by the key's hash, with the terms of the key. */
 #include <string.h>
 
 #include "engine/base/clock.h"

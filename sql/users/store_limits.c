@@ -1,4 +1,4 @@
-/* store_limits.h */
+/* Limits of users, and the sums that are held against them. */
 #include "sql/users/store_limits.h"
 
 #include "sql/core/statement.h"

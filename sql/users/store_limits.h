@@ -1,4 +1,4 @@
-/* What a user may use and what was used of it. Rules as in sql/core/store.h. */
+/* Limits of users, and how much of them is used. Rules as in sql/core/store.h. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

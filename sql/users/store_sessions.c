@@ -1,4 +1,4 @@
-/* Who is behind a cookie: by the hash of what the client holds. */
+/* Finds the user behind a session's cookie, by the hash of the token that the client holds. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -46,7 +46,8 @@ bool store_session_add(struct store *s, const struct store_session *n, struct er
     return store_write_begin(s, e) && store_write_end(s, insert_session(s, &row, e), e);
 }
 
-/* Writes the time of use. The next use tries again when that can't be done now: nobody waits for it. */
+/* Writes the time of use, unless another writer is at it: no request waits for that, and the next
+ * use tries again. */
 static void touch_session(struct store *s, const unsigned char *hash, int64_t now)
 {
     if (!store_write_try(s))

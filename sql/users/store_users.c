@@ -1,4 +1,4 @@
-/* Users, and the first admin. */
+/* Users as they log in and as an admin changes them, and the first admin. */
 #include "sql/users/store_users.h"
 
 #include <stdio.h>
@@ -152,7 +152,7 @@ bool store_user_set_password(struct store *s, int64_t id, const char *password_h
     return store_write_begin(s, e) && store_write_end(s, users_set_password(s, id, password_hash, keep_session, e), e);
 }
 
-/* The server must stay in somebody's hands. */
+/* Without an admin nobody could administer the server any more. */
 bool users_check_other_admin(struct store *s, int64_t id, struct err *e)
 {
     struct err why = {0};

@@ -66,7 +66,7 @@ bool store_user_overview_list(struct store *s, const struct store_user_page *pag
 struct store_user_change {     /* what is not said stays as it is */
     const char *password_hash; /* NULL: the old one; a new one ends all sessions */
     bool has_role,
-        admin; /* who no longer is an admin loses the open invitations that would make one */
+        admin; /* an admin who is demoted loses the open invitations that would make admins */
     bool has_disabled, disabled; /* a disabled account's sessions end */
     bool drop_factor;            /* takes the second factor away */
     bool has_limits;
@@ -85,8 +85,8 @@ struct store_session {
 #define STORE_SESSION_MS ((int64_t)30 * 24 * 3600 * 1000) /* from the last use */
 
 bool store_session_add(struct store *s, const struct store_session *n, struct err *e);
-/* Who is this? ERR_AUTH when the session is unknown, expired, or its user disabled. A use pushes the expiry out
- * to now + STORE_SESSION_MS (written at most every five minutes). */
+/* Finds the user of a session. ERR_AUTH when it is unknown, expired, or its user disabled. A use
+ * pushes the expiry out to now + STORE_SESSION_MS (written at most every five minutes). */
 bool store_session_find(struct store *s, struct arena *a, const unsigned char *token_hash,
                         struct store_user *out, struct err *e);
 /* Logout; an unknown session is no error. */

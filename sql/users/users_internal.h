@@ -1,4 +1,5 @@
-/* What the files on users share. Inside sql/ only. */
+/* Steps that the files on users share, most of them within a transaction of the caller. Inside sql/
+ * only. */
 #pragma once
 #include <sqlite3.h>
 

@@ -48,11 +48,11 @@ static void test_only_auto_and_only_a_models_refusal_falls_back(void **state)
     static const enum err_code models[] = {ERR_UNSUPPORTED, ERR_NOMEM, ERR_LIMIT}, others[] = {ERR_DEVICE, ERR_FORMAT, ERR_IO};
     for (int i = 0; i < 3; i++) {
         struct err model = {.code = models[i]}, other = {.code = others[i]};
-        assert_ptr_equal(backend_instead("auto", &vulkan_backend, &model), &cpu_backend);
-        assert_ptr_equal(backend_instead(NULL, &vulkan_backend, &model), &cpu_backend);
-        assert_null(backend_instead("vulkan", &vulkan_backend, &model));
-        assert_null(backend_instead("auto", &cpu_backend, &model));
-        assert_null(backend_instead("auto", &vulkan_backend, &other));
+        assert_ptr_equal(backend_fallback("auto", &vulkan_backend, &model), &cpu_backend);
+        assert_ptr_equal(backend_fallback(NULL, &vulkan_backend, &model), &cpu_backend);
+        assert_null(backend_fallback("vulkan", &vulkan_backend, &model));
+        assert_null(backend_fallback("auto", &cpu_backend, &model));
+        assert_null(backend_fallback("auto", &vulkan_backend, &other));
     }
 }
 

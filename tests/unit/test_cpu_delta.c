@@ -81,7 +81,7 @@ static void test_unit_vectors(void **state)
             double sum = 0;
             fill(v, (size_t)n);
             memcpy(got, v, sizeof got);
-            kernels_available(j)->unit(got, n, 0.25f);
+            kernels_available(j)->l2_normalize(got, n, 0.25f);
             for (int32_t i = 0; i < n; i++)
                 sum += (double)v[i] * (double)v[i];
             for (int32_t i = 0; i < n; i++)
@@ -120,8 +120,8 @@ static void check_scan(const struct kernels *k, int32_t d_k, int32_t d_v)
     for (int i = 0; i < ROWS * 6; i++)
         gates[i] = 0.5f + 0.5f * random_unit(&seed); /* 0 .. 1 */
     for (int32_t t = 0; t < ROWS; t++) { /* as delta_net.c gives them */
-        k->unit(rows + t * STRIDE, d_k, 1 / sqrtf((float)d_k));
-        k->unit(rows + t * STRIDE + d_k, d_k, 1);
+        k->l2_normalize(rows + t * STRIDE, d_k, 1 / sqrtf((float)d_k));
+        k->l2_normalize(rows + t * STRIDE + d_k, d_k, 1);
     }
     for (size_t i = 0; i < values; i++)
         want_state[i] = (double)start[i];

@@ -16,7 +16,7 @@
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/rope.h"
 #include "engine/cpu/router.h"
-#include "engine/cpu/tempo.h"
+#include "engine/cpu/thread_tuner.h"
 
 static float scratch[64];
 
@@ -90,13 +90,13 @@ static void test_rotation_turns_pairs_and_leaves_the_rest(void **state)
     struct rope_plan r = {.n_dims = 4, .scale = 1, .inv_freq = {1, 0.1f}};
     float table[4], head[6] = {1, 2, 3, 4, 5, 6}, other[6] = {1, 3, 2, 4, 5, 6};
     rope_fill(&r, 3, table);
-    rope_turn(&r, table, head);
+    rope_apply(&r, table, head);
     expect(head[0], cos(3) - 3 * sin(3));
     expect(head[2], 3 * cos(3) + sin(3));
     assert_true(fabs((double)head[1] - (2 * cos(0.3) - 4 * sin(0.3))) < 1e-5);
     assert_true(head[4] == 5 && head[5] == 6);
     r.interleaved = true; /* the same pairs, lying next to each other */
-    rope_turn(&r, table, other);
+    rope_apply(&r, table, other);
     assert_true(other[0] == head[0] && other[1] == head[2] && other[2] == head[1] && other[3] == head[3]);
 }
 
@@ -177,10 +177,10 @@ static void run_bee(void *context, int32_t member)
         int32_t from, to;
         if (slow && list % 2)
             wait_for_the_other(b, list);
-        thread_pool_share(b->pool, member, units_of(list), b->slow < 0 && list % 3 == 0);
+        thread_pool_loop_begin(b->pool, member, units_of(list), b->slow < 0 && list % 3 == 0 ? THREAD_POOL_STATIC : THREAD_POOL_STEALING);
         if (slow)
             wait_for_the_other(b, list);
-        while (thread_pool_take(b->pool, member, &from, &to))
+        while (thread_pool_next_chunk(b->pool, member, &from, &to))
             for (int32_t i = from; i < to; i++) {
                 atomic_fetch_add(&b->taken[list][i], 1);
                 atomic_fetch_add(&b->by[list][member], 1);
@@ -299,28 +299,28 @@ static void test_a_run_alone_leaves_the_others_asleep(void **state)
 }
 
 /* Steps of one row cost `together` with all threads and `single` with one; who is used after a while? */
-static int alone_of_last_100(struct tempo *t, uint64_t together, uint64_t single)
+static int single_of_last_100(struct thread_tuner *t, uint64_t together, uint64_t single)
 {
     int alone = 0;
     for (int i = 0; i < 1100; i++) {
-        bool one = tempo_alone(t, 1);
-        tempo_note(t, 1, one, one ? single : together);
+        bool one = thread_tuner_single(t, 1);
+        thread_tuner_record(t, 1, one, one ? single : together);
         alone += i >= 1000 && one;
     }
     return alone;
 }
 
-static void test_tempo_finds_the_faster_way_and_follows_a_change(void **state)
+static void test_thread_tuner_finds_the_faster_way_and_follows_a_change(void **state)
 {
-    struct tempo t = {0};
-    assert_true(alone_of_last_100(&t, 500, 900) <= 2);
-    alone_of_last_100(&t, 9000, 900); /* the machine gets busy */
-    alone_of_last_100(&t, 9000, 900);
-    assert_true(alone_of_last_100(&t, 9000, 900) >= 98);
-    alone_of_last_100(&t, 500, 900);
-    alone_of_last_100(&t, 500, 900);
-    assert_true(alone_of_last_100(&t, 500, 900) <= 2);
-    assert_false(tempo_alone(&t, 17)); /* large steps: always together */
+    struct thread_tuner t = {0};
+    assert_true(single_of_last_100(&t, 500, 900) <= 2);
+    single_of_last_100(&t, 9000, 900); /* the machine gets busy */
+    single_of_last_100(&t, 9000, 900);
+    assert_true(single_of_last_100(&t, 9000, 900) >= 98);
+    single_of_last_100(&t, 500, 900);
+    single_of_last_100(&t, 500, 900);
+    assert_true(single_of_last_100(&t, 500, 900) <= 2);
+    assert_false(thread_tuner_single(&t, 17)); /* large steps: always together */
 }
 
 static void test_an_idle_pool_uses_no_cpu(void **state)
@@ -352,7 +352,7 @@ int main(void)
         cmocka_unit_test(test_nobody_waits_for_a_member_that_is_held_up),
         cmocka_unit_test(test_every_run_reaches_every_member_once),
         cmocka_unit_test(test_a_run_alone_leaves_the_others_asleep),
-        cmocka_unit_test(test_tempo_finds_the_faster_way_and_follows_a_change),
+        cmocka_unit_test(test_thread_tuner_finds_the_faster_way_and_follows_a_change),
         cmocka_unit_test(test_each_is_called_once),
         cmocka_unit_test(test_copiers_keep_to_the_affinity),
         cmocka_unit_test(test_an_idle_pool_uses_no_cpu),

@@ -14,7 +14,7 @@ struct seen {
     bool write; /* another connection writes while the first row is held */
 };
 
-static bool see_message(void *context, const struct store_export_message *m)
+static bool see_message(void *context, const struct store_message *m)
 {
     struct seen *s = context;
     snprintf(s->texts + strlen(s->texts), sizeof s->texts - strlen(s->texts), "%s%s|", m->content,
@@ -24,7 +24,7 @@ static bool see_message(void *context, const struct store_export_message *m)
     return true;
 }
 
-static bool see_node(void *context, const struct store_export_node *n)
+static bool see_node(void *context, const struct store_message *n)
 {
     struct seen *s = context;
     s->nodes++;
@@ -50,8 +50,8 @@ static bool see(void *context, const struct store_export_conversation *c)
     assert_int_equal(strlen(c->key), 32);
     snprintf(s->titles + strlen(s->titles), sizeof s->titles - strlen(s->titles), "%s|", c->title);
     snprintf(s->fork, sizeof s->fork, "%s", c->fork_of ? c->fork_of : "");
-    return store_export_tree(s->f->store, &(struct store_ref){.user_id = s->user, .id = c->id},
-                             see_node, s, &s->e) &&
+    return store_message_places(s->f->store, &(struct store_ref){.user_id = s->user, .id = c->id},
+                                see_node, s, &s->e) &&
            store_export_messages(s->f->store, &(struct store_ref){.user_id = s->user, .id = c->id},
                                  see_message, s, &s->e);
 }
@@ -112,8 +112,8 @@ static void test_another_users_rows_are_not_there(void **state)
     /* also not by the number of the conversation alone */
     ASSERT_OK(store_export_messages(f->store, &(struct store_ref){.user_id = f->other, .id = a},
                                     see_message, &s, &e));
-    ASSERT_OK(store_export_tree(f->store, &(struct store_ref){.user_id = f->other, .id = a},
-                                see_node, &s, &e));
+    ASSERT_OK(store_message_places(f->store, &(struct store_ref){.user_id = f->other, .id = a},
+                                   see_node, &s, &e));
     assert_string_equal(s.texts, "");
     assert_int_equal(s.nodes, 0);
 }

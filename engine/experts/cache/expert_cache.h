@@ -29,7 +29,7 @@ struct expert_cache_params {
     const struct model_plan *plan;      /* that the layout was made from; must outlive the cache */
     uint64_t budget;       /* bytes of records at most, `device_share` included; raised to expert_cache_min_bytes() + outside */
     uint64_t device_share;      /* of the budget, for the device's own experts; 0: it keeps none */
-    int32_t depth;         /* reads under way at most; 0: the reader's choice */
+    int32_t depth;         /* reads in flight at most; 0: the reader's choice */
     uint32_t chunk;        /* bytes of a read; 0: the reader's choice */
     const char *state_dir; /* the use history of the experts is saved here; NULL: it is not saved */
     bool no_prefetch, no_uring, no_direct; /* switched off for comparison and tests */

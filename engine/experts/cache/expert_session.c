@@ -197,7 +197,8 @@ static void hand_out(struct expert_cache *s, struct expert_taken *t, int32_t max
     q->n_out += t->n;
 }
 
-/* All memory is held by wants further back, so the last of them is evicted, to be read again later. */
+/* Evicts the last resident want of the layer, to be read again later. It is needed when wants further back
+ * hold all memory and none can be handed out in order. */
 static bool evict_last_want(struct expert_cache *s)
 {
     struct session *q = &s->session;

@@ -23,7 +23,7 @@ struct expert_reader;
 struct expert_reader_params {
     const struct expert_file *files; /* must outlive the reader */
     int32_t n_files;
-    int32_t depth;     /* chunks under way at most; 0: 16 */
+    int32_t depth;     /* chunks in flight at most; 0: 16 */
     uint32_t chunk;    /* bytes of a read, rounded up to EXPERT_ALIGN, or half as many more where that brings gate and up at
                           once; 0: 4 MiB */
     bool no_uring, no_direct; /* as if the system refused them */

@@ -11,7 +11,7 @@ struct chunk { /* one read */
     struct expert_job *job;
     uint8_t *to;
     uint64_t offset;
-    uint32_t ask, want; /* bytes asked for (aligned), and how many of them the file has */
+    uint32_t ask, want; /* bytes to read (aligned), and how many of them are in the file */
     uint32_t gate_up; /* of `ask`: bytes that belong to gate and up */
     int32_t file;
     int32_t tries, repeats;
@@ -33,7 +33,7 @@ struct expert_reader {
     struct job_queue urgent, expected, finished;
     struct expert_job *gate_up_ready; /* by next_gate_up: urgent, gate and up have arrived, not reported yet */
     int32_t jobs_under_way; /* started and not finished */
-    uint64_t busy_since_ns; /* 0: nothing is under way */
+    uint64_t busy_since_ns; /* 0: nothing is in flight */
     struct expert_reader_counters counters;
     struct uring_reader *uring;     /* one of these two */
     struct thread_reader *threads;

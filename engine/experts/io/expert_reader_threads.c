@@ -9,7 +9,7 @@
 #define MAX_THREADS 8
 
 struct thread_reader {
-    struct expert_reader *reader; /* its lock guards stop and goes with the conditions */
+    struct expert_reader *reader; /* its lock guards `stop` and belongs to both conditions */
     pthread_cond_t work, done;
     bool stop;
     int32_t n, started;
@@ -22,7 +22,7 @@ static int64_t read_chunk(const struct expert_reader *r, const struct chunk *c)
     ssize_t n = pread(fd, c->to, c->ask, (off_t)c->offset);
     if (n < 0)
         return -errno;
-    if (!r->direct) /* our copy is the one that counts: the page cache need not keep another */
+    if (!r->direct) /* we keep a copy, so the page cache need not */
         posix_fadvise(fd, (off_t)c->offset, c->ask, POSIX_FADV_DONTNEED);
     return n;
 }

@@ -29,7 +29,7 @@ static void submit(struct uring_reader *u)
     while (io_uring_sq_ready(&u->ring)) {
         int n = io_uring_submit(&u->ring);
         if (n < 0 && n != -EINTR)
-            return; /* -EAGAIN, -EBUSY: it is tried again when something has come */
+            return; /* -EAGAIN, -EBUSY: retried after the next completion */
     }
 }
 

@@ -39,7 +39,7 @@ struct expert_part {
 };
 
 struct expert_record {
-    struct expert_part parts[EXPERT_MAX_PARTS]; /* those with gate or up first; by file, then offset */
+    struct expert_part parts[EXPERT_MAX_PARTS]; /* parts with gate or up first; each by file, then offset */
     int32_t n_parts;
     uint32_t gate_up_bytes; /* leading bytes of the parts that complete gate and up; multiple of EXPERT_ALIGN */
     uint32_t planes[EXPERT_MATRIX__N][EXPERT_PLANE__N]; /* where each begins in the record, at any address;
@@ -81,9 +81,10 @@ uint64_t expert_layer_packed_bytes(const struct expert_layer *layer);
 void expert_record_order_parts(struct expert_record *r, const struct weight weights[EXPERT_MATRIX__N]);
 /* Bytes of the record's parts: what reading it reads from the disk. */
 uint64_t expert_record_read_bytes(const struct expert_record *r);
-/* Addresses of one matrix in a record that lies at `memory`. */
+/* The addresses of one matrix in a record at `memory`. */
 struct weight_planes expert_record_planes(const struct expert_record *r, enum expert_matrix matrix, const uint8_t *memory);
-/* Of the packed bytes alone, row by row in the order gate, up, down and data, scales, biases: the same for every way
- * to store them. Never 0. `weights` say rows and strides; where[] the addresses. */
+/* A checksum of the packed bytes alone, row by row in the order gate, up, down and data, scales, biases, so
+ * that it does not depend on how they are stored. Never 0. `weights` have the rows and strides, where[]
+ * the addresses. */
 uint64_t expert_record_checksum(const struct weight weights[EXPERT_MATRIX__N],
                          const struct weight_planes where[EXPERT_MATRIX__N]);

@@ -22,17 +22,18 @@ struct pack_progress {
 
 struct pack_params {
     const struct model *model;
-    const char *folder;  /* where to; NULL: beside the model's first file */
+    const char *folder;  /* target folder; NULL: beside the model's first file */
     uint64_t safe_bytes; /* written bytes between checkpoints: what a kill can lose; 0: 256 MiB */
     const volatile sig_atomic_t *stop; /* set by a signal: a checkpoint, then ERR_CANCELLED; NULL: none */
     void (*progress)(void *context, const struct pack_progress *p); /* after each record; NULL: none */
     void *context;
 };
 
-/* Where the sidecar of this model is looked for: "FIRST FILE OF THE MODEL.experts", in the model's folder or in
+/* The path at which the sidecar of this model is looked for: "FIRST FILE OF THE MODEL.experts", in the model's folder or in
  * `folder`. ERR_LIMIT: path too long. */
 bool expert_pack_path(char *out, size_t size, const struct model *m, const char *folder, struct err *e);
-/* Bytes that the sidecar of this layout (from the model's own files) has; *records: of them in records. May be NULL. */
+/* The size of the sidecar for this layout (from the model's own files); *records: the part of it that is
+ * records. `records` may be NULL. */
 uint64_t expert_pack_bytes(const struct expert_layout *l, uint64_t *records);
 /* Writes it. *there: a complete one of this model existed, and nothing was done.
  * ERR_LIMIT: not enough room on the disk, checked before anything is written; ERR_BUSY: another pack runs;

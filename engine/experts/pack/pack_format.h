@@ -1,4 +1,4 @@
-/* The sidecar's bytes, little-endian. Private to engine/experts.
+/* The file format of the sidecar, little-endian. Private to engine/experts.
  *
  *   0             struct pack_header, zeros up to EXPERT_ALIGN
  *   EXPERT_ALIGN  uint64_t checksums[n_records], layer by layer as the plan has them; in a file that is not whole,

@@ -26,7 +26,7 @@ struct writer {
     int fd;            /* of part, locked */
     int *sources;      /* [from.n_files]; -1: not open */
     uint64_t *sums;    /* [n_records] */
-    uint8_t *in, *out; /* a record as it lies in the model's files; as it shall lie */
+    uint8_t *in, *out; /* a record as in the model's files; repacked */
     struct pack_progress progress;
     uint64_t unsafe;   /* bytes written since the last checkpoint */
 };

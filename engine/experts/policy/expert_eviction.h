@@ -42,7 +42,7 @@ void expert_eviction_allow(struct expert_eviction *v, int32_t layer, int32_t exp
 /* After expert_history_advance() and expert_history_touch(). */
 void expert_eviction_advance(struct expert_eviction *v, int32_t layer, int32_t rows);
 void expert_eviction_wanted(struct expert_eviction *v, int32_t layer, int32_t expert);
-/* Of the layers whose class_of is size_class, or of all where that is negative. */
+/* Chooses among layers whose class_of is size_class, or among all if that is negative. */
 struct eviction_choice expert_eviction_choose(struct expert_eviction *v, const int32_t *class_of, int32_t size_class);
 /* The chosen expert was evicted: remembers the pair of candidates. */
 void expert_eviction_done(struct expert_eviction *v, const struct eviction_choice *c);

@@ -22,7 +22,7 @@ struct miss_rates { /* all > 0, or not known */
 
 struct miss_shape { /* of a step */
     int32_t n_expert, n_used; /* of the layer that has the most experts */
-    uint64_t expert_bytes;    /* of one, as it lies in host memory */
+    uint64_t expert_bytes;    /* of one expert, in host memory */
     double missing;           /* share of a step's distinct experts without a slot, 0 to 1 */
 };
 

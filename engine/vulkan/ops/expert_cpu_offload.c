@@ -22,7 +22,7 @@ void expert_cpu_offload_plan(struct backend *b)
 {
     const struct backend_params *p = &b->params;
     b->model.offloads_misses = b->model.n_slots && !b->model.pooled && p->expert_rows && p->expert_way != EXPERTS_BUS;
-    b->cpu_offload.max_rows = p->max_rows < EXPERT_ROWS_MOST ? p->max_rows : EXPERT_ROWS_MOST;
+    b->cpu_offload.max_rows = p->max_rows < EXPERT_ROWS_MAX ? p->max_rows : EXPERT_ROWS_MAX;
 }
 
 static uint64_t rates_key(const struct backend *b)

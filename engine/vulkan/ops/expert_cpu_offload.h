@@ -3,7 +3,7 @@
  * the bus and run in one piece. The choice is made before each step, from its rows, the rates measured at load and the
  * share of experts that the last steps missed: experts/policy/miss_policy.h.
  *
- * Steps of more than EXPERT_ROWS_MOST rows, and those whose products go to the matrix units, always read over the bus: they
+ * Steps of more than EXPERT_ROWS_MAX rows, and those whose products go to the matrix units, always read over the bus: they
  * use nearly every expert, and each for many rows.
  * Owner: the backend; same thread. The thread pool inside runs only within expert_cpu_offload_compute. */
 #pragma once

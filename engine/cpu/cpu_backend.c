@@ -81,12 +81,12 @@ static bool allocate(struct backend *b, struct err *e)
         return err_set(e, ERR_NOMEM, "no memory for the cpu backend");
     b->kv_bytes = layout_kv_bytes(&l);
     b->state_values = layout_state_values(&l, b->state_at);
-    b->work_bytes = layout_work(&l, NULL, NULL);
+    b->workspace_bytes = layout_workspace(&l, NULL, NULL);
     if (!map_memory(&b->kv, b->kv_bytes, "keys and values", e) ||
         !map_memory(&b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states, "recurrent states", e) ||
-        !map_memory(&b->work, b->work_bytes, "work buffers", e))
+        !map_memory(&b->workspace, b->workspace_bytes, "work buffers", e))
         return false;
-    layout_work(&l, b, b->work);
+    layout_workspace(&l, b, b->workspace);
     if (!head_reserve_decode(b, e))
         return false;
     place_views(b);
@@ -106,7 +106,7 @@ static void cpu_close(struct backend **bb)
     thread_pool_destroy(&b->pool);
     unmap_memory(b->kv, b->kv_bytes);
     unmap_memory(b->state, b->state_values * sizeof(float) * (size_t)b->params.n_states);
-    unmap_memory(b->work, b->work_bytes);
+    unmap_memory(b->workspace, b->workspace_bytes);
     free(b->workers);
     free(b->views);
     free(b->state_at);
@@ -187,7 +187,7 @@ static void memory(const struct backend *b, struct backend_memory *m)
     *m = (struct backend_memory){.weights = weight_bytes(b->plan, b->params.experts),
                                  .kv = b->kv_bytes,
                                  .state = b->state_values * sizeof(float) * (size_t)b->params.n_states,
-                                 .work = b->work_bytes + logits + tops};
+                                 .work = b->workspace_bytes + logits + tops};
     m->host = m->weights + m->kv + m->state + m->work;
 }
 
@@ -222,7 +222,7 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
     *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
                                  .kv = layout_kv_bytes(&l),
                                  .state = layout_state_values(&l, NULL) * sizeof(float) * (size_t)p->n_states,
-                                 .work = layout_work(&l, NULL, NULL) + results};
+                                 .work = layout_workspace(&l, NULL, NULL) + results};
     m->host = m->weights + m->kv + m->state + m->work;
     return true;
 }
@@ -249,7 +249,7 @@ static const struct backend_probe cpu_probe = {
 const struct backend_ops cpu_backend = {
     .name = "cpu",
     .streams = true,
-    .foresees = true,
+    .prefetches = true,
     .probe = &cpu_probe,
     .open = cpu_open,
     .close = cpu_close,

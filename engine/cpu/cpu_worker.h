@@ -1,8 +1,8 @@
 /* What the ops of one step share, and what each thread has for itself. Private to engine/cpu.
  *
- * A step is one function that every thread of the pool walks through together (SPMD): each takes its share of
- * a phase, or from a list what is left of it, and they meet at a barrier. Fields of struct backend are written by
- * the owner thread before a step, or by the thread whose share they are, between two barriers. */
+ * A step is one function that every thread of the pool runs (SPMD): in each phase a thread computes its share, or takes
+ * chunks of a parallel loop, and a barrier ends the phase. Fields of struct backend are written by the owner thread before
+ * a step, or by the thread whose share they are, between two barriers. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,12 +11,12 @@
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/expert_lists.h"
 #include "engine/cpu/kernels.h"
-#include "engine/cpu/tempo.h"
+#include "engine/cpu/thread_tuner.h"
 
 /* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */
 #define PRIVATE_ROWS 4
-/* Up to so many rows the results of a layer's experts are put aside and summed later, in order: so any thread may compute any
- * tile of them, and a layer whose experts come from the disk computes them as they come. */
+/* In a step of up to so many rows the results of a layer's experts are stored and summed later, in order: so any thread may
+ * compute any tile of them, and experts that come from the disk are computed in the order in which they arrive. */
 #define PART_ROWS 32
 /* Rows whose logits are computed together. */
 #define HEAD_ROWS 32
@@ -62,20 +62,20 @@ struct rope_table { /* cos and sin of the step's rows for one rope plan */
     float *cos_sin; /* [T, n_dims / 2, 2] */
 };
 
-/* What a step whose experts are on disk needs beside; written by member 0 between barriers. Unused without a store. */
+/* State of a step whose experts are on disk; written by member 0 between barriers. Unused without a cache of experts. */
 struct stream {
     struct expert_want *wants; /* [n_expert] of the running layer */
     int32_t *ids, n_ids;    /* [n_expert + 1] groups that the running round ends */
     int32_t *up, n_up;      /* [n_expert + 1] groups whose gate and up it computes */
-    int32_t *heads;         /* [n_expert] of them, those whose down is not there yet */
+    int32_t *gate_up_ready;         /* [n_expert] of them, those whose down matrix is still being read */
     bool *is_up;            /* [n_expert] gate and up were computed in this layer */
     bool more;              /* another round follows this one */
     bool failed;            /* the step ends here */
     struct err failure;
-    bool guess;             /* this step guesses the next layer's experts */
+    bool predicts;             /* this step predicts the next layer's experts */
     float *next_router;     /* [min(T, PART_ROWS), n_expert] the next layer's, on this layer's input */
     int32_t *next_ids;      /* [min(T, PART_ROWS), n_used] */
-    struct expert_prediction *guesses; /* [min(T, PART_ROWS) * n_used] */
+    struct expert_prediction *predictions; /* [min(T, PART_ROWS) * n_used] */
     bool *seen;             /* [n_expert] */
 };
 
@@ -94,8 +94,8 @@ struct backend {
     float *state;           /* [n_states, state_values] */
     size_t state_values;    /* of one sequence, all recurrent layers */
     size_t *state_at;       /* [n_recurrent] offset of a layer's part: conv, then recurrent */
-    void *work;
-    size_t work_bytes;
+    void *workspace;
+    size_t workspace_bytes;
     float *logits;          /* [logits_rows, n_vocab], grown when whole logits are wanted */
     int32_t logits_rows;
 
@@ -123,7 +123,7 @@ struct backend {
 
     struct stream stream;
 
-    struct tempo tempo;
+    struct thread_tuner tuner;
     struct backend_counters counters;
 };
 
@@ -140,19 +140,20 @@ static inline void worker_share(const struct worker *w, int32_t n, int32_t *from
     thread_pool_equal_share(n, w->index, w->count, from, to);
 }
 
-/* Of a list's work, per thread, below which its shares are fixed: some 10 microseconds. */
-#define FIXED_BYTES (128 << 10)
+/* Bytes per thread below which a loop is scheduled statically: some 10 microseconds of work. */
+#define STATIC_LOOP_BYTES (128 << 10)
 
-/* Opens a list of n units, which go through `bytes` of weights, keys or state, counted for each row; then each thread works on
- * what worker_take() gives it. See thread_pool_share(): a barrier lies between two lists. */
-static inline void worker_list(struct worker *w, int32_t n, uint64_t bytes)
+/* Begins a parallel loop of n iterations that read `bytes` of weights, keys or state in all, counted for each row; each
+ * thread then computes the chunks that worker_next_chunk() gives it. A barrier lies between two loops. */
+static inline void worker_loop_begin(struct worker *w, int32_t n, uint64_t bytes)
 {
-    thread_pool_share(w->backend->pool, w->index, n, bytes < (uint64_t)w->count * FIXED_BYTES);
+    thread_pool_loop_begin(w->backend->pool, w->index, n,
+                           bytes < (uint64_t)w->count * STATIC_LOOP_BYTES ? THREAD_POOL_STATIC : THREAD_POOL_STEALING);
 }
 
-static inline bool worker_take(struct worker *w, int32_t *from, int32_t *to)
+static inline bool worker_next_chunk(struct worker *w, int32_t *from, int32_t *to)
 {
-    return thread_pool_take(w->backend->pool, w->index, from, to);
+    return thread_pool_next_chunk(w->backend->pool, w->index, from, to);
 }
 
 static inline void worker_barrier(struct worker *w)
@@ -165,6 +166,6 @@ static inline void worker_barrier_then(struct worker *w, void (*last)(void *cont
     thread_pool_barrier_then(w->backend->pool, last, context);
 }
 
-/* Test hook: thread 0 shows `data` to params.dump, the others wait. Called by every thread. */
+/* Test hook: thread 0 hands `data` to params.dump, the others wait. Called by every thread. */
 void worker_dump(struct worker *w, int32_t layer, const char *what, const void *data, int32_t rows, int32_t cols,
                  bool is_int);

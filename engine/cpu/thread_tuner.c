@@ -1,0 +1,43 @@
+/* Keeps a moving mean of both ways for each class of steps, and tries the other way at intervals that double. */
+#include "engine/cpu/thread_tuner.h"
+
+#include <stddef.h>
+
+#define FIRST_INTERVAL 24
+#define LAST_INTERVAL 1536
+#define BETTER 0.9 /* a switch must gain a tenth */
+
+static struct thread_tuner_class *class_of(struct thread_tuner *t, int32_t rows)
+{
+    return rows == 1 ? &t->classes[0] : rows <= 4 ? &t->classes[1] : rows <= 16 ? &t->classes[2] : NULL;
+}
+
+bool thread_tuner_single(struct thread_tuner *t, int32_t rows)
+{
+    struct thread_tuner_class *c = class_of(t, rows);
+    if (!c)
+        return false;
+    if (!c->interval)
+        c->interval = FIRST_INTERVAL;
+    return ++c->steps > c->interval ? !c->single : c->single;
+}
+
+void thread_tuner_record(struct thread_tuner *t, int32_t rows, bool single, uint64_t ns)
+{
+    struct thread_tuner_class *c = class_of(t, rows);
+    if (!c)
+        return;
+    double *mean = &c->ns[single], row = (double)ns / (double)rows;
+    bool trial = single != c->single;
+    /* A trial stands for itself: what it was long ago says nothing. */
+    *mean = trial || *mean <= 0 ? row : *mean + (row - *mean) / 8;
+    if (!trial)
+        return;
+    c->steps = 0;
+    if (row < BETTER * c->ns[c->single]) {
+        c->single = single;
+        c->interval = FIRST_INTERVAL;
+    } else if (c->interval < LAST_INTERVAL) {
+        c->interval *= 2;
+    }
+}

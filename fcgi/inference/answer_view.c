@@ -1,0 +1,46 @@
+/* answer_view.h: the one way from a job's parameters to the end of its answer, whole or streamed. */
+#define LOG_MODULE "chat" /* which these lines of the log have always named */
+#include "fcgi/inference/answer_view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "fcgi/http/request.h"
+
+/* Without a listener for pauses nothing is written until the end; the client's leaving is still seen. */
+static bool run_whole(struct inference *x, const struct answer_view *v, struct err *e)
+{
+    if (!inference_run(x, e))
+        return false;
+    v->end(v->listener.context, NULL);
+    return true;
+}
+
+static void run_stream(struct inference *x, const struct answer_view *v)
+{
+    struct request *r = x->r;
+    struct err broken = {0};
+    v->begin(v->listener.context);
+    bool whole = inference_run(x, &broken);
+    v->end(v->listener.context, whole ? NULL : &broken);
+    if (!whole && !r->client_gone)
+        log_warn("id=%s stream ended with %s: %s", r->id, err_code_name(broken.code), broken.text);
+}
+
+bool answer_view_run(struct inference *x, struct request *r, const struct inference_params *p,
+                     const struct answer_view *v, struct err *e)
+{
+    struct inference_params mine = *p;
+    mine.listener = v->listener;
+    if (!inference_start(x, r, &mine, e)) {
+        if (e->code == ERR_LIMIT && (!e->field[0] || !strcmp(e->field, "prompt")) && p->source)
+            snprintf(e->field, sizeof e->field, "%s", p->source);
+        return false;
+    }
+    if (v->begin)
+        run_stream(x, v);
+    else if (!run_whole(x, v, e))
+        return false;
+    return true;
+}
