@@ -1,29 +1,14 @@
-/* Expressions to a program. Each is emitted in front of what follows it, so no empty steps arise between them; the
- * network is then cleaned of what can't reach the end, or can't be reached. */
+/* Turns expressions into a program. Each is emitted in front of what follows it, so no empty steps arise between them; the
+ * network is then cleaned of nodes that can't reach the end or can't be reached. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/grammar/builder_state.h"
+#include "engine/grammar/emit.h"
 
 #define UNROLL_COUNT 8 /* counted repeats up to this many times ... */
 #define UNROLL_SIZE 64 /* ... and this large are written out: cheaper to run than a counter */
 
-struct emit {
-    struct builder *b;
-    struct program_node *nodes;
-    struct program_edge *edges;
-    int32_t *owner;        /* [n_nodes] the rule that a node belongs to, -1: none */
-    uint32_t n_nodes, cap_nodes, n_edges, cap_edges;
-    uint32_t *entry;       /* [b->n] of rules; 0 (the RETURN node): not emitted yet */
-    expr *queue;           /* rules to be emitted */
-    uint32_t n_queue, cap_queue;
-    int32_t rule;          /* being emitted */
-    struct { uint32_t next, node[4]; } tail; /* shared continuation bytes in front of `next` */
-    bool over, nomem;
-    expr undefined;
-};
-
-static uint32_t add_node(struct emit *m, struct program_node n)
+uint32_t emit_node(struct emit *m, struct program_node n)
 {
     if (m->n_nodes == m->cap_nodes) {
         uint32_t cap = m->cap_nodes ? m->cap_nodes * 2 : 1024;
@@ -48,7 +33,7 @@ static uint32_t add_node(struct emit *m, struct program_node n)
 }
 
 /* Room for n edges; their place. */
-static uint32_t add_edges(struct emit *m, uint32_t n)
+uint32_t emit_edges(struct emit *m, uint32_t n)
 {
     if (m->n_edges + n > PROGRAM_MAX_EDGES) {
         m->over = true;
@@ -69,139 +54,30 @@ static uint32_t add_edges(struct emit *m, uint32_t n)
     return m->n_edges - n;
 }
 
-static bool bad(const struct emit *m)
+bool emit_failed(const struct emit *m)
 {
     return m->over || m->nomem;
 }
 
-static uint32_t one_edge(struct emit *m, uint8_t lo, uint8_t hi, uint32_t next)
+uint32_t emit_byte_range(struct emit *m, uint8_t lo, uint8_t hi, uint32_t next)
 {
-    uint32_t at = add_edges(m, 1);
-    if (bad(m))
+    uint32_t at = emit_edges(m, 1);
+    if (emit_failed(m))
         return 0;
     m->edges[at] = (struct program_edge){lo, hi, 0, next};
-    return add_node(m, (struct program_node){.kind = NODE_BYTES, .a = at, .b = 1});
-}
-
-/* n whole continuation bytes (80 .. BF), then next. */
-static uint32_t continuation(struct emit *m, int n, uint32_t next)
-{
-    if (n == 0)
-        return next;
-    if (m->tail.next != next || !m->tail.node[0])
-        memset(&m->tail, 0, sizeof m->tail);
-    m->tail.next = next;
-    if (!m->tail.node[n]) {
-        uint32_t node = one_edge(m, 0x80, 0xBF, continuation(m, n - 1, next));
-        m->tail.node[n] = node;
-        m->tail.node[0] = 1;
-    }
-    return m->tail.node[n];
-}
-
-struct edge_list {
-    struct program_edge at[1024];
-    uint32_t n;
-};
-
-static void give_edge(struct emit *m, struct edge_list *l, uint32_t lo, uint32_t hi, uint32_t target)
-{
-    if (l->n == sizeof l->at / sizeof *l->at)
-        m->over = true;
-    else
-        l->at[l->n++] = (struct program_edge){(uint8_t)lo, (uint8_t)hi, 0, target};
-}
-
-static uint32_t lead_bits(int n)
-{
-    return n == 2 ? 0xC0 : n == 3 ? 0xE0 : 0xF0;
-}
-
-struct utf8_range { /* characters lo .. hi, which have equally many bytes */
-    uint32_t lo, hi;
-    int n;         /* > 0: all n bytes are to be read; < 0: the -n continuation bytes that are left */
-    uint32_t next; /* the node behind the last byte */
-};
-
-static void utf8_edges(struct emit *m, struct edge_list *l, struct utf8_range r);
-
-/* The bytes behind the first of a range whose characters have the same bytes before. Returns a node. */
-static uint32_t utf8_rest(struct emit *m, struct utf8_range r)
-{
-    struct edge_list *l = malloc(sizeof *l);
-    if (!l) {
-        m->nomem = true;
-        return 0;
-    }
-    l->n = 0;
-    utf8_edges(m, l, r);
-    uint32_t at = add_edges(m, l->n), node = 0;
-    if (!bad(m)) {
-        memcpy(m->edges + at, l->at, l->n * sizeof *l->at);
-        node = add_node(m, (struct program_node){.kind = NODE_BYTES, .a = at, .b = l->n});
-    }
-    free(l);
-    return node;
-}
-
-/* Gives one edge for each range of the first byte that is left. */
-static void utf8_edges(struct emit *m, struct edge_list *l, struct utf8_range r)
-{
-    uint32_t lo = r.lo, hi = r.hi;
-    int n = r.n, left = (n > 0 ? n : -n) - 1; /* bytes behind this one */
-    uint32_t span = 1u << (6 * left), mask = n > 0 ? 0xFF : 0x3F;
-    uint32_t mark = n > 0 ? (n == 1 ? 0 : lead_bits(n)) : 0x80;
-    while (lo <= hi && !bad(m)) {
-        uint32_t top = lo / span, last = hi / span;
-        uint32_t end = (top + 1) * span - 1;
-        if (lo % span == 0 && end <= hi) { /* whole blocks, as many as there are */
-            uint32_t whole = (hi + 1) / span - 1;
-            give_edge(m, l, mark | (top & mask), mark | (whole & mask), continuation(m, left, r.next));
-            lo = (whole + 1) * span;
-        } else {
-            uint32_t to = top == last ? hi : end;
-            give_edge(m, l, mark | (top & mask), mark | (top & mask), utf8_rest(m, (struct utf8_range){lo, to, -left, r.next}));
-            lo = to + 1;
-        }
-    }
-}
-
-static uint32_t emit_class(struct emit *m, const struct expr_node *x, uint32_t next)
-{
-    static const uint32_t limits[] = {0, 0x7F, 0x7FF, 0xFFFF, 0x10FFFF};
-    const struct cp_range *r = x->list;
-    struct edge_list *l = malloc(sizeof *l);
-    if (!l) {
-        m->nomem = true;
-        return 0;
-    }
-    l->n = 0;
-    for (uint32_t i = 0; i < x->n; i++)
-        for (int n = 1; n <= 4; n++) {
-            uint32_t from = n == 1 ? 0 : limits[n - 1] + 1;
-            uint32_t lo = r[i].lo > from ? r[i].lo : from, hi = r[i].hi < limits[n] ? r[i].hi : limits[n];
-            if (lo <= hi)
-                utf8_edges(m, l, (struct utf8_range){lo, hi, n, next});
-        }
-    uint32_t at = add_edges(m, l->n), node = 0;
-    if (!bad(m)) {
-        memcpy(m->edges + at, l->at, l->n * sizeof *l->at);
-        node = add_node(m, (struct program_node){.kind = NODE_BYTES, .a = at, .b = l->n});
-    }
-    free(l);
-    return node;
+    return emit_node(m, (struct program_node){.kind = NODE_BYTES, .a = at, .b = 1});
 }
 
 static uint32_t emit(struct emit *m, expr x, uint32_t next);
 
 static uint32_t split2(struct emit *m, uint32_t a, uint32_t b, uint8_t flags)
 {
-    uint32_t at = add_edges(m, 2);
-    if (bad(m))
+    uint32_t at = emit_edges(m, 2);
+    if (emit_failed(m))
         return 0;
     m->edges[at].target = a;
     m->edges[at + 1].target = b;
-    return add_node(m, (struct program_node){.kind = NODE_SPLIT, .flags = flags, .a = at, .b = 2});
+    return emit_node(m, (struct program_node){.kind = NODE_SPLIT, .flags = flags, .a = at, .b = 2});
 }
 
 /* Any number of times, at least `min` of 0 and 1. */
@@ -209,7 +85,7 @@ static uint32_t emit_loop(struct emit *m, const struct expr_node *x, int32_t min
 {
     uint32_t loop = split2(m, 0, next, x->plain ? NODE_PLAIN_RUN : 0);
     uint32_t body = emit(m, x->body, loop);
-    if (bad(m))
+    if (emit_failed(m))
         return 0;
     m->edges[m->nodes[loop].a].target = body;
     return min ? body : loop;
@@ -224,14 +100,14 @@ static uint32_t emit_repeat(struct emit *m, const struct expr_node *x, uint32_t 
         return emit_loop(m, x, x->min, next);
     if (count <= UNROLL_COUNT && size <= UNROLL_SIZE) {
         uint32_t at = open ? emit_loop(m, x, 0, next) : next;
-        for (int32_t i = open ? x->min : x->max; i > 0 && !bad(m); i--) {
+        for (int32_t i = open ? x->min : x->max; i > 0 && !emit_failed(m); i--) {
             uint32_t body = emit(m, x->body, at);
             at = i > x->min ? split2(m, body, next, 0) : body; /* optional ones may leave at once */
         }
         return at;
     }
     uint32_t body = emit(m, x->body, 0);
-    return bad(m) ? 0 : add_node(m, (struct program_node){.kind = NODE_REPEAT, .flags = x->plain ? NODE_PLAIN_RUN : 0,
+    return emit_failed(m) ? 0 : emit_node(m, (struct program_node){.kind = NODE_REPEAT, .flags = x->plain ? NODE_PLAIN_RUN : 0,
                                                           .a = body, .b = next, .c = (uint32_t)x->min,
                                                           .d = open ? PROGRAM_NO_MAX : (uint32_t)x->max});
 }
@@ -257,36 +133,36 @@ static uint32_t emit_rule(struct emit *m, expr rule, uint32_t next)
         m->queue[m->n_queue++] = rule;
         m->entry[rule] = UINT32_MAX; /* on its way */
     }
-    return add_node(m, (struct program_node){.kind = NODE_CALL, .a = (uint32_t)rule, .b = next}); /* a: see link_calls */
+    return emit_node(m, (struct program_node){.kind = NODE_CALL, .a = (uint32_t)rule, .b = next}); /* a: see link_calls */
 }
 
 static uint32_t emit_alt(struct emit *m, const struct expr_node *x, uint32_t next)
 {
-    uint32_t at = add_edges(m, x->n);
-    for (uint32_t i = 0; i < x->n && !bad(m); i++) {
+    uint32_t at = emit_edges(m, x->n);
+    for (uint32_t i = 0; i < x->n && !emit_failed(m); i++) {
         uint32_t to = emit(m, ((const expr *)x->list)[i], next);
-        if (!bad(m))
+        if (!emit_failed(m))
             m->edges[at + i].target = to;
     }
-    return bad(m) ? 0 : add_node(m, (struct program_node){.kind = NODE_SPLIT, .a = at, .b = x->n});
+    return emit_failed(m) ? 0 : emit_node(m, (struct program_node){.kind = NODE_SPLIT, .a = at, .b = x->n});
 }
 
 static uint32_t emit(struct emit *m, expr x, uint32_t next)
 {
     const struct expr_node *n = &m->b->nodes[x];
-    if (bad(m))
+    if (emit_failed(m))
         return 0;
     switch (n->kind) {
     case EXPR_EMPTY: return next;
-    case EXPR_NEVER: return add_node(m, (struct program_node){.kind = NODE_BYTES});
+    case EXPR_NEVER: return emit_node(m, (struct program_node){.kind = NODE_BYTES});
     case EXPR_BYTES:
-        for (uint32_t i = n->n; i-- > 0 && !bad(m);) {
+        for (uint32_t i = n->n; i-- > 0 && !emit_failed(m);) {
             uint8_t c = ((const uint8_t *)n->list)[i];
-            next = one_edge(m, c, c, next);
+            next = emit_byte_range(m, c, c, next);
         }
         return next;
-    case EXPR_RANGE: return one_edge(m, (uint8_t)n->min, (uint8_t)n->max, next);
-    case EXPR_TOKEN: return add_node(m, (struct program_node){.kind = NODE_TOKEN, .a = (uint32_t)n->min, .b = next});
+    case EXPR_RANGE: return emit_byte_range(m, (uint8_t)n->min, (uint8_t)n->max, next);
+    case EXPR_TOKEN: return emit_node(m, (struct program_node){.kind = NODE_TOKEN, .a = (uint32_t)n->min, .b = next});
     case EXPR_CLASS: return emit_class(m, n, next);
     case EXPR_SEQ:
         for (uint32_t i = n->n; i-- > 0;)
@@ -312,8 +188,8 @@ static void prune(struct emit *m, const uint8_t *productive)
         struct program_node *n = &m->nodes[i];
         uint32_t k = 0;
         if (n->kind == NODE_REPEAT && !productive[n->a]) {
-            uint32_t to = n->b, at = add_edges(m, 1);
-            if (bad(m))
+            uint32_t to = n->b, at = emit_edges(m, 1);
+            if (emit_failed(m))
                 return;
             m->edges[at].target = to;
             *n = (struct program_node){.kind = NODE_SPLIT, .a = at, .b = 1};
@@ -434,18 +310,18 @@ bool builder_finish(struct builder *b, expr start, struct buf *out, struct err *
         err_set(e, b->failed ? ERR_LIMIT : ERR_NOMEM, "it is too large or nests too deeply to be compiled");
         goto out;
     }
-    add_node(&m, (struct program_node){.kind = NODE_RETURN}); /* node 0: where everything ends */
+    emit_node(&m, (struct program_node){.kind = NODE_RETURN}); /* node 0: where everything ends */
     uint32_t first = emit(&m, start, 0);
-    for (uint32_t i = 0; i < m.n_queue && !bad(&m); i++) {
+    for (uint32_t i = 0; i < m.n_queue && !emit_failed(&m); i++) {
         m.rule = m.queue[i];
         memset(&m.tail, 0, sizeof m.tail);
         uint32_t at = emit(&m, b->nodes[m.rule].body, 0);
         /* a rule that is nothing but its end still needs a node of its own: 0 means "not emitted" */
-        m.entry[m.rule] = at ? at : add_node(&m, (struct program_node){.kind = NODE_RETURN});
+        m.entry[m.rule] = at ? at : emit_node(&m, (struct program_node){.kind = NODE_RETURN});
     }
     if (m.undefined >= 0)
         err_set(e, ERR_INPUT, "the rule '%.100s' is not defined", name_of(&m, m.undefined));
-    else if (bad(&m))
+    else if (emit_failed(&m))
         err_set(e, m.over ? ERR_LIMIT : ERR_NOMEM, "it is too large to be compiled: more than %u states", PROGRAM_MAX_NODES);
     else {
         link_calls(&m);

@@ -1,6 +1,6 @@
 noinst_LIBRARIES += libsluice-grammar.a
 libsluice_grammar_a_SOURCES = \
-	%D%/program.c %D%/program.h %D%/builder.c %D%/builder.h %D%/builder_state.h %D%/emit.c \
+	%D%/program.c %D%/program.h %D%/builder.c %D%/builder.h %D%/builder_state.h %D%/emit.c %D%/emit.h %D%/emit_class.c \
 	%D%/gbnf.c %D%/gbnf.h %D%/regex.c %D%/regex.h \
 	%D%/json_schema.c %D%/json_schema.h %D%/schema_internal.h %D%/schema_keywords.c %D%/schema_object.c %D%/schema_array.c \
 	%D%/schema_string.c %D%/schema_number.c %D%/schema_merge.c %D%/schema_value.c \

@@ -30,7 +30,7 @@ struct jbuiltin {
 };
 
 extern const struct jbuiltin jinja_filters_text[], jinja_filters_number[];
-extern const struct jbuiltin jinja_filters_list[], jinja_filters_other[];
+extern const struct jbuiltin jinja_filters_list[], jinja_filters_order[], jinja_filters_other[];
 extern const struct jbuiltin jinja_tests[], jinja_string_methods[], jinja_string_checks[];
 extern const struct jbuiltin jinja_container_methods[], jinja_globals_table[];
 /* NULL when there is none. */

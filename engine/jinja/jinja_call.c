@@ -50,7 +50,7 @@ const struct jbuiltin *jinja_find_builtin(const struct jbuiltin *table, const ch
 const struct jbuiltin *jinja_find_filter(const char *name, size_t len)
 {
     const struct jbuiltin *const tables[] = {jinja_filters_text, jinja_filters_number, jinja_filters_list,
-                                             jinja_filters_other};
+                                             jinja_filters_order, jinja_filters_other};
     const struct jbuiltin *f = NULL;
     for (size_t i = 0; !f && i < sizeof tables / sizeof *tables; i++)
         f = jinja_find_builtin(tables[i], name, len);

@@ -6,6 +6,8 @@
 /* Sorting with Python's order, stable. `keys` [n] decide, `items` [n] move along. */
 bool jinja_sort(struct jinja_run *r, struct jvalue *items, struct jvalue *keys, uint32_t n, unsigned flags);
 enum { SORT_REVERSE = 1, SORT_UNDEFINED = 2 /* undefined keys are equal, not an error */ };
+/* A new list of the same items. */
+struct jvalue jinja_copy_list(struct jinja_run *r, struct jvalue v, enum jtype type);
 /* Case-folded for text, as filters compare when case_sensitive is false. */
 struct jvalue jinja_fold_case(struct jinja_run *r, struct jvalue v);
 struct jvalue jinja_change_case(struct jinja_run *r, const struct jstring *s, int how);

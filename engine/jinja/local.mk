@@ -15,6 +15,7 @@ libsluice_jinja_a_SOURCES = \
 	%D%/jinja_expression.c \
 	%D%/jinja_filters.c \
 	%D%/jinja_filters_number.c \
+	%D%/jinja_filters_order.c \
 	%D%/jinja_filters_text.c \
 	%D%/jinja_format.c %D%/jinja_format.h \
 	%D%/jinja_format_braces.c \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/tokenizer/vocab_image.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/settings.h"
 #include "fcgi/openai/chat_request.h"
@@ -27,9 +28,21 @@ static char *take_line(const uint8_t **data, size_t *size, const char *name)
     return out;
 }
 
+/* Whether a field is there that is read with the model's tokens, of which this target has none. */
+static bool asks_tokens(const cJSON *o)
+{
+    static const char *const fields[] = {"logit_bias", "bad_words"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (cJSON_HasObjectItem(o, fields[i]))
+            return true;
+    return false;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct text_model text = {.temperature = 1, .top_p = 1};
+    static const struct vocab_header no_tokens;
+    static struct vocab vocab = {.header = &no_tokens};
+    static const struct text_model text = {.vocab = &vocab, .temperature = 1, .top_p = 1};
     static const struct worker worker = {.text = &text};
     char *uri = take_line(&data, &size, "REQUEST_URI="), *cookie = take_line(&data, &size, "HTTP_COOKIE=");
     char type[] = "CONTENT_TYPE=application/json", *params[] = {uri, cookie, type, NULL};
@@ -55,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (o) {
         struct settings s;
         settings_default(&s, &text);
-        if (!cJSON_HasObjectItem(o, "logit_bias")) /* asks a vocabulary */
+        if (!asks_tokens(o))
             settings_read(&s, o, &text, r.arena, &e);
         chat_check_messages(cJSON_GetObjectItemCaseSensitive(o, "messages"), &e);
         chat_check_tools(cJSON_GetObjectItemCaseSensitive(o, "tools"), &e);
