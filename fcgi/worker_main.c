@@ -1,4 +1,4 @@
-/* sluice-worker: one pool of FastCGI processes. See pool_master.h for how it lives and route.h for what it serves. */
+/* sluice-worker: one pool of FastCGI processes. pool_master.h says how the pool lives, route.h what it serves. */
 #define LOG_MODULE "worker"
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static const struct option options[] = {
     {"socket-group", OPTION_STRING, FIELD(socket_group), NULL, 0, 0, NULL, "GROUP",
      "the group that may connect: nginx's"},
     {"min-idle", OPTION_INT, FIELD(min_idle), "4", 1, 64, NULL, "N", "stream pool: processes kept waiting"},
-    /* more than the engine's slots and queue hold, so that it is the engine who refuses, and says why */
+    /* More than the engine's slots and queue hold, so that the engine refuses what is too much, with the reason. */
     {"max-streams", OPTION_INT, FIELD(max_children), "400", 1, SHARED_CHILDREN, NULL, "N",
      "stream pool: processes at most"},
     {"grace", OPTION_INT, FIELD(grace_s), "10", 0, 3600, NULL, "SECONDS",
@@ -129,7 +129,7 @@ static bool reload(struct worker *w)
     const bool other = follow_model(w);
     if (!open_text(w, &e)) {
         log_error("model: %s", e.text);
-        w->model_path = before; /* whose text stays in use; model_gate.h keeps it away from another model's engine */
+        w->model_path = before; /* keep serving the old tokenizer; model_gate refuses jobs if the engine runs another model */
         return false;
     }
     if (other)

@@ -4,7 +4,7 @@
 webdir = $(pkgdatadir)/web
 dist_web_DATA = %D%/index.html %D%/manifest.webmanifest %D%/icon-maskable.svg %D%/icon-180.png %D%/admin.html %D%/icon.svg
 webjsdir = $(webdir)/js
-dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js %D%/js/files_view.js \
+dist_webjs_DATA = %D%/js/answer.js %D%/js/api.js %D%/js/attach.js %D%/js/blocks.js %D%/js/budget.js %D%/js/clean.js %D%/js/code.js %D%/js/composer.js %D%/js/dialogs.js %D%/js/dom.js %D%/js/files_view.js \
 	%D%/js/format.js %D%/js/i18n.js %D%/js/main.js %D%/js/markdown-rules.js %D%/js/markdown.js %D%/js/math.js %D%/js/sidebar.js %D%/js/state.js %D%/js/status.js %D%/js/theme.js \
 	%D%/js/thread.js
 webstringsdir = $(webdir)/strings
@@ -62,7 +62,8 @@ $(web_vendor) $(web_katex): %D%/vendor/stamp
 	$(AM_V_GEN)rm -rf web/npm web/vendor && $(MKDIR_P) web/npm web/vendor/katex/fonts && \
 	cp $(srcdir)/web/package.json $(srcdir)/web/package-lock.json $(srcdir)/web/.npmrc web/npm/ && \
 	(cd web/npm && npm ci --silent --no-progress) && cd web/npm/node_modules && \
-	cp markdown-it/dist/markdown-it.min.js dompurify/dist/purify.min.js @highlightjs/cdn-assets/es/highlight.min.js ../../vendor/ && \
+	cp markdown-it/dist/browser/markdown-it.umd.min.js ../../vendor/markdown-it.min.js && \
+	cp dompurify/dist/purify.min.js @highlightjs/cdn-assets/es/highlight.min.js ../../vendor/ && \
 	cp katex/dist/katex.min.js katex/dist/katex.min.css ../../vendor/katex/ && \
 	cp katex/dist/fonts/*.woff2 ../../vendor/katex/fonts/ && cd ../../.. && \
 	rm -rf web/npm && touch $@

@@ -29,9 +29,13 @@ struct expert_rows_params {
     bool exact;        /* f32 activations */
 };
 
-/* Makes rows [row, row + n) of one matrix of *w readable: *out is a copy of *w, and becomes a stack of these rows alone, in the
+struct expert_rows_range { /* rows [row, row + n) of one matrix */
+    int32_t matrix, row, n;
+};
+
+/* Makes these rows of *w readable: *out is a copy of *w, and becomes a stack of these rows alone, in the
  * layout of weight.h, in place or in `scratch`, which has room for so many rows of all planes. Called by any thread. */
-typedef void (*expert_rows_fetch)(const struct weight *w, int32_t matrix, int32_t row, int32_t n, uint8_t *scratch, struct weight *out);
+typedef void (*expert_rows_fetch)(const struct weight *w, const struct expert_rows_range *r, uint8_t *scratch, struct weight *out);
 
 /* One layer's experts as they lie in memory, which outlives the expert_rows. type NONE: the layer has none. */
 struct expert_rows_layer {

@@ -1,4 +1,4 @@
-/* See bandwidth.h. */
+/* Reads a buffer larger than the caches with all threads and keeps the best of some passes. */
 #include "engine/cpu/bandwidth.h"
 
 #include <stdint.h>

@@ -11,6 +11,7 @@
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/expert_lists.h"
 #include "engine/cpu/kernels.h"
+#include "engine/cpu/router.h"
 #include "engine/cpu/thread_tuner.h"
 
 /* In a step of up to so many rows each thread packs all activations for itself, which saves a barrier per matrix product. */
@@ -24,11 +25,6 @@
 #define HEAD_CHUNK 2048
 
 enum panel_slot { PANEL_INPUT, PANEL_MIXED, PANEL_HIDDEN, PANEL_SHARED, PANEL_SLOT__N };
-
-struct router_choice { /* of T rows; [T, n_used] by descending weight */
-    int32_t *ids;   /* -1 behind the last of a row that uses fewer */
-    float *weights;
-};
 
 struct worker {
     struct backend *backend;
@@ -166,6 +162,12 @@ static inline void worker_barrier_then(struct worker *w, void (*last)(void *cont
     thread_pool_barrier_then(w->backend->pool, last, context);
 }
 
-/* Test hook: thread 0 hands `data` to params.dump, the others wait. Called by every thread. */
-void worker_dump(struct worker *w, int32_t layer, const char *what, const void *data, int32_t rows, int32_t cols,
-                 bool is_int);
+struct worker_values { /* an intermediate, [rows, cols] f32 or int32 */
+    const char *what;
+    const void *data;
+    int32_t rows, cols;
+    bool is_int;
+};
+
+/* Test hook: thread 0 hands the values to params.dump, the others wait. Called by every thread. */
+void worker_dump(struct worker *w, int32_t layer, const struct worker_values *v);

@@ -162,8 +162,8 @@ static void dump_states(struct worker *w, const struct layer_plan *layer, int32_
         for (int32_t h = 0; shown && h < p->n_v_head; h++)
             memcpy(recurrent + h * values, state + channels * taps + place_of(p, h) * values, (size_t)values * sizeof *shown);
         /* All threads meet in the dump; what thread 0 passes counts. */
-        worker_dump(w, index, "conv", shown, shown ? channels : 0, taps, false);
-        worker_dump(w, index, "recurrent", recurrent, shown ? p->n_v_head * p->d_k : 0, p->d_v, false);
+        worker_dump(w, index, &(struct worker_values){.what = "conv", .data = shown, .rows = shown ? channels : 0, .cols = taps});
+        worker_dump(w, index, &(struct worker_values){.what = "recurrent", .data = recurrent, .rows = shown ? p->n_v_head * p->d_k : 0, .cols = p->d_v});
         free(shown);
     }
 }

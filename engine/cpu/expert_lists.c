@@ -1,4 +1,4 @@
-/* See expert_lists.h: a counting sort. */
+/* Inverts the choice of the router by a counting sort: from the experts of each row to the rows of each expert. */
 #include "engine/cpu/expert_lists.h"
 
 #include <string.h>

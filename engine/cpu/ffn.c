@@ -13,7 +13,7 @@ static void choose_row(struct worker *w, const struct moe_plan *m, int32_t layer
     const struct backend_params *p = &b->params;
     int32_t n = worker_experts(b, row, m), *ids = c->ids + row * m->n_used;
     float *weights = c->weights + row * m->n_used;
-    router_choose(m, n, b->router + (size_t)row * (size_t)m->n_expert, ids, weights, w->row);
+    router_choose(m, n, b->router + (size_t)row * (size_t)m->n_expert, &(struct router_choice){ids, weights}, w->row);
     if (p->route)
         p->route(p->route_context, layer, b->rows.sequence[row], b->rows.position[row], ids);
     for (int32_t i = n; i < m->n_used; i++) {
@@ -65,11 +65,11 @@ static void route(struct worker *w, const struct layer_plan *layer, int32_t inde
         n++;
     matmul_run(w, products, n);
     worker_barrier(w);
-    worker_dump(w, index, "router_logits", b->router, b->rows.n, m->n_expert, false);
+    worker_dump(w, index, &(struct worker_values){.what = "router_logits", .data = b->router, .rows = b->rows.n, .cols = m->n_expert});
     sigmoid_gate(w, m); /* read after the barrier that follows gate_up */
     const struct router_choice *c = choose(w, m, index);
-    worker_dump(w, index, "expert_ids", c->ids, b->rows.n, m->n_used, true);
-    worker_dump(w, index, "expert_weights", c->weights, b->rows.n, m->n_used, false);
+    worker_dump(w, index, &(struct worker_values){.what = "expert_ids", .data = c->ids, .rows = b->rows.n, .cols = m->n_used, .is_int = true});
+    worker_dump(w, index, &(struct worker_values){.what = "expert_weights", .data = c->weights, .rows = b->rows.n, .cols = m->n_used});
     expert_lists_make(&w->lists, m, b->rows.n, c->ids, c->weights); /* each thread its own: that costs less than a barrier */
 }
 

@@ -1,4 +1,4 @@
-/* See ffn_groups.h. */
+/* Tiles of gate, up and down over groups of rows, and the sums of what the groups add to each row. */
 #include "engine/cpu/ffn_groups.h"
 
 #include <string.h>
@@ -95,7 +95,8 @@ static struct tile tile_of(struct worker *w, const struct groups *g, const struc
     if (!g->fetch)
         return (struct tile){.weight = weight, .matrix = group->matrix, .row = row};
     *local = *weight;
-    g->fetch(weight, group->matrix, row, left < lanes ? left : lanes, w->fetched[slot], local);
+    g->fetch(weight, &(struct expert_rows_range){.matrix = group->matrix, .row = row, .n = left < lanes ? left : lanes},
+             w->fetched[slot], local);
     return (struct tile){.weight = local};
 }
 

@@ -31,7 +31,7 @@ static void predict(struct worker *w, int32_t index)
     memset(s->seen, 0, (size_t)next->n_expert * sizeof *s->seen);
     for (int32_t t = 0; t < b->rows.n; t++) {
         int32_t *ids = s->next_ids + t * most, wanted = worker_experts(b, t, next);
-        router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert, ids, w->choice.weights, w->row);
+        router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert, &(struct router_choice){ids, w->choice.weights}, w->row);
         if (b->params.predict)
             b->params.predict(b->params.route_context, index + 1, b->rows.sequence[t], b->rows.position[t], ids);
         for (int32_t i = wanted; i < most; i++)

@@ -188,7 +188,7 @@ static void dump_final_norm(struct worker *w)
     for (int32_t t = 0; w->index == 0 && t < b->rows.n; t++)
         b->kernels->rms_norm(b->x + (size_t)t * d, b->plan->final_norm.at, b->plan->norm_eps, b->plan->d_model,
                              b->y + (size_t)t * d);
-    worker_dump(w, -1, "final_norm", b->y, b->rows.n, b->plan->d_model, false);
+    worker_dump(w, -1, &(struct worker_values){.what = "final_norm", .data = b->y, .rows = b->rows.n, .cols = b->plan->d_model});
 }
 
 void head_run(struct worker *w)

@@ -1,4 +1,4 @@
-/* See layout.h. */
+/* Walks the same list of parts to count the bytes of a plan and to place them in one allocation. */
 #include "engine/cpu/layout.h"
 
 #include "engine/cpu/head.h"

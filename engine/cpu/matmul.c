@@ -1,4 +1,4 @@
-/* See matmul.h. */
+/* Packs activations, and runs several products as one parallel loop over tiles. */
 #include "engine/cpu/matmul.h"
 
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight)

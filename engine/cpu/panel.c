@@ -1,4 +1,4 @@
-/* See panel.h. */
+/* Sizes and offsets of the forms of a panel. */
 #include "engine/cpu/panel.h"
 
 static size_t round_up(size_t n)

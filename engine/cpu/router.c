@@ -1,4 +1,4 @@
-/* See router.h. */
+/* Plain C, the specification of every other router: scores, groups, the best experts, their weights. */
 #include "engine/cpu/router.h"
 
 #include <math.h>
@@ -68,8 +68,11 @@ static void sort_descending(int32_t *ids, float *weights, int32_t n)
     }
 }
 
-void router_choose(const struct moe_plan *m, int32_t n_used, const float *logits, int32_t *ids, float *weights, float *scratch)
+void router_choose(const struct moe_plan *m, int32_t n_used, const float *logits, const struct router_choice *out,
+                   float *scratch)
 {
+    int32_t *ids = out->ids;
+    float *weights = out->weights;
     float *value = scratch, *score = scratch + m->n_expert, sum = 0;
     for (int32_t e = 0; e < m->n_expert; e++)
         value[e] = logits[e] + (m->router_bias.at ? m->router_bias.at[e] : 0);

@@ -67,8 +67,7 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
     return true;
 }
 
-void worker_dump(struct worker *w, int32_t layer, const char *what, const void *data, int32_t rows, int32_t cols,
-                 bool is_int)
+void worker_dump(struct worker *w, int32_t layer, const struct worker_values *v)
 {
     const struct backend_params *p = &w->backend->params;
     char name[64];
@@ -76,11 +75,11 @@ void worker_dump(struct worker *w, int32_t layer, const char *what, const void *
         return;
     worker_barrier(w);
     if (layer >= 0)
-        snprintf(name, sizeof name, "layers.%d.%s", layer, what);
+        snprintf(name, sizeof name, "layers.%d.%s", layer, v->what);
     else
-        snprintf(name, sizeof name, "%s", what);
+        snprintf(name, sizeof name, "%s", v->what);
     if (w->index == 0)
-        p->dump(p->dump_context, name, data, rows, cols, is_int);
+        p->dump(p->dump_context, name, v->data, v->rows, v->cols, v->is_int);
     worker_barrier(w);
 }
 
@@ -110,20 +109,20 @@ static void forward(void *context, int32_t member)
     int32_t n = b->rows.n, d = b->plan->d_model;
     begin(w);
     worker_barrier(w);
-    worker_dump(w, -1, "embed", b->x, n, d, false);
+    worker_dump(w, -1, &(struct worker_values){.what = "embed", .data = b->x, .rows = n, .cols = d});
     for (int32_t i = 0; i < b->plan->n_layer; i++) {
         const struct layer_plan *layer = &b->plan->layers[i];
         if (layer->mixer == MIXER_ATTENTION)
             attention_run(w, layer, i);
         else
             delta_net_run(w, layer, i);
-        worker_dump(w, i, "mixer", b->y, n, d, false);
-        worker_dump(w, i, "after_mixer", b->x, n, d, false);
+        worker_dump(w, i, &(struct worker_values){.what = "mixer", .data = b->y, .rows = n, .cols = d});
+        worker_dump(w, i, &(struct worker_values){.what = "after_mixer", .data = b->x, .rows = n, .cols = d});
         ffn_run(w, layer, i);
         if (b->stream.failed) /* written before the last barrier, the same for all */
             return;
-        worker_dump(w, i, "ffn", b->y, n, d, false);
-        worker_dump(w, i, "after_ffn", b->x, n, d, false);
+        worker_dump(w, i, &(struct worker_values){.what = "ffn", .data = b->y, .rows = n, .cols = d});
+        worker_dump(w, i, &(struct worker_values){.what = "after_ffn", .data = b->x, .rows = n, .cols = d});
     }
     head_run(w);
 }

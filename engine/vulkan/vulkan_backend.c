@@ -97,16 +97,16 @@ static bool open_split_experts(struct backend *b, struct err *e)
     }
     if (m->pooled) {
         return heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e) &&
-               expert_pool_open(&b->pool, &b->gpu, &b->slots, m, b->params.experts, e);
+               expert_pool_open(&b->pool, &b->gpu, &(struct expert_pool_links){&b->slots, m, b->params.experts}, e);
     }
     return heap_commit(&m->host, &b->gpu, expert_cpu_offload_memory(b), "experts in host memory", e) &&
            heap_commit(&m->slots, &b->gpu, GPU_LOCAL, "expert slots", e) && device_slots_open(&b->slots, &b->gpu, m, b->plan, e);
 }
 
-/* From how many rows on products are done by wide.c: measured, see docs/speed/vulkan.md. */
+/* From how many rows on products go through record_gemm.c: measured, see docs/speed/vulkan.md. */
 static void tune(struct backend *b)
 {
-    /* Tiles share what they read, and few of them leave most of the device idle; rows spread their context over it. */
+    /* Tiles share what they read, but a few of them leave most of the device idle; rows alone spread their context over it. */
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
         b->tuning.gemm_min_rows = b->plan->d_model < 1024 ? UINT32_MAX : 9; /* small matrices do not fill the matrix units */

@@ -1,4 +1,4 @@
-/* A text as a QR code, drawn by the page as one SVG path. The only door to libqrencode. */
+/* Makes a text a QR code, which the page draws as one SVG path. Nothing else includes libqrencode. */
 #pragma once
 #include <stdbool.h>
 

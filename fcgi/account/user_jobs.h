@@ -1,4 +1,4 @@
-/* What still runs for a user who may no longer: cancelled in the engine, whoever asked for it. */
+/* Cancels in the engine what still runs for a user who may no longer use it. */
 #pragma once
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* Each thing that the server needs, whether it is there, and what mends it: shared by `sluice doctor` and by the admin's
- * page. Nothing is changed. Any thread; diagnostics_database reads the whole file. */
+/* Diagnostics: looks at each thing that the server needs and reports how to mend what is wrong. `sluice doctor` and the
+ * admin's page share it. Nothing is changed. Any thread; diagnostics_database reads the whole file. */
 #pragma once
 #include <stdbool.h>
 
@@ -22,7 +22,7 @@ void diagnostics_sqlite(const struct diagnostics *c);
 /* The folder itself, its mode, the room on its disk. False: it can't be used, so what lies in it need not be looked at. */
 bool diagnostics_state_folder(const struct diagnostics *c, const char *state_dir);
 void diagnostics_database(const struct diagnostics *c, const char *path);
-/* page NULL: it was never started here. */
+/* page NULL: the engine was never started here. */
 void diagnostics_engine(const struct diagnostics *c, const struct status_page *page);
 /* Size of the write-ahead log, and when it was last moved into the database. */
 void diagnostics_wal(const struct diagnostics *c, struct store *store);

@@ -1,5 +1,5 @@
-/* Loading a model from the hub to this machine's disk, asked for by an admin: `sluice up` does it (fcgi/cli/model_pull.c) and
- * says how far it is. Thread: the request's. */
+/* Downloads a model from the hub to this machine's disk for an admin: `sluice up` does it (fcgi/cli/model_pull.c) and reports
+ * its progress. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>

@@ -14,6 +14,6 @@ struct request;
  * setting keys_optional_on_loopback. ERR_AUTH: none, or not valid.
  * ERR_FORBIDDEN: cookie without the CSRF token on a method that changes something. */
 bool auth_identify(struct request *r, struct err *e);
-/* May the caller have r->route? Identifies unless the route is open, then holds the route's rank, the key's scopes and the limits
- * against the caller, and sets r->strict_parameters. The hook that http/route.h asks. */
+/* May the caller use r->route? Identifies the caller unless the route is open, checks the route's rank, the key's scopes and
+ * the limits, and sets r->strict_parameters. It is the hook `authorise` of http/route.h. */
 bool auth_authorise(struct request *r, struct err *e);

@@ -1,5 +1,5 @@
-/* Proofs of who one is: a password, and a code where the account has a second factor. Throttled, audited, and in the same
- * time for names that exist and names that do not. Thread: the request's. */
+/* Passwords, and codes where an account has a second factor. Checks are throttled and audited, and take the same time whether
+ * the name exists or not. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -17,10 +17,10 @@ struct credentials {
 };
 /* Checks a login. ERR_AUTH: code second_factor_needed (the password was right) or invalid_login. */
 bool credentials_login(struct request *r, const struct credentials *c, struct store_user *user, struct err *e);
-/* Whoever is logged in shows the password once more. field: of the body, named in errors. */
+/* Checks the password of the logged-in user once more. field: the member of the body, for errors. */
 bool credentials_confirm(struct request *r, const char *field, const char *password, struct store_user *user,
                          struct err *e);
-/* argon2id, one at a time in each process: 64 MiB a piece. field: named in errors. */
+/* argon2id, one at a time in each process, since each takes 64 MiB. field: the member of the body, for errors. */
 bool credentials_hash(const char *field, const char *password, char out[SECRET_PASSWORD_HASH_SIZE], struct err *e);
 /* A new session for the user: cookie and reply {user, csrf}. The session that the request came with, if any, ends: what
  * someone may have planted in the browser is worth nothing after a login. */

@@ -26,7 +26,7 @@ bool limits_any(const struct request *r)
     return t->requests_per_minute || t->tokens_per_minute || t->max_jobs;
 }
 
-/* Whose limits a request meets. */
+/* The key or the user whose limits apply to a request. */
 struct holder {
     int64_t row; /* of shared memory: the key's id, or the user's with a minus */
     const char *who;

@@ -1,6 +1,6 @@
-/* What a key's owner allowed it and what an admin allows a user: requests and tokens per minute, jobs at one time, and for
- * users tokens per day and bytes kept. Minutes and jobs are counted in shared memory, so one limit holds over all workers;
- * the day and the bytes in the database, where they happen. Who has no limits passes at once. Thread: the request's.
+/* The limits that an owner sets for a key and an admin for a user: requests and tokens per minute, concurrent jobs, and for
+ * users also tokens per day and stored bytes. Minutes and jobs are counted in shared memory, so a limit holds over all
+ * workers; the day and the bytes are counted in the database. A caller without limits costs nothing. Thread: the request's.
  *
  * A refusal is 429 with Retry-After and code rate_limit_exceeded, insufficient_quota for the day's tokens (until midnight,
  * UTC); 413 and code storage_quota_exceeded for bytes. Tokens: the prompt is taken before the job is submitted and refused

@@ -1,8 +1,8 @@
-/* Guessing is made slow: attempts are counted in memory that all workers share and that outlives them, by a name from one
- * address, by address and by name. Past a number of free attempts the wait doubles with each, up to a minute.
+/* Throttles guessing: attempts are counted in memory that all workers share and that outlives them, per name and address, per
+ * address and per name. After a number of free attempts the wait doubles with each attempt, up to a minute.
  *
- * An attempt is counted before it is judged and forgiven when it was right: so a hundred guesses at one moment are a hundred
- * guesses. Unknown names are counted as known ones are. IPv6 addresses count by their /64, which one client owns.
+ * An attempt is counted before it is checked and forgiven when it was right, so a hundred simultaneous guesses count as a
+ * hundred. Unknown names are counted like known ones. IPv6 addresses count by their /64, which one client owns.
  * Thread: the request's. */
 #pragma once
 #include <stdbool.h>

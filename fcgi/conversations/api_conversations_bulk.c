@@ -1,4 +1,4 @@
-/* Many conversations at once, the names of tags, the trash. */
+/* Changes to many conversations at once, the list of tags, and emptying the trash. */
 #include <stdio.h>
 #include <string.h>
 

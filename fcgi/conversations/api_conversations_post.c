@@ -13,6 +13,7 @@
 #include "fcgi/conversations/title.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/stored_answer.h"
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/settings.h"
@@ -249,7 +250,7 @@ static struct engine_job *submit(struct request *r, const struct posting *p, con
         return NULL;
     settings_apply(&s, &job);
     tell_answer(p, &job);
-    scope_name(job.scope, sizeof job.scope, r, "");
+    cache_scope_name(job.scope, sizeof job.scope, r, "");
     snprintf(job.key, sizeof job.key, "%s", key);
     snprintf(job.request_id, sizeof job.request_id, "%s", r->id);
     return model_gate_submit(r, &job, e);

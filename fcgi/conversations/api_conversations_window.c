@@ -1,5 +1,5 @@
-/* Long conversations: opened with the texts of their last messages, the other texts in pieces afterwards. Where each message
- * stands in the tree is known from the start, since that is little. */
+/* A window on long conversations: they open with the texts of their last messages, and the other texts follow page by page.
+ * The place of each message in the tree is sent at once, since places are small. */
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
@@ -12,7 +12,7 @@
 struct window {
     struct buf *out;
     int64_t *whole; /* ids that came with their texts, ascending */
-    int n, at;      /* at: the next of them that the places will meet */
+    int n, at;      /* at: the next of them that the list of places comes to */
 };
 
 static void separate(struct buf *out)

@@ -10,6 +10,7 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
@@ -20,7 +21,7 @@
 #define TITLE_TOKENS 32
 #define SMALL_MODEL 300000000u /* parameters: such a model writes worse titles than the first line is */
 
-static const char wish[] = "Give this conversation a short title of at most six words, in its own language. Reply with the title alone.";
+static const char instruction[] = "Give this conversation a short title of at most six words, in its own language. Reply with the title alone.";
 
 struct beginning { /* of the branch that is shown */
     struct buf text; /* both messages, cut */
@@ -60,7 +61,7 @@ static bool make_prompt(struct request *r, struct chat_request *c, const struct 
     struct buf ask = {0};
     cJSON *messages = cJSON_CreateArray(), *m = cJSON_CreateObject();
     buf_puts(&ask, b->text.data);
-    buf_printf(&ask, "\n\n%s", wish);
+    buf_printf(&ask, "\n\n%s", instruction);
     cJSON_AddItemToArray(messages, m);
     cJSON_AddStringToObject(m, "role", "user");
     cJSON_AddStringToObject(m, "content", ask.data ? ask.data : "");
@@ -101,7 +102,7 @@ static bool ask_model(struct request *r, const struct beginning *b, char title[T
                     .special_text = prompt_wants_special_text(&prompt), .user = (uint64_t)r->who.user_id},
             .generation = {.format = prompt.format, .opens_reasoning = prompt.opens_reasoning}};
         settings_apply(&c.settings, &p.job);
-        scope_name(p.job.scope, sizeof p.job.scope, r, "");
+        cache_scope_name(p.job.scope, sizeof p.job.scope, r, "");
         snprintf(p.job.request_id, sizeof p.job.request_id, "%s", r->id);
         ok = inference_start(&x, r, &p, e) && inference_run(&x, e);
         if (ok)

@@ -1,5 +1,5 @@
-/* How a family of clients wants to be told of failures. A route names its dialect; a path without a route has that of the
- * route that it would lie under, so that /v1/messages/nonsense is refused in Anthropic's words. */
+/* The form in which a family of clients expects errors. A route names its dialect; a path without a route has the dialect of
+ * the route that it would lie under, so that /v1/messages/nonsense is refused in Anthropic's form. */
 #pragma once
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
@@ -17,7 +17,7 @@ struct api_dialect {
 #define DIALECT_SSE_CLOSE ":\n\n"
 #define DIALECT_ABORT_TEXT "the process that served this stream died; ask again"
 
-/* OpenAI's error object, which the page's routes have too; the first of api_dialects. */
+/* OpenAI's error object, which the page's routes use too; the first of api_dialects. */
 extern const struct api_dialect dialect_default;
 /* All of them, ended by NULL: fcgi/routes.c. */
 extern const struct api_dialect *const api_dialects[];

@@ -1,6 +1,7 @@
-/* What a request asked for and this server does not do, named in its answer: in the header x-sluice-ignored (names,
+/* Names in an answer what its request asked for and this server does not do: in the header x-sluice-ignored (names,
  * separated by commas) and in the member "warnings" ([{"field", "message"}]) of the object or of a stream's first event.
- * Clients send fields of many servers; refusing them breaks the client, dropping them in silence deceives its user.
+ * Clients send fields of many servers: refusing those would break the client, and dropping them silently would mislead its
+ * user.
  *
  * The lists live in the request's arena; at most IGNORED_MAX fields are named, the rest is counted. Thread: the request's. */
 #pragma once

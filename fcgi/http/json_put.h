@@ -1,4 +1,4 @@
-/* Members that replies write in one way everywhere. */
+/* Ids and times in replies, which have one form everywhere. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #include "engine/base/log.h"
 #include "fcgi/http/request.h"
 
-/* Without a listener for pauses nothing is written until the end; the client's leaving is still seen. */
+/* A whole reply is written at the end only; a client that disconnects is still noticed meanwhile. */
 static bool run_whole(struct inference *x, const struct answer_view *v, struct err *e)
 {
     if (!inference_run(x, e))

@@ -59,11 +59,11 @@ struct generation {
 };
 
 bool generation_init(struct generation *g, const struct generation_params *p, struct err *e);
-/* The answer goes on after this text of the model's, which counts as given out now. Before the first event. */
+/* The answer resumes after this text of the model's, which counts as delivered. To be called before the first event. */
 bool generation_resume(struct generation *g, const char *text, size_t len, struct err *e);
 /* Takes one event. False only for our own failures (memory). After DONE or FAILED the parser has been finished. */
 bool generation_event(struct generation *g, const struct engine_event *ev, struct err *e);
-/* The engine vanished without DONE: what was held back is given out, state becomes FAILED with *why. */
+/* The engine vanished without DONE: delivers what the parser held back; the state becomes FAILED with *why. */
 void generation_break(struct generation *g, const struct err *why);
 void generation_fini(struct generation *g);
 

@@ -16,15 +16,15 @@
 #define RETRY_UNLOADED_S 60
 #define HEARTBEAT_S 5.0 /* the status page calls it down then */
 
-/* Two paths may name one folder. An engine that tells none (it has not begun) refuses by itself. */
+/* Two paths may name one folder. An engine without a path has not started, and refuses jobs by itself. */
 static bool same_model(const char *a, const char *b)
 {
     struct stat x, y;
     return !*a || !strcmp(a, b) || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
-/* Its process lives and gives no sign of it. Asked all the same, it would cost each caller a worker for the time of its
- * patience; the workers are needed for what works without it. */
+/* The engine's process exists but its heartbeat is stale. The gate fails fast: waiting for the timeout would block one
+ * worker per caller, and workers are needed for all that works without the engine. */
 static bool hangs(const struct status_page *page, struct err *e)
 {
     if (page->state != ENGINE_DOWN || page->heartbeat <= 0 || clock_wall_ms() / 1e3 - page->heartbeat <= HEARTBEAT_S)

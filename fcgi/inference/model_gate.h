@@ -1,7 +1,7 @@
-/* The one door from the workers to the engine's queue. A worker's prompt is written in its own model's tokens, so while
- * the model is switched nothing may pass: not while the running answers end, not to an engine that has another model
- * already than this worker. Those who come get 503 with Retry-After, at once also while the engine hangs. Thread: the
- * request's. */
+/* The only way from the workers to the engine's queue. A prompt consists of the tokens of its worker's model, so no job may
+ * be submitted while the model is switched: neither while the running answers end, nor to an engine that already runs
+ * another model than this worker. Such requests get 503 with Retry-After, and so do requests while the engine hangs, without
+ * waiting for it. Thread: the request's. */
 #pragma once
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
-/* Messages to the prompt's token ids: normalise, render the model's template, tokenize; special tokens are recognised
- * only in what the template itself wrote. Shared by the OpenAI API and by conversations. Thread-safe over one text
+/* Turns messages into the prompt's token ids: normalises them, renders the model's template and tokenizes the result. Special
+ * tokens are recognised only in text that the template itself wrote. Shared by the OpenAI API and by conversations. Thread-safe over one text
  * model; a struct prompt belongs to one thread. */
 #pragma once
 #include <cjson/cJSON.h>

@@ -34,7 +34,7 @@ bool stored_answer_parser_json(struct buf *out, const struct stored_answer_parse
     return buf_putc(out, '}') && !out->failed;
 }
 
-/* What an answer had when it was gone on with. */
+/* The answer as it was when it was resumed. */
 static bool resume(struct generation *g, const cJSON *parser, struct err *e)
 {
     const char *prefix = NULL;

@@ -1,9 +1,10 @@
-/* What inferences used, into the store's counters per user, key and day.
+/* Counts the tokens that inferences use, per user, key and day, in the database.
  *
- * Counted: each prompt once, though n answers were asked for, and each generated token. An answer that was broken off
- * (by its client, by the engine) counts its prompt as far as it was read, whole once a token came, and the tokens that
- * had arrived. While it runs the figures stand in the process's slot in shared memory; what a killed process leaves
- * there the next one that looks counts. Lost is only what both the database and the shared memory lose: a power cut. */
+ * Each prompt counts once, even when n answers were requested, and so does each generated token. For an answer that was
+ * broken off (by its client or by the engine) the part of the prompt that was read counts (all of it once a token came), and
+ * the tokens that arrived. While an inference runs, its figures stand in the process's slot in shared memory; the next
+ * process that looks counts what a killed one left there. Figures are lost only when the database and the shared memory
+ * both are: in a power cut. */
 #pragma once
 #include "engine/engine.h"
 
@@ -12,12 +13,12 @@ struct request;
 struct shared;
 struct store;
 
-/* So far: as the engine said where it has ended, else as seen. */
+/* The tokens so far: by the engine's count where a choice has ended, else those that arrived. */
 struct engine_usage usage_so_far(const struct inference *x);
-/* Into the slot. Cheap: after each batch of events. */
+/* Writes them into the slot. It is cheap enough to do after each batch of events. */
 void usage_track(const struct inference *x);
-/* At the end, once; also fills the log's fields of the request. A failure is logged. Nothing for an inference that the
- * engine never took. */
+/* Adds them to the database at the end, once, and fills the log's fields of the request. A failure is logged. An inference
+ * that the engine never accepted counts nothing. */
 void usage_note(struct inference *x);
 /* Counts what dead processes of the stream pool left in their slots. store NULL: nothing happens. */
 void usage_sweep(struct shared *s, struct store *store);

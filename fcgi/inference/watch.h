@@ -1,5 +1,5 @@
-/* Waiting on the engine and on the client at once: a client that leaves is seen between two tokens and also in a
- * silent prefill. Thread: the request's. */
+/* Waits on the engine and on the client at once, so that a disconnected client is noticed between two tokens and also during
+ * a silent prefill. Thread: the request's. */
 #pragma once
 #include "engine/engine.h"
 #include "fcgi/http/request.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_scope.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/ollama/ollama.h"
 #include "fcgi/process/worker.h"
@@ -21,7 +22,7 @@ static bool make_raw_job(struct inference_params *p, struct ollama_request *o, s
                                       .top_logprobs = c->top_logprobs, .user = (uint64_t)r->who.user_id,
                                       .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
     settings_apply(&c->settings, job);
-    scope_name(job->scope, sizeof job->scope, r, "");
+    cache_scope_name(job->scope, sizeof job->scope, r, "");
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);
     return true;
 }

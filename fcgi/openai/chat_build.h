@@ -1,5 +1,5 @@
-/* Conversations of other forms (Responses, Messages) turned into chat's messages, as chat_request.h takes them. Texts
- * are referred to, not copied: the body's tree must outlive what is built. `failed`: no memory. */
+/* Builds chat messages, as chat_request.h takes them, out of conversations in other forms (Responses, Messages, Ollama's).
+ * Texts are referred to, not copied: the body's tree must outlive what is built. `failed`: no memory. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Content parts of the type "file" in OpenAI's messages: read as attached files are (file_reading.h), and put into the message as
- * the text that a conversation's prompt would have. Nothing of them is kept. Thread: the request's. */
+/* Reads content parts of the type "file" in OpenAI's messages as attached files are read (file_reading.h), and replaces each by
+ * the text that a conversation's prompt would have. Nothing of them is stored. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 struct buf;
 struct request;
 
-/* What the prompt has in the place of an image, or of a recording. */
+/* The text in the prompt that stands for an image or a recording. */
 #define CHAT_UNREAD_IMAGE "[image: this model reads text only]"
 #define CHAT_UNREAD_RECORDING "[recording: this model reads text only]"
 

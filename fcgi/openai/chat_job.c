@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_scope.h"
 #include "fcgi/process/worker.h"
 
 static void fill_job(struct engine_job_params *job, const struct request *r, const struct chat_request *c,
@@ -18,7 +19,7 @@ static void fill_job(struct engine_job_params *job, const struct request *r, con
                                       .user = (uint64_t)r->who.user_id};
     prompt_tell_answer(prompt, job);
     settings_apply(&c->settings, job);
-    scope_name(job->scope, sizeof job->scope, r, c->salt);
+    cache_scope_name(job->scope, sizeof job->scope, r, c->salt);
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);
 }
 

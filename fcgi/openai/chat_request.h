@@ -108,5 +108,3 @@ bool fields_check(struct request *r, const cJSON *body, const struct field_row *
 bool field_model(struct request *r, const cJSON *body, struct err *e);
 /* stream and stream_options. */
 bool field_stream(struct request *r, const cJSON *body, struct stream_options *out, struct err *e);
-/* The prompt cache's scope: the user's own, and apart for each salt. */
-void scope_name(char *out, size_t size, const struct request *r, const char *salt);

@@ -5,6 +5,7 @@
 #include "engine/base/json.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/request.h"
+#include "fcgi/inference/cache_scope.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/openai/completions.h"
 #include "fcgi/process/worker.h"
@@ -140,10 +141,10 @@ static bool read_counts(struct completions_request *c, struct request *r, const 
 
 bool completions_read_form(struct completions_request *c, struct request *r, const cJSON *body, struct err *e)
 {
-    struct constraint wish = {0};
-    bool ok = constraint_read_format(&wish, r, body, e) &&
-              constraint_compile(&wish, &(struct constraint_place){.model = r->worker->text}, &c->grammar, e);
-    constraint_fini(&wish);
+    struct constraint form = {0};
+    bool ok = constraint_read_format(&form, r, body, e) &&
+              constraint_compile(&form, &(struct constraint_place){.model = r->worker->text}, &c->grammar, e);
+    constraint_fini(&form);
     return ok;
 }
 
@@ -172,7 +173,7 @@ struct inference_params completions_params(const struct completions_request *c, 
                                       .user = (uint64_t)r->who.user_id,
                                       .grammar = c->grammar.data, .n_grammar = (uint32_t)c->grammar.len};
     settings_apply(&c->settings, job);
-    scope_name(job->scope, sizeof job->scope, r, c->salt);
+    cache_scope_name(job->scope, sizeof job->scope, r, c->salt);
     snprintf(job->request_id, sizeof job->request_id, "%s", r->id);
     return p;
 }

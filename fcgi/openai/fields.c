@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "engine/base/json_repair.h"
 #include "fcgi/http/request.h"
@@ -115,13 +114,4 @@ bool field_stream(struct request *r, const cJSON *body, struct stream_options *o
         return false;
     out->continuous_usage &= out->include_usage; /* as vLLM has it: the one needs the other */
     return !obfuscate || ignored_add(r, "stream_options.include_obfuscation", "events are not padded", e);
-}
-
-void scope_name(char *out, size_t size, const struct request *r, const char *salt)
-{
-    if (salt && *salt)
-        snprintf(out, size, "u%lld:%016llx", (long long)r->who.user_id,
-                 (unsigned long long)hash64(salt, strlen(salt), 0));
-    else
-        snprintf(out, size, "u%lld", (long long)r->who.user_id);
 }

@@ -15,7 +15,7 @@
 
 #define SUMMARY_TOKENS 2048 /* or an eighth of the context, if that is less */
 
-static const char wish[] =
+static const char instruction[] =
     "Summarise the conversation above, so that it can be carried on from the summary alone. Say "
     "what the user wants and has "
     "decided; what was done and found, with names, files, figures and results as they are; what is "
@@ -62,7 +62,7 @@ static bool read_request(struct responses_request *q, struct request *r, struct 
     if (!json_get_string(body, "cache_salt", &q->chat.salt, e) ||
         !responses_read_items(q, r, &b, body, e))
         return false;
-    chat_build_text(&b, chat_build_message(&b, "user"), wish);
+    chat_build_text(&b, chat_build_message(&b, "user"), instruction);
     q->chat.settings.sampling.temperature = 0.2f;
     q->chat.settings.max_tokens =
         n_ctx > 0 && n_ctx / 8 < SUMMARY_TOKENS ? n_ctx / 8 + 1 : SUMMARY_TOKENS;

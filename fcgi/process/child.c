@@ -84,8 +84,8 @@ static struct store *keep_store(const struct worker *w, struct store **s, uint64
 enum woken { WOKEN_LEAVE, WOKEN_CONNECTION, WOKEN_LAST };
 
 /* Waits for a connection. EPOLLEXCLUSIVE wakes one thread of all processes per connection, and the listening socket is
- * non-blocking, so a lost race only goes round again. Who was woken for a connection and is told to leave at the same time
- * takes it along (WOKEN_LAST): nobody else was woken for it, and it would wait for the next one to come. */
+ * non-blocking, so a thread that loses the race waits again. A thread that is woken for a connection and told to leave at the
+ * same time serves that connection first (WOKEN_LAST): no other thread was woken for it. */
 static enum woken wait_connection(int epoll)
 {
     struct epoll_event ev[2];

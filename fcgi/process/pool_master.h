@@ -19,7 +19,7 @@ struct pool_master_params {
     int idle_ms;    /* a child above min_idle that waits longer leaves; 0: the number is fixed */
     int grace_ms;   /* SIGTERM: what running requests get before their streams are ended with an error */
     const struct child_service *service; /* child.h: what is done with a connection */
-    const struct stream_abort_text *(*stream_abort)(int dialect); /* of a stream whose process died, by shared_child.dialect; see stream_abort.h */
+    const struct stream_abort_text *(*stream_abort)(int dialect); /* what ends a stream whose process died, by shared_child.dialect; see stream_abort.h */
     int (*child_main)(const struct worker *w); /* instead of serving; NULL: serve */
     bool (*reload)(struct worker *w);          /* SIGHUP: opens the text model anew; false: keep the old one */
 };

@@ -1,8 +1,9 @@
-/* The recorder: the one process that writes running answers to SQLite, and the one that checks the WAL in.
+/* The recorder: the only process that writes running answers to SQLite and that checkpoints the WAL.
  *
- * It attaches to the engine's detached job of every row that is `running` and writes what comes, all answers of a tick
- * in one transaction. It owes nothing to the workers: they may die; it may die itself, and its successor reads every job
- * again from the first event. It learns of new answers by a datagram, and finds them anyway by looking.
+ * It attaches to the engine's detached job of every row that is `running` and writes what arrives, the answers of one tick
+ * in one transaction. It does not depend on the workers, which may die. If it dies itself, its successor reads every job
+ * again from the first event. A datagram tells it of new answers; it also polls the table, so a lost datagram delays an
+ * answer but loses none.
  *
  * One thread (the check of the database at start has a second one, with a connection of its own). */
 #pragma once

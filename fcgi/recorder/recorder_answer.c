@@ -12,10 +12,10 @@
 #include "engine/wire/status.h"
 #include "fcgi/inference/stored_answer.h"
 
-/* A worker commits the row before it submits the job, and may take that long for it. */
+/* A worker commits the row before it submits the job; this is the longest time between the two. */
 #define SUBMIT_MS 15000
-/* An engine that went away takes its jobs with it: it is asked again for this long only, lest a full backlog end
- * an answer that still runs. */
+/* An engine that stopped has lost its jobs. Attaching is still retried for this long, since a full backlog refuses
+ * connections too and must not end an answer that still runs. */
 #define LOST_MS 3000.0
 #define ATTACH_RETRY_MS 100.0
 #define ANSWER_MS 10000.0 /* an engine that takes longer to say whether it knows a job hangs */
@@ -69,7 +69,7 @@ static void fail(struct recorder_answer *r, const char *text)
     log_warn("message=%lld tokens=%d: %s", (long long)r->id, r->g.n_tokens, text);
 }
 
-/* Was the engine started after the row was made? Then the job, if ever there was one, went with the engine before. */
+/* An engine that started after the row was made does not have the job: its predecessor had it. */
 static bool engine_is_younger(const struct recorder_answer *r, const char *status_path)
 {
     static struct status_page page; /* the recorder's only thread */
@@ -113,7 +113,7 @@ void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket
         not_attached(r, &e, status_path, now);
         return;
     }
-    /* What was read over an earlier connection comes again from the first event. */
+    /* Each attachment replays the job from its first event, so what was read before is dropped. */
     drop_generation(r);
     r->attached_once = true;
     r->lost_since = 0;
@@ -124,7 +124,7 @@ void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket
     }
 }
 
-/* Without memory the answer can be gone on with by its text alone: no reason to fail it. */
+/* If memory runs out, the answer can later be resumed from its text alone, so it does not fail. */
 static void note_tokens(struct recorder_answer *r, const struct engine_event *ev)
 {
     for (int32_t i = 0; ev->type == ENGINE_TOKENS && i < ev->n_tokens; i++)

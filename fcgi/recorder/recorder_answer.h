@@ -30,14 +30,14 @@ struct recorder_answer {
 
 bool recorder_answer_open(struct recorder_answer *r, const struct store_running *row);
 void recorder_answer_close(struct recorder_answer *r);
-/* Tries to attach when it is time, and never waits: other answers are to be written meanwhile. A job that is gone for good ends the generation as failed. status_path: the
- * engine's status page, which tells when it was started. */
+/* Tries to attach when it is time. It never waits, because other answers have to be written meanwhile. A job that no longer
+ * exists ends the generation as failed. status_path: the engine's status page, which tells when the engine started. */
 void recorder_answer_attach(struct recorder_answer *r, const char *engine_socket, const char *status_path, double now);
-/* Takes up to `max` events that are there; true: there may be more. */
+/* Reads up to `max` events that have arrived; true: there may be more. */
 bool recorder_answer_read(struct recorder_answer *r, int max);
-/* Has the answer its last state, so that only the row is missing? */
+/* The answer has ended, and only its row is still to be written. */
 bool recorder_answer_final(const struct recorder_answer *r);
-/* When it is to be written, on clock_ms; INFINITY: nothing to write, or a replay is still behind what the row has. */
+/* When the row is due, by clock_ms; INFINITY: there is nothing to write, or a replay is still behind the row's text. */
 double recorder_answer_due(const struct recorder_answer *r);
 /* Inside the recorder's transaction. *gone: the row is no longer running. */
 bool recorder_answer_write(const struct recorder_answer *r, struct store *s, bool *gone, struct err *e);

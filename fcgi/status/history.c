@@ -58,7 +58,7 @@ void history_close(struct history **h)
 
 /* ---- writing ---- */
 
-/* What a counter grew by. One that is less than before began anew. */
+/* The growth of a counter. One that is less than before was reset, so all of it is growth. */
 static uint64_t grown(uint64_t now, uint64_t before)
 {
     if (now == HISTORY_UNKNOWN || before == HISTORY_UNKNOWN)
@@ -90,7 +90,7 @@ static void add_to(struct history_row *row, const struct history_sample *s, cons
             row->buckets[k][i] += growth->buckets[k][i];
 }
 
-/* From the sample before to this one. What an engine counted that began since then is all of its counters. */
+/* The growth from the previous sample to this one. Of an engine that started in between, all counters are growth. */
 static void compute_growth(const struct history_sample *s, const struct history_sample *last, struct history_row *g)
 {
     const bool same = s->engine_started == last->engine_started;
@@ -103,7 +103,7 @@ static void compute_growth(const struct history_sample *s, const struct history_
             g->buckets[k][i] = (uint32_t)grown(s->buckets[k][i], same ? last->buckets[k][i] : 0);
 }
 
-/* What could not be read this time will be held against the last that was known. */
+/* If the engine's page is unreadable, the previous sample stays the baseline of the next difference. */
 static void remember(struct history_sample *last, const struct history_sample *s)
 {
     const bool same = s->engine_started == last->engine_started;

@@ -1,10 +1,9 @@
-/* What the server did over time, for the admin's charts: one file of fixed size in the state folder with two rings of
- * rows, 10 seconds each for 6 hours and 5 minutes each for 30 days. It survives restarts; time in which nobody wrote is a
- * gap.
+/* The server's figures over time, for the admin's charts: one file of fixed size in the state folder holds two rings of rows,
+ * 10 seconds each for 6 hours and 5 minutes each for 30 days. It survives restarts; time in which nobody wrote is a gap.
  *
- * One writer: the recorder (its lock makes it the only one) adds a sample every second. Readers: any process; a row is
- * never seen half written (seqlock). A power cut may lose or spoil the last rows, nothing else: they are figures, not
- * anyone's data. */
+ * The recorder, whose lock makes it the only writer, adds a sample every second. Any process may read; a seqlock keeps
+ * readers from rows that are half written. A power cut may lose or damage the last rows and nothing else, which is acceptable
+ * for figures. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +17,7 @@
 #define HISTORY_BUCKETS 20
 #define HISTORY_MAX_POINTS 480 /* rows of one answer at most: finer ones are put together */
 
-/* Counted: what was added during a row's time. Up to HISTORY_ENGINE__N they are the engine's, and begin anew with it. */
+/* Counters: what was added during a row's time. Those below HISTORY_ENGINE__N are the engine's and restart with it. */
 enum history_sum {
     HISTORY_PROMPT_TOKENS,
     HISTORY_CACHED_TOKENS,
@@ -39,7 +38,7 @@ enum history_sum {
     HISTORY_SUM__N
 };
 
-/* Measured: the mean and the highest of a row's time. */
+/* Gauges: the mean and the maximum over a row's time. */
 enum history_gauge {
     HISTORY_UP, /* share of the time in which the engine was ready */
     HISTORY_RUNNING,

@@ -78,7 +78,7 @@ static void take_counters(const struct status_page *p, uint64_t *c)
     c[HISTORY_STEP_MS] = (uint64_t)(p->step_seconds * 1e3);
 }
 
-/* Of an engine that is there: what it holds now. */
+/* What a running engine holds now. */
 static void take_gauges(const struct status_page *p, double *g)
 {
     g[HISTORY_UP] = p->state == ENGINE_READY;

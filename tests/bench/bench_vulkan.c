@@ -211,7 +211,7 @@ static void chain(struct gpu *g)
     struct err e = {0};
     struct gpu_buffer a;
     static const uint32_t sizes[] = {1, 64, 132, 264, 1056};
-    must(gpu_buffer_create(g, GPU_LOCAL, 8 << 20, "bench", &a, &e), &e);
+    must(gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_LOCAL, .size = 8 << 20, .name = "bench"}, &a, &e), &e);
     for (int k = 0; k < 5; k++) {
         for (int kind = 0; kind < 2 && !(kind && (sizes[k] > 264 || g->caps.software)); kind++) {
             const uint32_t spec[GPU_MAX_SPEC] = {[SPEC_THREADS] = 256};

@@ -31,14 +31,14 @@ static void test_router_takes_the_best_after_softmax(void **state)
     struct moe_plan m = {.n_expert = 4, .n_used = 2, .score = ROUTER_SOFTMAX, .normalize = true, .scale = 1};
     float logits[] = {1, 3, 2, 0}, weights[2];
     int32_t ids[2];
-    router_choose(&m, m.n_used, logits, ids, weights, scratch);
+    router_choose(&m, m.n_used, logits, &(struct router_choice){ids, weights}, scratch);
     assert_int_equal(ids[0], 1);
     assert_int_equal(ids[1], 2);
     expect(weights[0], 1 / (1 + exp(-1)));
     expect(weights[1], 1 / (1 + exp(1)));
     m.normalize = false;
     m.scale = 3;
-    router_choose(&m, m.n_used, logits, ids, weights, scratch);
+    router_choose(&m, m.n_used, logits, &(struct router_choice){ids, weights}, scratch);
     double sum = exp(1) + exp(3) + exp(2) + 1;
     expect(weights[0], 3 * exp(3) / sum);
     expect(weights[1], 3 * exp(2) / sum);
@@ -49,7 +49,7 @@ static void test_router_takes_the_lower_id_among_equals(void **state)
     struct moe_plan m = {.n_expert = 5, .n_used = 3, .score = ROUTER_TOPK_SOFTMAX, .scale = 1};
     float logits[] = {1, 2, 2, 1, 1}, weights[3];
     int32_t ids[3];
-    router_choose(&m, m.n_used, logits, ids, weights, scratch);
+    router_choose(&m, m.n_used, logits, &(struct router_choice){ids, weights}, scratch);
     assert_int_equal(ids[0], 1);
     assert_int_equal(ids[1], 2);
     assert_int_equal(ids[2], 0);
@@ -63,7 +63,7 @@ static void test_router_adds_its_bias_before_the_choice_of_top_k_softmax(void **
                          .router_bias = {.at = bias, .n = 3}};
     float logits[] = {1, -3, 0.5f}, weights[2];
     int32_t ids[2];
-    router_choose(&m, m.n_used, logits, ids, weights, scratch);
+    router_choose(&m, m.n_used, logits, &(struct router_choice){ids, weights}, scratch);
     assert_int_equal(ids[0], 1);
     assert_int_equal(ids[1], 0);
     expect(weights[0], 1 / (1 + exp(-1)));
@@ -77,7 +77,7 @@ static void test_sigmoid_router_chooses_within_the_best_groups(void **state)
                          .n_group = 3, .n_group_used = 1, .select_bias = {.at = bias, .n = 6}};
     float logits[] = {4, -4, 1, 1, 0, -1}, weights[2];
     int32_t ids[2];
-    router_choose(&m, m.n_used, logits, ids, weights, scratch);
+    router_choose(&m, m.n_used, logits, &(struct router_choice){ids, weights}, scratch);
     assert_int_equal(ids[0], 4);
     assert_int_equal(ids[1], 5);
     double a = 0.5, b = 1 / (1 + exp(1));

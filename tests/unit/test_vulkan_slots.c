@@ -32,7 +32,7 @@ static void use(struct slot_policy *p, int32_t layer, const int32_t *experts, in
     for (int i = 0; i < n; i++)
         used[experts[i] / 32] |= 1u << (experts[i] % 32);
     slot_policy_see(p, layer, used, hits, misses);
-    *n_moves = slot_policy_move(p, layer, used, used, moves, 4);
+    *n_moves = slot_policy_move(p, &(struct slot_candidates){.layer = layer, .used = used, .available = used}, moves, 4);
 }
 
 static void test_what_comes_back_gets_a_slot(void **state)
@@ -42,7 +42,7 @@ static void test_what_comes_back_gets_a_slot(void **state)
     struct err e = {0};
     uint64_t hits = 0, misses = 0;
     int32_t n;
-    assert_true(slot_policy_open(&p, 2, 40, 3, false, &e));
+    assert_true(slot_policy_open(&p, &(struct slot_policy_params){.n_layer = 2, .n_expert = 40, .n_slots = 3, .empty = false}, &e));
     const int32_t wanted[] = {0, 1, 39};
     use(&p, 1, wanted, 3, &hits, &misses, moves, &n);
     assert_int_equal(hits, 2);
@@ -73,7 +73,7 @@ static void test_moves_keep_both_lists_true(void **state)
     struct err e = {0};
     uint64_t hits = 0, misses = 0, x = 7;
     int32_t n;
-    assert_true(slot_policy_open(&p, 1, 60, 9, false, &e));
+    assert_true(slot_policy_open(&p, &(struct slot_policy_params){.n_layer = 1, .n_expert = 60, .n_slots = 9, .empty = false}, &e));
     for (int step = 0; step < 3000; step++) {
         int32_t experts[4];
         for (int i = 0; i < 4; i++) {
@@ -218,7 +218,7 @@ static void test_blocks_come_back_bit_for_bit(void **state)
 static void lay_out(const struct weight *w, const struct device_layout *l, int plane, int64_t below, int64_t of, uint8_t *at)
 {
     for (int64_t expert = 0; expert < VIEWED; expert++)
-        device_layout_rows(w, l, plane, expert * w->rows, w->rows, at + (size_t)((expert * of + below) * l->row_bytes[plane]));
+        device_layout_rows(w, l, &(struct device_rows){.plane = plane, .first = expert * w->rows, .n = w->rows}, at + (size_t)((expert * of + below) * l->row_bytes[plane]));
 }
 
 /* The rows of a view, fetched `n` at a time, are those of the file's weight to the bit. */
@@ -234,7 +234,7 @@ static void check_view(const struct expert_rows_layer *v, const struct weight *v
             struct weight out = *view;
             const int32_t first = row / n * n, left = file->rows - first;
             if (v->fetch)
-                v->fetch(view, expert, first, left < n ? left : n, scratch, &out);
+                v->fetch(view, &(struct expert_rows_range){expert, first, left < n ? left : n}, scratch, &out);
             weight_row_f32(file, expert, row, want);
             weight_row_f32(&out, v->fetch ? 0 : expert, v->fetch ? row - first : row, got);
             if (memcmp(want, got, (size_t)file->cols * sizeof *want))

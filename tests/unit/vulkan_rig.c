@@ -16,7 +16,7 @@ bool rig_open(struct rig *r, struct err *e)
     r->b.plan = &r->plan;
     r->b.tuning = (struct tuning){.threads = 256, .linear_rows = 1, .head_rows = 2, .up_rows = 2, .down_rows = 1, .gemm_min_rows = 9,
                                   .gemm_tile_m = 64, .gemm_tile_n = 64, .gemm_buffers = 1};
-    return gpu_open(&r->b.gpu, NULL, e) && gpu_buffer_create(&r->b.gpu, GPU_READBACK, ARENA_BYTES, "test", &r->arena, e);
+    return gpu_open(&r->b.gpu, NULL, e) && gpu_buffer_create(&r->b.gpu, &(struct gpu_buffer_params){.where = GPU_READBACK, .size = ARENA_BYTES, .name = "test"}, &r->arena, e);
 }
 
 void rig_close(struct rig *r)

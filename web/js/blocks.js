@@ -1,6 +1,7 @@
 // Puts a tree of Markdown blocks into the page, and later only what is different: an element stays as long as its block
 // looks the same, a growing code box only gets the new characters. Nothing here ever parses HTML.
 
+import { check, Overdue } from "./budget.js";
 import { cleanInline } from "./clean.js";
 import { CodeBox } from "./code.js";
 import { typeset, typesetWithin } from "./math.js";
@@ -12,7 +13,28 @@ function setAttributes(element, block) {
   element.className = block.attrs.class || "";
 }
 
+/** What takes too long to draw is shown as it was written; only a block of the top level knows how that was. */
 function create(block) {
+  try {
+    return build(block);
+  } catch (error) {
+    if (!(error instanceof Overdue) || !block.source) throw error;
+    return plain(block.source());
+  }
+}
+
+/** It has no key, so that the next drawing, which may have more time, draws it anew. */
+function plain(text) {
+  const element = document.createElement("p");
+  element.className = "plain";
+  element.dir = "auto";
+  element.textContent = text;
+  return { kind: "plain", children: [], element };
+}
+
+function build(block) {
+  if (block.kind === "plain") return plain(block.source());
+  check();
   const shown = { ...block, children: [] };
   if (block.kind === "code") {
     shown.box = new CodeBox(block.info, block.html);
@@ -44,7 +66,16 @@ function fill(shown, block) {
 
 /** Makes `shown` look as `block`; false when it takes another element. */
 function update(shown, block) {
-  if (shown.kind !== block.kind || shown.tag !== block.tag) return false;
+  try {
+    return change(shown, block);
+  } catch (error) {
+    if (!(error instanceof Overdue) || !block.source) throw error;
+    return false;
+  }
+}
+
+function change(shown, block) {
+  if (shown.kind === "plain" || shown.kind !== block.kind || shown.tag !== block.tag) return false;
   if (block.kind === "code") {
     if (shown.info !== block.info) return false;
     shown.box.setText(block.html);

@@ -1,4 +1,5 @@
-// The one door by which HTML becomes nodes of the page: DOMPurify lets through what an answer may have within a block.
+// The one door by which HTML becomes nodes of the page: DOMPurify lets through what an answer may have within a block. Its
+// Trusted Types policy, "dompurify", is the only one that the page's policy (nginx/headers.conf) lets anybody make.
 
 import { t } from "./i18n.js";
 
@@ -19,7 +20,7 @@ const INLINE = { // all that an answer may have within a block
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true,
 };
-const CLASSES = /^(math|task|task done|hljs-[\w -]+|language-\w+|function_|class_|inherited__)( |$)/; // what our rules and highlight.js write
+const CLASSES = /^(math|plain|task|task done|hljs-[\w -]+|language-\w+|function_|class_|inherited__)( |$)/; // what our rules and highlight.js write
 
 function harden(node) {
   if (node.hasAttribute("class") && !CLASSES.test(node.className)) node.removeAttribute("class");
@@ -28,8 +29,9 @@ function harden(node) {
   node.setAttribute("rel", "noopener noreferrer nofollow ugc");
 }
 
-/** Checked nodes of HTML that the parser or the highlighter wrote. */
+/** Checked nodes of HTML that the parser or the highlighter wrote; text without a mark is only text. */
 export function cleanInline(html) {
+  if (!/[<&]/.test(html)) return document.createTextNode(html);
   const fragment = purify.sanitize(html, INLINE);
   for (const task of fragment.querySelectorAll(".task")) {
     task.setAttribute("role", "img");

@@ -1,9 +1,13 @@
 // What the page's Markdown has beyond markdown-it's: formulas ($, $$, \( and \[), task lists; links that are safe, and
 // pictures that are only links, because an answer never loads anything.
 
+import { check, isOver, Overdue, within } from "./budget.js";
 import { t } from "./i18n.js";
 
 const SAFE_LINK = /^(?:https?:\/\/|mailto:)/i;
+const BLOCK_MS = 300; // for one paragraph, heading or cell
+const LONGEST_BLOCK = 32768; // characters of one that is parsed: what markdown-it does in one piece stays short
+const LONGEST_LINE = 8192; // characters of one line that is searched for addresses
 
 /** $x$ as in TeX, but "$5 and $6" is money: no space inside the signs, no digit behind the second one. */
 function inlineMath(state, silent) {
@@ -69,6 +73,36 @@ function tasks(state) {
   }
 }
 
+/** markdown-it's own rule of this name, but a block that takes too long is shown as it was written. */
+function inlineWithin(state) {
+  for (const token of state.tokens) {
+    if (token.type !== "inline") continue;
+    check();
+    try {
+      if (token.content.length > LONGEST_BLOCK) throw new Overdue();
+      within(BLOCK_MS, () => state.md.inline.parse(token.content, state.md, state.env, token.children));
+    } catch (error) {
+      if (!(error instanceof Overdue)) throw error;
+      const text = new state.Token("plain", "span", 0);
+      text.content = token.content;
+      token.children = [text];
+    }
+  }
+}
+
+/** markdown-it asks its rules one by one, these first; the parser goes on after them, or ends by what they throw. */
+function useBudget(parser) {
+  const goOn = () => { check(); return false; };
+  parser.block.ruler.before("table", "budget", goOn, { alt: ["paragraph", "reference", "blockquote", "list"] });
+  parser.inline.ruler.before("text", "budget", goOn);
+  parser.core.ruler.at("inline", inlineWithin);
+  const { linkify } = parser;
+  const [test, match, matchAtStart] = [linkify.test, linkify.match, linkify.matchAtStart].map((f) => f.bind(linkify));
+  linkify.test = (text) => !isOver() && (text.length > LONGEST_LINE || test(text));
+  linkify.match = (text) => (isOver() || text.length > LONGEST_LINE ? [] : match(text) ?? []);
+  linkify.matchAtStart = (text) => matchAtStart(text.slice(0, LONGEST_LINE));
+}
+
 export function useRules(parser) {
   const { escapeHtml } = parser.utils;
   parser.validateLink = (url) => SAFE_LINK.test(url.trim());
@@ -76,6 +110,8 @@ export function useRules(parser) {
   parser.inline.ruler.before("escape", "math", inlineMath);
   parser.block.ruler.before("fence", "math", blockMath, { alt: ["paragraph", "reference", "blockquote", "list"] });
   parser.core.ruler.after("inline", "tasks", tasks);
+  useBudget(parser);
+  parser.renderer.rules.plain = (tokens, i) => `<span class="plain">${escapeHtml(tokens[i].content)}</span>`;
   parser.renderer.rules.math_inline = (tokens, i) => `<span class="math">${escapeHtml(tokens[i].content)}</span>`;
   parser.renderer.rules.task = (tokens, i) => `<span class="task${tokens[i].meta.done ? " done" : ""}"></span>`;
   parser.renderer.rules.image = (tokens, i) => {

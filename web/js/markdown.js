@@ -3,9 +3,15 @@
 // it is drawn: finished blocks stay untouched.
 
 import { settle, sync } from "./blocks.js";
+import { check, Overdue, within } from "./budget.js";
 import { loadCleaner } from "./clean.js";
 import { loadMath, mathSettled } from "./math.js";
 import { useRules } from "./markdown-rules.js";
+
+const WHOLE_MS = 1000; // for a whole text: parsing and drawing; what is left of it then is shown as it was written
+const STREAM_MS = 150; // for what has grown while an answer streams
+const REST = 4; // times as long as the last drawing took, until the next one
+const CHEAP_MS = 30; // a drawing that takes less needs no rest
 
 let parser = null;
 let loading = null;
@@ -35,6 +41,7 @@ function attributes(token) {
 function blocksOf(tokens, from, to, env) {
   const blocks = [];
   for (let i = from; i < to;) {
+    check();
     const token = tokens[i];
     let end = i + 1;
     if (token.nesting === 1) while (tokens[end++].level !== token.level);
@@ -54,6 +61,7 @@ function blocksOf(tokens, from, to, env) {
         html: parser.renderer.render(tokens.slice(i + 1, end - 1), parser.options, env) };
     }
     if (block) {
+      if (token.level === 0) block.source = () => (env.lines ??= env.text.split(/\r\n?|\n/)).slice(...token.map).join("\n");
       block.key = `<${block.tag} ${Object.entries(block.attrs).join(" ")}>${block.html}`;
       blocks.push(block);
     }
@@ -63,7 +71,16 @@ function blocksOf(tokens, from, to, env) {
 }
 
 function parse(text, streaming) {
-  const env = { streaming };
+  try {
+    return parseAll(text, streaming);
+  } catch (error) {
+    if (!(error instanceof Overdue)) throw error;
+    return { blocks: [{ kind: "plain", key: text, source: () => text }], lastAt: 0 };
+  }
+}
+
+function parseAll(text, streaming) {
+  const env = { streaming, text };
   const tokens = parser.parse(text, env);
   let line = 0;
   for (const token of tokens) if (token.level === 0 && token.map && token.nesting >= 0) line = token.map[0];
@@ -85,6 +102,9 @@ export class MarkdownView {
     this.settled = 0; // so are that many blocks
     this.shown = [];
     this.plain = false; // shown without the libraries
+    clearTimeout(this.waiting);
+    this.waiting = 0;
+    this.restsUntil = 0;
     this.root.replaceChildren();
   }
 
@@ -98,6 +118,18 @@ export class MarkdownView {
       loadMath().then(() => { if (this.live && this.text === whole) this.append(""); });
       return;
     }
+    const begun = performance.now();
+    if (begun < this.restsUntil) {
+      this.waiting ||= setTimeout(() => { this.waiting = 0; if (this.live) this.append(""); }, this.restsUntil - begun);
+      return;
+    }
+    within(STREAM_MS, () => this.drawGrowth());
+    const took = performance.now() - begun;
+    this.restsUntil = took > CHEAP_MS ? begun + (1 + REST) * took : 0;
+    this.moveCursor();
+  }
+
+  drawGrowth() {
     const { blocks, lastAt } = parse(this.text.slice(this.stable), true);
     const done = this.shown.slice(0, this.settled);
     this.shown = done.concat(sync(this.root, this.shown.slice(this.settled), blocks, done.at(-1)?.element));
@@ -106,7 +138,6 @@ export class MarkdownView {
       this.settled = this.shown.length - 1;
       settle(this.shown.slice(done.length, this.settled));
     }
-    this.moveCursor();
   }
 
   /** A new element each time: one that moved would count as a jump of the layout, and would blink while it runs. */
@@ -128,7 +159,7 @@ export class MarkdownView {
     this.cursor?.remove();
     if (!text) return;
     if (!parser) { this.drawPlain(); return; }
-    this.shown = sync(this.root, this.shown, parse(text, false).blocks);
+    within(WHOLE_MS, () => { this.shown = sync(this.root, this.shown, parse(text, false).blocks); });
     this.stable = 0;
     this.settled = 0;
     settle(this.shown);

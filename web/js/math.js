@@ -1,10 +1,14 @@
 // Formulas by KaTeX, which comes with the first one. Until it is there, and where it gives up, the source is shown.
 // KaTeX builds its elements itself (no HTML is parsed); `trust` is off, so no formula has links, pictures or classes.
 
+import { isOver, within } from "./budget.js";
+
+const LATE_MS = 1000; // for all the formulas that waited for KaTeX
 const LONGEST = 4000; // characters of one formula
 const KEPT = 300;
 const OPTIONS = { trust: false, throwOnError: true, strict: "ignore", maxSize: 20, maxExpand: 500, output: "htmlAndMathml" };
 const made = new Map(); // source -> element, so that a growing paragraph is cheap
+const late = []; // drawn as source, until KaTeX is here
 let loading = null;
 let katex = null;
 let settled = false; // it is here, or will not come
@@ -28,6 +32,7 @@ export function loadMath() {
 
 function build(tex, display) {
   const key = `${display ? "$$" : "$"}${tex}`;
+  if (isOver()) return null; // the source stays
   if (!made.has(key)) {
     if (made.size >= KEPT) made.delete(made.keys().next().value);
     const box = document.createElement("span");
@@ -53,9 +58,20 @@ export function typeset(element, tex, { display = false, open = false } = {}) {
     return;
   }
   element.textContent = tex;
-  if (!katex) loadMath().then(() => { if (katex && !open && element.textContent === tex) typeset(element, tex, { display }); });
+  if (katex || open || settled) return;
+  if (!late.length) loadMath().then(drawLate);
+  late.push({ element, tex, display });
+}
+
+function drawLate() {
+  within(LATE_MS, () => {
+    for (const { element, tex, display } of late.splice(0)) if (katex && element.textContent === tex) typeset(element, tex, { display });
+  });
 }
 
 export function typesetWithin(root) {
-  for (const element of root.querySelectorAll(".math")) typeset(element, element.textContent);
+  for (const element of root.querySelectorAll(".math")) {
+    if (isOver()) return; // the rest stays as it was written
+    typeset(element, element.textContent);
+  }
 }

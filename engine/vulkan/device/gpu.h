@@ -66,13 +66,18 @@ struct gpu {
     do {                                                                                          \
         VkResult vk_result_ = (call);                                                             \
         if (vk_result_ != VK_SUCCESS) {                                                           \
-            gpu_fail(g, vk_result_, #call, __FILE__, __LINE__, e);                                \
+            gpu_fail(g, vk_result_, &(struct gpu_call){#call, __FILE__, __LINE__}, e);            \
             goto fail;                                                                            \
         }                                                                                         \
     } while (0)
 
+struct gpu_call { /* a call of Vulkan, for messages */
+    const char *text, *file;
+    int line;
+};
+
 /* Sets *e (ERR_DEVICE, ERR_NOMEM) from a VkResult, and g->lost. Always false. */
-bool gpu_fail(struct gpu *g, VkResult r, const char *call, const char *file, int line, struct err *e);
+bool gpu_fail(struct gpu *g, VkResult r, const struct gpu_call *call, struct err *e);
 
 /* --- instance.c, device.c */
 bool gpu_open(struct gpu *g, const char *cache_dir, struct err *e); /* g zeroed by the caller; fails clean */
@@ -102,8 +107,14 @@ struct gpu_buffer {
     uint64_t size;
 };
 
-/* Memory is not cleared. `name` shows up in debuggers and in messages. */
-bool gpu_buffer_create(struct gpu *g, enum gpu_memory where, uint64_t size, const char *name, struct gpu_buffer *b, struct err *e);
+struct gpu_buffer_params {
+    enum gpu_memory where;
+    uint64_t size;
+    const char *name; /* shows up in debuggers and in messages */
+};
+
+/* Memory is not cleared. */
+bool gpu_buffer_create(struct gpu *g, const struct gpu_buffer_params *p, struct gpu_buffer *b, struct err *e);
 void gpu_buffer_destroy(struct gpu *g, struct gpu_buffer *b); /* accepts a zeroed struct */
 
 /* --- command.c */

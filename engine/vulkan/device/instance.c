@@ -7,17 +7,18 @@
 #define LOG_MODULE "vulkan"
 #include "engine/base/log.h"
 
-bool gpu_fail(struct gpu *g, VkResult r, const char *call, const char *file, int line, struct err *e)
+bool gpu_fail(struct gpu *g, VkResult r, const struct gpu_call *call, struct err *e)
 {
     if (r == VK_ERROR_DEVICE_LOST) {
         g->lost = true;
-        return err_set(e, ERR_DEVICE, "the GPU was lost (%.60s, %s:%d)", call, file, line);
+        return err_set(e, ERR_DEVICE, "the GPU was lost (%.60s, %s:%d)", call->text, call->file, call->line);
     }
     if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY) {
         return err_set(e, ERR_NOMEM, "%s memory ran out (%.60s, %s:%d)",
-                       r == VK_ERROR_OUT_OF_DEVICE_MEMORY ? "the GPU's" : "the driver's", call, file, line);
+                       r == VK_ERROR_OUT_OF_DEVICE_MEMORY ? "the GPU's" : "the driver's", call->text, call->file,
+                       call->line);
     }
-    return err_set(e, ERR_DEVICE, "Vulkan error %d (%.60s, %s:%d)", (int)r, call, file, line);
+    return err_set(e, ERR_DEVICE, "Vulkan error %d (%.60s, %s:%d)", (int)r, call->text, call->file, call->line);
 }
 
 static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,

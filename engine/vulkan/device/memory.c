@@ -34,34 +34,34 @@ static int pick_type(const struct gpu *g, uint32_t allowed, enum gpu_memory wher
     return type >= 0 ? type : find_type(g, allowed, visible);
 }
 
-bool gpu_buffer_create(struct gpu *g, enum gpu_memory where, uint64_t size, const char *name, struct gpu_buffer *b, struct err *e)
+bool gpu_buffer_create(struct gpu *g, const struct gpu_buffer_params *p, struct gpu_buffer *b, struct err *e)
 {
-    *b = (struct gpu_buffer){.size = size};
+    *b = (struct gpu_buffer){.size = p->size};
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                               .size = size,
+                               .size = p->size,
                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT};
     VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     VkMemoryAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags};
     VkMemoryRequirements need;
-    if (size == 0 || size > g->caps.max_allocation) {
-        err_set(e, ERR_LIMIT, "%s: a buffer of %llu bytes; the device allows %llu", name, (unsigned long long)size,
+    if (p->size == 0 || p->size > g->caps.max_allocation) {
+        err_set(e, ERR_LIMIT, "%s: a buffer of %llu bytes; the device allows %llu", p->name, (unsigned long long)p->size,
                 (unsigned long long)g->caps.max_allocation);
         goto fail;
     }
     VKTRY(vkCreateBuffer(g->device, &info, NULL, &b->buffer));
     vkGetBufferMemoryRequirements(g->device, b->buffer, &need);
-    int type = pick_type(g, need.memoryTypeBits, where);
+    int type = pick_type(g, need.memoryTypeBits, p->where);
     if (type < 0) {
-        err_set(e, ERR_DEVICE, "%s: the device has no memory of the right kind", name);
+        err_set(e, ERR_DEVICE, "%s: the device has no memory of the right kind", p->name);
         goto fail;
     }
     allocate.allocationSize = need.size;
     allocate.memoryTypeIndex = (uint32_t)type;
     VKTRY(vkAllocateMemory(g->device, &allocate, NULL, &b->memory));
     VKTRY(vkBindBufferMemory(g->device, b->buffer, b->memory, 0));
-    if (where != GPU_LOCAL) {
+    if (p->where != GPU_LOCAL) {
         VKTRY(vkMapMemory(g->device, b->memory, 0, VK_WHOLE_SIZE, 0, &b->map));
     }
     VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = b->buffer};
@@ -70,12 +70,12 @@ bool gpu_buffer_create(struct gpu *g, enum gpu_memory where, uint64_t size, cons
         g->set_name(g->device, &(VkDebugUtilsObjectNameInfoEXT){.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
                                                                 .objectType = VK_OBJECT_TYPE_BUFFER,
                                                                 .objectHandle = (uint64_t)b->buffer,
-                                                                .pObjectName = name});
+                                                                .pObjectName = p->name});
     }
     return true;
 fail:
     gpu_buffer_destroy(g, b);
-    err_prefix(e, "%s", name);
+    err_prefix(e, "%s", p->name);
     return false;
 }
 

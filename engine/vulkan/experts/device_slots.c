@@ -1,4 +1,4 @@
-/* See device_slots.h. */
+/* The tables that shaders read, and the copies of experts into slots after a step. */
 #include "engine/vulkan/experts/device_slots.h"
 
 #include <stdlib.h>
@@ -59,31 +59,40 @@ bool device_slots_has(const struct device_slots *s, int32_t layer, int32_t exper
     return s->policy.slot_of[(size_t)layer * (size_t)s->policy.n_expert + (size_t)expert] >= 0;
 }
 
+struct plane_ref {
+    int32_t layer, expert;
+    int which, plane; /* which: 0 record, 1 down */
+};
+
 /* Where a plane of an expert lies in host memory. */
-static bool locate(const struct device_model *m, const struct expert_pool *pool, int32_t layer, int32_t expert, int which, int plane,
+static bool locate(const struct device_model *m, const struct expert_pool *pool, const struct plane_ref *p,
                    VkBuffer *buffer, uint64_t *at)
 {
-    const struct device_experts *x = &m->layers[layer].split_experts;
+    const struct device_experts *x = &m->layers[p->layer].split_experts;
     if (!pool) {
-        bool found = heap_locate(&m->host, x->host[which][plane], buffer, at);
-        *at += x->each[which][plane] * (uint64_t)expert;
+        bool found = heap_locate(&m->host, x->host[p->which][p->plane], buffer, at);
+        *at += x->each[p->which][p->plane] * (uint64_t)p->expert;
         return found;
     }
-    if (!expert_pool_locate(pool, layer, expert, buffer, at)) {
+    if (!expert_pool_locate(pool, p->layer, p->expert, buffer, at)) {
         return false;
     }
-    for (int w = 0; w <= which; w++) {
-        for (int i = 0; i < (w < which ? DEVICE_PLANES : plane); i++) {
+    for (int w = 0; w <= p->which; w++) {
+        for (int i = 0; i < (w < p->which ? DEVICE_PLANES : p->plane); i++) {
             *at += x->each[w][i];
         }
     }
     return true;
 }
 
-static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, const struct expert_pool *pool, int32_t layer, int32_t expert,
-                           int32_t slot)
+struct slot_copy {
+    int32_t layer, expert, slot;
+};
+
+static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, const struct expert_pool *pool,
+                           const struct slot_copy *copy)
 {
-    const struct device_experts *x = &m->layers[layer].split_experts;
+    const struct device_experts *x = &m->layers[copy->layer].split_experts;
     for (int which = 0; which < 2; which++) {
         for (int i = 0; i < DEVICE_PLANES; i++) {
             VkBuffer from, to;
@@ -91,10 +100,11 @@ static bool copy_into_slot(VkCommandBuffer c, const struct device_model *m, cons
             if (bytes == 0) {
                 continue;
             }
-            if (!locate(m, pool, layer, expert, which, i, &from, &from_at) || !heap_locate(&m->slots, x->slot[which][i], &to, &to_at)) {
+            const struct plane_ref at = {.layer = copy->layer, .expert = copy->expert, .which = which, .plane = i};
+            if (!locate(m, pool, &at, &from, &from_at) || !heap_locate(&m->slots, x->slot[which][i], &to, &to_at)) {
                 return false;
             }
-            vkCmdCopyBuffer(c, from, to, 1, &(VkBufferCopy){.srcOffset = from_at, .dstOffset = to_at + bytes * (uint64_t)slot, .size = bytes});
+            vkCmdCopyBuffer(c, from, to, 1, &(VkBufferCopy){.srcOffset = from_at, .dstOffset = to_at + bytes * (uint64_t)copy->slot, .size = bytes});
         }
     }
     return true;
@@ -109,7 +119,7 @@ static bool fill_slots(struct device_slots *s, struct gpu *g, struct device_mode
         for (int32_t expert = 0; ok && !m->pooled && x->gate && expert < plan->layers[i].moe.n_expert; expert++) {
             bool in = expert < m->n_slots;
             point(s, x, i, expert, in ? expert : -1);
-            ok = !in || copy_into_slot(c, m, NULL, i, expert, expert) || err_set(e, ERR_INTERNAL, "an expert of layer %d lies nowhere", i);
+            ok = !in || copy_into_slot(c, m, NULL, &(struct slot_copy){i, expert, expert}) || err_set(e, ERR_INTERNAL, "an expert of layer %d lies nowhere", i);
         }
         const uint64_t at = s->table.address + (uint64_t)i * (uint64_t)s->policy.n_expert * sizeof(struct table_entry);
         x->table = x->gate ? at : 0;
@@ -127,8 +137,8 @@ bool device_slots_open(struct device_slots *s, struct gpu *g, struct device_mode
 {
     *s = (struct device_slots){.slots_only = m->offloads_misses ? one_table_bytes(m, plan) / sizeof(struct table_entry) : 0};
     return m->n_slots == 0 ||
-           (slot_policy_open(&s->policy, plan->n_layer, device_model_most_experts(plan), m->n_slots, m->pooled, e) &&
-            gpu_buffer_create(g, GPU_STEP, device_slots_table_bytes(m, plan), "expert table", &s->table, e) &&
+           (slot_policy_open(&s->policy, &(struct slot_policy_params){.n_layer = plan->n_layer, .n_expert = device_model_most_experts(plan), .n_slots = m->n_slots, .empty = m->pooled}, e) &&
+            gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_STEP, .size = device_slots_table_bytes(m, plan), .name = "expert table"}, &s->table, e) &&
             fill_slots(s, g, m, plan, e));
 }
 
@@ -171,29 +181,30 @@ static bool copies_failed(struct gpu *g, VkCommandBuffer *c, struct err *e)
     return err_prefix(e, "experts for the device's slots");
 }
 
-bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
-                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e)
+bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_model *m, const struct device_slots_use *u,
+                       struct err *e)
 {
+    const struct expert_pool *pool = u->pool;
     struct slot_move moves[MOVES_LAYER];
     uint32_t words[SLOT_USED_WORDS];
     VkCommandBuffer c = VK_NULL_HANDLE;
     gpu_command_free(g, &s->copies); /* the step that came after it is done */
-    for (int i = 0; i < plan->n_layer; i++) {
+    for (int i = 0; i < u->plan->n_layer; i++) {
         const struct device_experts *x = &m->layers[i].split_experts;
-        const uint32_t *bits = used + i * stride;
+        const uint32_t *bits = u->used + i * u->stride;
         uint64_t misses = 0;
         if (!x->table) {
             continue;
         }
         slot_policy_see(&s->policy, i, bits, &s->hits, &misses);
         s->misses += misses;
-        s->bus_bytes += left ? 0 : misses * device_experts_record(x);
-        int32_t n = misses && n_rows <= MANY_ROWS ? slot_policy_move(&s->policy, i, bits, pool ? here(pool, i, bits, stride, words) : bits, moves, MOVES_LAYER) : 0;
+        s->bus_bytes += u->on_cpu ? 0 : misses * device_experts_record(x);
+        int32_t n = misses && u->n_rows <= MANY_ROWS ? slot_policy_move(&s->policy, &(struct slot_candidates){.layer = i, .used = bits, .available = pool ? here(pool, i, bits, u->stride, words) : bits}, moves, MOVES_LAYER) : 0;
         for (int32_t k = 0; k < n; k++) {
             if (!c && !(c = gpu_command_begin(g, false, e))) {
                 return copies_failed(g, &c, e);
             }
-            if (!copy_into_slot(c, m, pool, i, moves[k].expert, moves[k].slot)) {
+            if (!copy_into_slot(c, m, pool, &(struct slot_copy){i, moves[k].expert, moves[k].slot})) {
                 err_set(e, ERR_INTERNAL, "expert %d of layer %d lies nowhere", moves[k].expert, i);
                 return copies_failed(g, &c, e);
             }

@@ -22,11 +22,19 @@ struct device_slots {
 /* After the heaps were committed. Slots begin with the first experts, or empty where host memory has a pool. */
 bool device_slots_open(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan, struct err *e);
 void device_slots_close(struct device_slots *s, struct gpu *g); /* accepts a zeroed struct; nothing is running */
-/* used: [n_layer, stride words] bits of the experts that the finished step used; n_rows: its rows; left: the processor
- * computed those without a slot; pool: where experts come from that all of host memory does not hold, or NULL. Submits
- * copies that the next submission comes after; where it can't, the device counts as lost (ERR_DEVICE). */
-bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_model *m, const struct model_plan *plan,
-                       const struct expert_pool *pool, const uint32_t *used, int stride, int32_t n_rows, bool left, struct err *e);
+struct device_slots_use { /* a finished step */
+    const struct model_plan *plan;
+    const struct expert_pool *pool; /* holds the experts that stay on disk; NULL: host memory holds all */
+    const uint32_t *used;           /* [n_layer, stride words] bits of the experts that the step used */
+    int stride;
+    int32_t n_rows;
+    bool on_cpu; /* the processor computed the experts without a slot */
+};
+
+/* Submits copies into slots, after which the next submission is ordered; if that fails, the device counts as lost
+ * (ERR_DEVICE). */
+bool device_slots_step(struct device_slots *s, struct gpu *g, struct device_model *m, const struct device_slots_use *u,
+                       struct err *e);
 /* The table's entry of an expert that lies in one piece at `record`. */
 void device_slots_point(struct device_slots *s, const struct device_experts *x, int32_t layer, int32_t expert, VkDeviceAddress record);
 bool device_slots_has(const struct device_slots *s, int32_t layer, int32_t expert);

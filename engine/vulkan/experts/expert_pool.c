@@ -1,4 +1,4 @@
-/* See expert_pool.h. */
+/* Records of experts in host memory: which expert has which, reading what is missing, growing and shrinking. */
 #include "engine/vulkan/experts/expert_pool.h"
 
 #include <inttypes.h>
@@ -64,7 +64,7 @@ static int32_t acquire(struct expert_pool *p, int32_t layer, int32_t expert)
 {
     int32_t record = (int32_t)p->counted.experts; /* records fill up in order, and whole chunks go from the end */
     if (record == p->n_records) {
-        record = expert_cache_least_valuable(p->store, p->holds, p->n_records, layer);
+        record = expert_cache_least_valuable(p->with.store, p->holds, p->n_records, layer);
         if (record < 0) {
             return -1;
         }
@@ -98,7 +98,7 @@ static void unpack(void *context, int share)
             const uint32_t row_bytes = layouts[which]->row_bytes[plane];
             for (int i = 0; row_bytes && i < 2 && parts[which][i]; i++) {
                 const int64_t rows = parts[which][i]->rows, from = rows * slice / SLICES, to = rows * (slice + 1) / SLICES;
-                device_layout_rows(parts[which][i], layouts[which], plane, expert * rows + from, to - from, out + (uint64_t)from * row_bytes);
+                device_layout_rows(parts[which][i], layouts[which], &(struct device_rows){.plane = plane, .first = expert * rows + from, .n = to - from}, out + (uint64_t)from * row_bytes);
                 out += (uint64_t)rows * row_bytes;
             }
         }
@@ -106,41 +106,40 @@ static void unpack(void *context, int share)
 }
 
 /* Reads what is missing and unpacks it as it comes. */
-static bool read_missing(struct expert_pool *p, struct device_slots *s, struct device_model *m, int32_t layer, struct err *e)
+static bool read_missing(struct expert_pool *p, int32_t layer, struct err *e)
 {
-    struct unpacking u = {.layer = &m->layers[layer]};
+    struct unpacking u = {.layer = &p->with.model->layers[layer]};
     int32_t n;
-    while ((n = expert_cache_take(p->store, u.experts, TAKEN, true, e)) > 0) {
+    while ((n = expert_cache_take(p->with.store, u.experts, TAKEN, true, e)) > 0) {
         for (int32_t i = 0; i < n; i++) {
             int32_t record = acquire(p, layer, u.experts[i]);
             if (record < 0) {
                 return err_set(e, ERR_INTERNAL, "no record for an expert among %d", p->n_records);
             }
             u.to[i] = record_memory(p, record);
-            device_slots_point(s, &u.layer->split_experts, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
+            device_slots_point(p->with.slots, &u.layer->split_experts, layer, u.experts[i], expert_pool_address(p, layer, u.experts[i]));
         }
         thread_pool_each(p->workers, n * SLICES, unpack, &u);
-        expert_cache_give(p->store, u.experts, n);
+        expert_cache_give(p->with.store, u.experts, n);
     }
     return n == 0;
 }
 
-bool expert_pool_bring(struct expert_pool *p, struct device_slots *s, struct device_model *m, int32_t layer, const uint32_t *used,
-                       int32_t n_rows, struct err *e)
+bool expert_pool_bring(struct expert_pool *p, int32_t layer, const uint32_t *used, int32_t n_rows, struct err *e)
 {
     int32_t n_missing = 0, n_held = 0;
     for (int32_t i = 0; i < p->n_expert; i++) {
         if (used[i / 32] >> (i % 32) & 1) {
-            bool here = device_slots_has(s, layer, i) || *record_of(p, layer, i) >= 0;
+            bool here = device_slots_has(p->with.slots, layer, i) || *record_of(p, layer, i) >= 0;
             *(here ? &p->held[n_held++] : &p->missing[n_missing++]) = (struct expert_want){.expert = i, .rows = 1};
         }
     }
-    expert_cache_begin(p->store,
+    expert_cache_begin(p->with.store,
                        &(struct expert_layer_request){.layer = layer, .wants = p->missing, .n = n_missing, .rows = n_rows});
-    expert_cache_count_device_hits(p->store, layer, p->held, n_held, n_rows);
-    bool ok = n_missing == 0 || read_missing(p, s, m, layer, e);
-    expert_cache_end(p->store);
-    expert_cache_set_device_resident(p->store, &p->counted);
+    expert_cache_count_device_hits(p->with.store, layer, p->held, n_held, n_rows);
+    bool ok = n_missing == 0 || read_missing(p, layer, e);
+    expert_cache_end(p->with.store);
+    expert_cache_set_device_resident(p->with.store, &p->counted);
     return ok;
 }
 
@@ -177,7 +176,7 @@ uint64_t expert_pool_bytes(const struct expert_pool *p)
 static bool add_chunk(struct expert_pool *p, struct gpu *g, struct err *e)
 {
     int32_t n = p->n_planned - p->n_records < p->per_chunk ? p->n_planned - p->n_records : p->per_chunk;
-    if (!gpu_buffer_create(g, GPU_UPLOAD, (uint64_t)n * p->record, "experts in host memory", &p->chunks[p->n_chunks], e)) {
+    if (!gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = (uint64_t)n * p->record, .name = "experts in host memory"}, &p->chunks[p->n_chunks], e)) {
         return false;
     }
     memset(p->chunks[p->n_chunks].map, 0, (size_t)n * p->record); /* taken now, not when a step needs it */
@@ -198,7 +197,7 @@ static void drop_chunk(struct expert_pool *p, struct gpu *g)
 
 void expert_pool_fit(struct expert_pool *p, struct gpu *g)
 {
-    uint64_t allowed = expert_cache_device_share(p->store);
+    uint64_t allowed = expert_cache_device_share(p->with.store);
     struct err ignored = {0};
     bool idle = false;
     while (expert_pool_bytes(p) > allowed && (p->n_chunks - 1) * p->per_chunk >= p->n_least) {
@@ -207,16 +206,16 @@ void expert_pool_fit(struct expert_pool *p, struct gpu *g)
     }
     while (p->n_records < p->n_planned && expert_pool_bytes(p) + (uint64_t)p->per_chunk * p->record <= allowed && add_chunk(p, g, &ignored)) {
     }
-    expert_cache_set_device_resident(p->store, &p->counted);
+    expert_cache_set_device_resident(p->with.store, &p->counted);
 }
 
 /* Layer by layer: each layer's hottest are one read of the store. */
-static bool warm(struct expert_pool *p, struct device_slots *s, struct device_model *m, struct err *e)
+static bool warm(struct expert_pool *p, struct err *e)
 {
     struct expert_id *hot = calloc((size_t)p->n_records, sizeof *hot);
     uint64_t start = clock_ns();
     bool ok = hot || err_set(e, ERR_NOMEM, "no memory for a list of experts");
-    int32_t n = ok ? expert_cache_hottest(p->store, hot, p->n_records) : 0;
+    int32_t n = ok ? expert_cache_hottest(p->with.store, hot, p->n_records) : 0;
     for (int32_t layer = 0; ok && n && layer < p->n_layer; layer++) {
         int32_t n_missing = 0;
         for (int32_t i = 0; i < n; i++) {
@@ -225,10 +224,10 @@ static bool warm(struct expert_pool *p, struct device_slots *s, struct device_mo
             }
         }
         if (n_missing) {
-            expert_cache_begin(p->store,
+            expert_cache_begin(p->with.store,
                                &(struct expert_layer_request){.layer = layer, .wants = p->missing, .n = n_missing});
-            ok = read_missing(p, s, m, layer, e);
-            expert_cache_end(p->store);
+            ok = read_missing(p, layer, e);
+            expert_cache_end(p->with.store);
         }
     }
     if (n) {
@@ -238,10 +237,10 @@ static bool warm(struct expert_pool *p, struct device_slots *s, struct device_mo
     return ok;
 }
 
-bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_cache *store, struct err *e)
+bool expert_pool_open(struct expert_pool *p, struct gpu *g, const struct expert_pool_links *links, struct err *e)
 {
     const size_t experts = (size_t)p->n_layer * (size_t)p->n_expert;
-    p->store = store;
+    p->with = *links;
     if (!(p->workers = thread_pool_create_copiers(e))) {
         return false;
     }
@@ -262,11 +261,11 @@ bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots 
             return false;
         }
     }
-    if (!warm(p, s, m, e)) {
+    if (!warm(p, e)) {
         return false;
     }
-    expert_cache_count_warm(store);
-    expert_cache_set_device_resident(store, &p->counted);
+    expert_cache_count_warm(p->with.store);
+    expert_cache_set_device_resident(p->with.store, &p->counted);
     return true;
 }
 

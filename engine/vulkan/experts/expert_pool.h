@@ -13,6 +13,12 @@
 
 struct device_slots;
 
+struct expert_pool_links { /* what the pool works with; all outlive it */
+    struct device_slots *slots;
+    struct device_model *model;
+    struct expert_cache *store;
+};
+
 struct expert_pool {
     uint64_t record;    /* bytes of one, the largest of all layers' */
     int32_t per_chunk;  /* records */
@@ -25,7 +31,7 @@ struct expert_pool {
     int32_t *record_of;  /* [n_layer, n_expert] or -1 */
     int32_t n_layer, n_expert;
     struct expert_want *missing, *held; /* [n_expert] of the running layer */
-    struct expert_cache *store;
+    struct expert_pool_links with;
     struct thread_pool *workers; /* unpack */
     struct expert_device_resident counted;
 };
@@ -35,11 +41,10 @@ bool expert_pool_plan(struct expert_pool *p, const struct device_model *m, const
 uint64_t expert_pool_planned_bytes(const struct expert_pool *p);
 uint64_t expert_pool_bytes(const struct expert_pool *p); /* as allocated now */
 /* After the slots were opened. The store's hottest experts are read at once, as far as there is room. */
-bool expert_pool_open(struct expert_pool *p, struct gpu *g, struct device_slots *s, struct device_model *m, struct expert_cache *store, struct err *e);
+bool expert_pool_open(struct expert_pool *p, struct gpu *g, const struct expert_pool_links *links, struct err *e);
 void expert_pool_close(struct expert_pool *p, struct gpu *g); /* accepts a zeroed struct; nothing is running */
 /* Makes every expert of `used` (bits) reachable through the table. n_rows: of the step. ERR_IO: one can't be read. */
-bool expert_pool_bring(struct expert_pool *p, struct device_slots *s, struct device_model *m, int32_t layer, const uint32_t *used,
-                       int32_t n_rows, struct err *e);
+bool expert_pool_bring(struct expert_pool *p, int32_t layer, const uint32_t *used, int32_t n_rows, struct err *e);
 /* Buffer and offset of an expert's record; false: the pool does not hold it. */
 bool expert_pool_locate(const struct expert_pool *p, int32_t layer, int32_t expert, VkBuffer *buffer, uint64_t *offset);
 /* 0: the pool does not hold it. */

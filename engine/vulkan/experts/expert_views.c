@@ -6,31 +6,31 @@
 #include "engine/vulkan/weights/block_decode.h"
 
 /* Affine: scale, bias, scale, bias ... become scales, then biases. Codes stay where they are. */
-static void fetch_affine(const struct weight *w, int32_t matrix, int32_t row, int32_t n, uint8_t *scratch, struct weight *out)
+static void fetch_affine(const struct weight *w, const struct expert_rows_range *r, uint8_t *scratch, struct weight *out)
 {
-    const struct weight_planes at = weight_planes(w, matrix);
-    const size_t size = w->scale_type == SCALE_F32 ? 4 : 2, groups = (size_t)(w->cols / w->group), all = (size_t)n * groups;
-    const uint8_t *pairs = at.scales + (size_t)row * w->scale_row_bytes;
+    const struct weight_planes at = weight_planes(w, r->matrix);
+    const size_t size = w->scale_type == SCALE_F32 ? 4 : 2, groups = (size_t)(w->cols / w->group), all = (size_t)r->n * groups;
+    const uint8_t *pairs = at.scales + (size_t)r->row * w->scale_row_bytes;
     for (size_t i = 0; i < all; i++) {
         memcpy(scratch + i * size, pairs + 2 * i * size, size);
         memcpy(scratch + (all + i) * size, pairs + (2 * i + 1) * size, size);
     }
-    out->data = at.data + (size_t)row * w->row_bytes;
+    out->data = at.data + (size_t)r->row * w->row_bytes;
     out->scales = scratch;
     out->biases = scratch + all * size;
     out->scale_row_bytes = groups * size;
-    out->rows = n;
+    out->rows = r->n;
     out->n_matrix = 1;
 }
 
 /* GGUF's blocks: whole rows. */
-static void fetch_blocks(const struct weight *w, int32_t matrix, int32_t row, int32_t n, uint8_t *scratch, struct weight *out)
+static void fetch_blocks(const struct weight *w, const struct expert_rows_range *r, uint8_t *scratch, struct weight *out)
 {
     struct device_block_format f;
     const uint32_t blocks = device_block_format_of(w->type, &f) ? (uint32_t)w->cols / f.cols : 0;
-    const size_t rows_each = w->matrix_bytes / w->row_bytes, at = (size_t)matrix * rows_each + (size_t)row;
+    const size_t rows_each = w->matrix_bytes / w->row_bytes, at = (size_t)r->matrix * rows_each + (size_t)r->row;
     out->row_bytes = (size_t)blocks * (f.bytes[0] + f.bytes[1] + f.bytes[2]);
-    for (size_t i = 0; i < (size_t)n; i++) {
+    for (size_t i = 0; i < (size_t)r->n; i++) {
         const uint8_t *planes[BLOCK_PLANES] = {(const uint8_t *)w->data + (at + i) * w->row_bytes,
                                                (const uint8_t *)w->scales + (at + i) * w->scale_row_bytes,
                                                w->biases ? (const uint8_t *)w->biases + (at + i) * blocks * f.bytes[2] : NULL};
@@ -38,7 +38,7 @@ static void fetch_blocks(const struct weight *w, int32_t matrix, int32_t row, in
     }
     out->data = scratch;
     out->scales = out->biases = NULL;
-    out->rows = n;
+    out->rows = r->n;
     out->n_matrix = 1;
 }
 
@@ -68,17 +68,17 @@ static bool view_of(const struct device_model *m, const struct device_experts *x
 }
 
 /* One way of fetching for all three: each looks at the type that it is given. */
-static void fetch_any(const struct weight *w, int32_t matrix, int32_t row, int32_t n, uint8_t *scratch, struct weight *out)
+static void fetch_any(const struct weight *w, const struct expert_rows_range *r, uint8_t *scratch, struct weight *out)
 {
     const expert_rows_fetch fetch = fetch_of(w);
     if (fetch) {
-        fetch(w, matrix, row, n, scratch, out);
+        fetch(w, r, scratch, out);
         return;
     }
-    const struct weight_planes at = weight_planes(w, matrix);
-    out->data = at.data + (size_t)row * w->row_bytes;
-    out->scales = at.scales ? at.scales + (size_t)row * w->scale_row_bytes : NULL;
-    out->rows = n;
+    const struct weight_planes at = weight_planes(w, r->matrix);
+    out->data = at.data + (size_t)r->row * w->row_bytes;
+    out->scales = at.scales ? at.scales + (size_t)r->row * w->scale_row_bytes : NULL;
+    out->rows = r->n;
     out->n_matrix = 1;
 }
 

@@ -1,4 +1,4 @@
-/* See slot_policy.h. */
+/* Scores of experts, and the moves into slots that they justify. */
 #include "engine/vulkan/experts/slot_policy.h"
 
 #include <stdlib.h>
@@ -10,8 +10,9 @@ static bool is_used(const uint32_t *used, int32_t expert)
     return used[expert / 32] >> (expert % 32) & 1;
 }
 
-bool slot_policy_open(struct slot_policy *p, int32_t n_layer, int32_t n_expert, int32_t n_slots, bool empty, struct err *e)
+bool slot_policy_open(struct slot_policy *p, const struct slot_policy_params *params, struct err *e)
 {
+    const int32_t n_layer = params->n_layer, n_expert = params->n_expert, n_slots = params->n_slots;
     const size_t experts = (size_t)n_layer * (size_t)n_expert, slots = (size_t)n_layer * (size_t)n_slots;
     *p = (struct slot_policy){.n_layer = n_layer, .n_expert = n_expert, .n_slots = n_slots,
                               .score = calloc(experts, sizeof(float)), .slot_of = calloc(experts, sizeof(int32_t)),
@@ -22,10 +23,10 @@ bool slot_policy_open(struct slot_policy *p, int32_t n_layer, int32_t n_expert, 
     }
     for (size_t i = 0; i < experts; i++) {
         int32_t expert = (int32_t)(i % (size_t)n_expert);
-        p->slot_of[i] = expert < n_slots && !empty ? expert : -1;
+        p->slot_of[i] = expert < n_slots && !params->empty ? expert : -1;
     }
     for (size_t i = 0; i < slots; i++) {
-        p->expert_in[i] = empty ? -1 : (int32_t)(i % (size_t)n_slots);
+        p->expert_in[i] = params->empty ? -1 : (int32_t)(i % (size_t)n_slots);
     }
     return true;
 }
@@ -68,26 +69,27 @@ static int32_t weakest(const struct slot_policy *p, int32_t layer, const uint32_
     return worst;
 }
 
-static int32_t strongest_outside(const struct slot_policy *p, int32_t layer, const uint32_t *can)
+static int32_t strongest_outside(const struct slot_policy *p, int32_t layer, const uint32_t *available)
 {
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     const int32_t *slot = p->slot_of + (size_t)layer * (size_t)p->n_expert;
     int32_t best = -1;
     for (int32_t i = 0; i < p->n_expert; i++) {
-        if (slot[i] < 0 && is_used(can, i) && (best < 0 || score[i] > score[best])) {
+        if (slot[i] < 0 && is_used(available, i) && (best < 0 || score[i] > score[best])) {
             best = i;
         }
     }
     return best;
 }
 
-int32_t slot_policy_move(struct slot_policy *p, int32_t layer, const uint32_t *used, const uint32_t *can, struct slot_move *out, int32_t cap)
+int32_t slot_policy_move(struct slot_policy *p, const struct slot_candidates *c, struct slot_move *out, int32_t cap)
 {
+    const int32_t layer = c->layer;
     const float *score = p->score + (size_t)layer * (size_t)p->n_expert;
     int32_t *slot = p->slot_of + (size_t)layer * (size_t)p->n_expert;
     int32_t *in = p->expert_in + (size_t)layer * (size_t)p->n_slots, n = 0;
     while (n < cap) {
-        int32_t comes = strongest_outside(p, layer, can), at = weakest(p, layer, used);
+        int32_t comes = strongest_outside(p, layer, c->available), at = weakest(p, layer, c->used);
         if (comes < 0 || at < 0 || (in[at] >= 0 && score[comes] <= score[in[at]] + MARGIN)) {
             break;
         }

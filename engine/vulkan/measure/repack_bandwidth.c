@@ -28,7 +28,7 @@ static void unpack(void *context, int share)
     for (int plane = 0; plane < DEVICE_PLANES; plane++) {
         const uint32_t row_bytes = u->layout.row_bytes[plane];
         if (row_bytes) {
-            device_layout_rows(&u->w, &u->layout, plane, from, to - from, out + (size_t)from * row_bytes);
+            device_layout_rows(&u->w, &u->layout, &(struct device_rows){.plane = plane, .first = from, .n = to - from}, out + (size_t)from * row_bytes);
         }
         out += (size_t)rows * row_bytes;
     }
@@ -69,7 +69,7 @@ static double time_matrix(struct gpu *g, struct thread_pool *workers, const stru
     uint8_t *from = malloc(from_bytes * n);
     if (!from) {
         err_set(e, ERR_NOMEM, "no memory for a probe of %zu bytes", from_bytes * n);
-    } else if (gpu_buffer_create(g, GPU_UPLOAD, to_bytes * n, "probe of unpacking", &host, e)) {
+    } else if (gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = to_bytes * n, .name = "probe of unpacking"}, &host, e)) {
         seconds = time_matrices(workers, &u, from, from_bytes, host.map, to_bytes, n);
     }
     gpu_buffer_destroy(g, &host);

@@ -184,7 +184,7 @@ static double time_link(struct probe *p, const struct model_plan *plan)
     struct gpu_buffer host = {0};
     uint64_t bytes = all_experts(plan);
     bytes = bytes < DEVICE_BANDWIDTH_BUS_BYTES ? bytes : DEVICE_BANDWIDTH_BUS_BYTES;
-    p->ok = p->ok && gpu_buffer_create(&p->b->gpu, GPU_UPLOAD, bytes, "probe of the host's memory", &host, p->e);
+    p->ok = p->ok && gpu_buffer_create(&p->b->gpu, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = bytes, .name = "probe of the host's memory"}, &host, p->e);
     if (p->ok) {
         memset(host.map, 0, bytes); /* pages that are there */
     }

@@ -131,8 +131,8 @@ bool expert_cpu_offload_open(struct backend *b, struct err *e)
     const uint64_t input = input_layout(b, &o->ids_at, &o->weights_at);
     o->shape = shape_of(b);
     o->rates.rows = offload_max_rows(b);
-    if (!rows_open(b, e) || !gpu_buffer_create(&b->gpu, GPU_READBACK, input, "rows for the processor", &o->input, e) ||
-        !gpu_buffer_create(&b->gpu, GPU_SHARED, sums_bytes(b), "sums of the processor", &o->sums, e)) {
+    if (!rows_open(b, e) || !gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_READBACK, .size = input, .name = "rows for the processor"}, &o->input, e) ||
+        !gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_SHARED, .size = sums_bytes(b), .name = "sums of the processor"}, &o->sums, e)) {
         return false;
     }
     if (b->params.expert_way == EXPERTS_AUTO && o->rates.expert_s == 0) {

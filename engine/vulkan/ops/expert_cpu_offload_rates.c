@@ -20,7 +20,7 @@ double expert_cpu_offload_bus_rate(struct backend *b, enum gpu_memory kind)
     double rate = 0;
     uint64_t bytes = heap_planned_bytes(&b->model.host) / 16 * 16;
     bytes = bytes < DEVICE_BANDWIDTH_BUS_BYTES ? bytes : DEVICE_BANDWIDTH_BUS_BYTES;
-    if (gpu_buffer_create(&b->gpu, kind, bytes, "bus probe", &buffer, &ignored)) {
+    if (gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = kind, .size = bytes, .name = "bus probe"}, &buffer, &ignored)) {
         memset(buffer.map, 0, bytes); /* touches every page; and the shader does not write a sum that is zero */
         rate = device_bandwidth_read(b, &buffer, BUS_NS, &ignored);
         gpu_buffer_destroy(&b->gpu, &buffer);

@@ -139,7 +139,7 @@ bool forward_dump(struct backend *b, const struct step_shape *s, struct err *e)
     }
     f.observer = on_intermediate;
     f.observer_context = &d;
-    bool ok = d.before && d.now ? gpu_buffer_create(&b->gpu, GPU_READBACK, bytes, "dump", &d.copy, e)
+    bool ok = d.before && d.now ? gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_READBACK, .size = bytes, .name = "dump"}, &d.copy, e)
                                 : err_set(e, ERR_NOMEM, "no memory for the dump");
     if (ok && (f.r.c = gpu_command_begin(&b->gpu, false, e))) {
         forward_record_ops(&f);

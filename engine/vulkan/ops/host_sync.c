@@ -60,6 +60,6 @@ void host_sync_load_experts(struct recorder *r, int layer)
     }
     host_sync_copy(r, b->workspace.used + at, &b->result.buffer, b->result.used_offset + at, bytes);
     host_sync_wait(r);
-    r->ok = r->ok && expert_pool_bring(&b->pool, &b->slots, &b->model, layer, b->result.used + layer * USED_WORDS,
-                                       (int32_t)r->n_rows, r->e);
+    r->ok = r->ok &&
+            expert_pool_bring(&b->pool, layer, b->result.used + layer * USED_WORDS, (int32_t)r->n_rows, r->e);
 }

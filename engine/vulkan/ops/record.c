@@ -1,4 +1,4 @@
-/* Dispatches, op by op. */
+/* Records the ops of decoding: for each op it chooses the sizes, fills the push constants and dispatches. */
 #include "engine/vulkan/ops/dispatch.h"
 
 #include <stdio.h>

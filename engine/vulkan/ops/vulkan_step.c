@@ -222,7 +222,9 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
     }
     count(b, &exact);
     publish(b, s, rows);
-    if (b->model.n_slots && !device_slots_step(&b->slots, &b->gpu, &b->model, b->plan, pooled ? &b->pool : NULL, b->result.used, USED_WORDS, exact.n_rows, offload, e)) {
+    const struct device_slots_use use = {.plan = b->plan, .pool = pooled ? &b->pool : NULL, .used = b->result.used,
+                                         .stride = USED_WORDS, .n_rows = exact.n_rows, .on_cpu = offload};
+    if (b->model.n_slots && !device_slots_step(&b->slots, &b->gpu, &b->model, &use, e)) {
         return false;
     }
     expert_cpu_offload_note(b);

@@ -149,7 +149,7 @@ static bool step_open(struct backend *b, struct err *e)
     s->table_cap = at.table_cap;
     s->tile_rows = record_tiled_attention_fits(b) ? at.tile_rows : 0;
     s->tile_cap = s->tile_rows ? at.tile_cap : 1;
-    if (!gpu_buffer_create(&b->gpu, GPU_STEP, at.bytes, "step", &s->buffer, e)) {
+    if (!gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_STEP, .size = at.bytes, .name = "step"}, &s->buffer, e)) {
         return false;
     }
     uint8_t *map = s->buffer.map;
@@ -179,7 +179,7 @@ uint64_t workspace_trace_bytes(const struct backend *b)
 /* Rows that only pad a batch are dead: what stands in their places is never used. */
 static bool trace_open(struct backend *b, struct err *e)
 {
-    return !b->params.route || gpu_buffer_create(&b->gpu, GPU_STEP, workspace_trace_bytes(b) * (uint64_t)b->plan->n_layer, "trace", &b->step.trace, e);
+    return !b->params.route || gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_STEP, .size = workspace_trace_bytes(b) * (uint64_t)b->plan->n_layer, .name = "trace"}, &b->step.trace, e);
 }
 
 static uint64_t result_bytes(const struct backend *b, uint64_t *top, uint64_t *used)
@@ -200,7 +200,7 @@ static bool result_open(struct backend *b, struct err *e)
 {
     struct result_memory *r = &b->result;
     uint64_t top, bytes = result_bytes(b, &top, &r->used_offset);
-    if (!gpu_buffer_create(&b->gpu, GPU_READBACK, bytes, "results", &r->buffer, e)) {
+    if (!gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_READBACK, .size = bytes, .name = "results"}, &r->buffer, e)) {
         return false;
     }
     uint8_t *map = r->buffer.map;
@@ -249,7 +249,7 @@ bool workspace_reserve_full_logits(struct backend *b, int32_t rows, struct err *
             b->recorded[b->n_recorded].command = VK_NULL_HANDLE; /* it lives at i now */
         }
     }
-    return gpu_buffer_create(&b->gpu, GPU_READBACK, need, "whole logits", w, e);
+    return gpu_buffer_create(&b->gpu, &(struct gpu_buffer_params){.where = GPU_READBACK, .size = need, .name = "whole logits"}, w, e);
 }
 
 void workspace_close(struct backend *b)

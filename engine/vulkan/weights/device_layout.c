@@ -79,10 +79,11 @@ static void copy_padded(uint8_t *out, uint32_t out_bytes, const uint8_t *from, s
     memset(out + bytes, 0, out_bytes - bytes);
 }
 
-void device_layout_rows(const struct weight *w, const struct device_layout *l, int plane, int64_t first, int64_t n, uint8_t *out)
+void device_layout_rows(const struct weight *w, const struct device_layout *l, const struct device_rows *r, uint8_t *out)
 {
+    const int plane = r->plane;
     struct device_block_format f;
-    for (int64_t i = first; i < first + n; i++, out += l->row_bytes[plane]) {
+    for (int64_t i = r->first; i < r->first + r->n; i++, out += l->row_bytes[plane]) {
         int64_t matrix = i / w->rows, row = i % w->rows;
         struct weight_planes planes = weight_planes(w, (int32_t)matrix);
         const uint8_t *data = (const uint8_t *)planes.data + (size_t)row * w->row_bytes;

@@ -28,5 +28,10 @@ struct device_layout {
 bool device_layout_of(const struct weight *w, struct device_layout *l, struct err *e);
 /* The same planes, so that rows of both may be stacked. */
 bool device_layout_equal(const struct device_layout *a, const struct device_layout *b);
-/* Writes rows [first, first + n) of the stack (n_matrix * rows of them) of one plane to out. */
-void device_layout_rows(const struct weight *w, const struct device_layout *l, int plane, int64_t first, int64_t n, uint8_t *out);
+struct device_rows { /* rows [first, first + n) of one plane of a stack, which has n_matrix * rows of them */
+    int plane;
+    int64_t first, n;
+};
+
+/* Writes these rows to out. */
+void device_layout_rows(const struct weight *w, const struct device_layout *l, const struct device_rows *r, uint8_t *out);

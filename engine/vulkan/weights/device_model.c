@@ -7,7 +7,7 @@
 
 static void fill_rows(const struct heap_part *p, int source, int64_t first, int64_t n, uint8_t *out)
 {
-    device_layout_rows(p->sources[source], p->extra, p->plane, first, n, out);
+    device_layout_rows(p->sources[source], p->extra, &(struct device_rows){.plane = p->plane, .first = first, .n = n}, out);
 }
 
 bool device_matrix_plan(struct heap *h, const struct weight *const *w, int n, struct device_matrix *m, struct err *e)
@@ -200,7 +200,7 @@ static void fill_records(const struct heap_part *p, int source, int64_t first, i
     for (int64_t i = first, here; i < first + n; i += here, out += here * p->row_bytes) {
         const int64_t expert = i / (2 * rows), row = i % rows;
         here = rows - row < first + n - i ? rows - row : first + n - i;
-        device_layout_rows(i / rows % 2 ? x->up : x->gate, p->extra, p->plane, expert * rows + row, here, out);
+        device_layout_rows(i / rows % 2 ? x->up : x->gate, p->extra, &(struct device_rows){.plane = p->plane, .first = expert * rows + row, .n = here}, out);
     }
 }
 

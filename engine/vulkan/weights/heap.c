@@ -172,8 +172,8 @@ static void write_parts(struct heap *h, struct thread_pool *w)
 static bool upload(struct heap *h, struct gpu *g, struct thread_pool *w, struct err *e)
 {
     struct stage s = {0};
-    bool ok = gpu_buffer_create(g, GPU_UPLOAD, STAGE_BYTES, "staging 0", &s.half[0], e) &&
-              gpu_buffer_create(g, GPU_UPLOAD, STAGE_BYTES, "staging 1", &s.half[1], e) && stage_ready(g, &s, e);
+    bool ok = gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = STAGE_BYTES, .name = "staging 0"}, &s.half[0], e) &&
+              gpu_buffer_create(g, &(struct gpu_buffer_params){.where = GPU_UPLOAD, .size = STAGE_BYTES, .name = "staging 1"}, &s.half[1], e) && stage_ready(g, &s, e);
     for (int i = 0; ok && i < h->n_parts; i++) {
         const struct heap_part *p = &h->parts[i];
         if (p->fill) {
@@ -208,7 +208,7 @@ bool heap_commit(struct heap *h, struct gpu *g, enum gpu_memory where, const cha
     }
     int n = place(h, limit, sizes);
     for (; h->n_buffers < n; h->n_buffers++) {
-        if (!gpu_buffer_create(g, where, sizes[h->n_buffers], name, &h->buffers[h->n_buffers], e)) {
+        if (!gpu_buffer_create(g, &(struct gpu_buffer_params){.where = where, .size = sizes[h->n_buffers], .name = name}, &h->buffers[h->n_buffers], e)) {
             goto out;
         }
         h->bytes += sizes[h->n_buffers];

@@ -1,0 +1,128 @@
+// What takes a parser of Markdown long: each is drawn, or shown as it was written, within a bound, and typing goes on meanwhile.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { slow } from '../api/harness.mjs';
+import { noBrowser, openHouse } from './page.mjs';
+
+const SIZE = 300000; // characters of each text
+const WITHIN = 3000 * slow; // milliseconds until one is on the screen, layout and all
+const BESIDE = 2000 * slow; // the longest that a key may wait while one streams
+const opts = { skip: noBrowser };
+let house;
+let page;
+before(async () => {
+  if (noBrowser) return;
+  house = await openHouse({ fake: true });
+  page = await house.page();
+});
+after(async () => { await house?.close(); });
+
+const fill = (piece) => piece.repeat(Math.ceil(SIZE / piece.length)).slice(0, SIZE);
+const texts = {
+  'mailto': fill('mailto:'),
+  'mailto with names': fill('mailto:a@b'),
+  'addresses without a host': fill('http://'),
+  'an address of stars': `https://a.b/${fill('*')}b`,
+  'nested emphasis': fill('*a **a '),
+  'emphasis that closes': fill('*a_ b*_'),
+  'runs of backticks': Array.from({ length: 770 }, (_, i) => '`'.repeat(i)).join(' '),
+  'links that do not end': fill('[a](b'),
+  'links in links': fill('[a]['),
+  'brackets': '['.repeat(SIZE / 2) + ']'.repeat(SIZE / 2),
+  'open brackets': fill('['),
+  'pictures that do not end': fill('![a]('),
+  'references': fill('[a]: b\n'),
+  'quotations gone on with lazily': `${'>'.repeat(200)} a\n${fill('b\n')}`,
+  'a table of many rows': `|a|b|\n|-|-|\n${fill('|*a*|b|\n')}`,
+  'a table of many columns': `|${fill('a|').slice(0, SIZE / 2)}\n|${fill('-|').slice(0, SIZE / 2)}\n|*a*|`,
+  'a list of many points': fill('- *a*\n'),
+  'many formulas': Array.from({ length: SIZE / 12 }, (_, i) => `$x_{${i}}$`).join(' '),
+  'formulas that do not end': fill('\\[\n'),
+};
+
+/** The same where no paragraph is too long to be tried: what the parser makes of each, the clock bounds. */
+for (const [name, text] of Object.entries(texts)) {
+  if (!text.includes('\n')) texts[`${name}, in paragraphs`] = text.match(/[^]{1,30000}/g).join('\n\n');
+}
+
+/** Draws it in the page; milliseconds until it is on the screen, and how much of its text can be read there. */
+function drawWhole(text) {
+  return page.evaluate(async (whole) => {
+    const { loadMarkdown, MarkdownView } = await import('/js/markdown.js');
+    await loadMarkdown();
+    const root = document.createElement('div');
+    root.className = 'probe prose';
+    document.querySelector('#scroller').append(root);
+    const begun = performance.now();
+    new MarkdownView(root).finish(whole);
+    const drawn = performance.now() - begun;
+    root.getBoundingClientRect();
+    await new Promise((wake) => setTimeout(wake, 0));
+    const took = performance.now() - begun;
+    const plain = root.querySelector('.plain')?.textContent.length ?? 0;
+    const shown = root.textContent.length;
+    root.remove();
+    return { drawn: Math.round(drawn), took: Math.round(took), plain, shown };
+  }, text);
+}
+
+for (const [name, text] of Object.entries(texts)) {
+  test(`${name}: on the screen in time`, opts, async (t) => {
+    const got = await drawWhole(text);
+    t.diagnostic(`${name}: ${JSON.stringify(got)}`);
+    assert.ok(got.took < WITHIN, `${got.took} ms, limit ${WITHIN}`);
+    if (name !== 'references') assert.ok(got.shown > 0, 'something can be read');
+  });
+}
+
+test('what is next to such a text is drawn as ever', opts, async () => {
+  const got = await page.evaluate(async (bad) => {
+    const { MarkdownView } = await import('/js/markdown.js');
+    const root = document.createElement('div');
+    new MarkdownView(root).finish(`# Before\n\n${bad}\n\nhttps://a.example and *after*`);
+    const plain = root.querySelector('p > .plain');
+    return { h1: root.querySelector('h1')?.textContent, plain: plain?.textContent === bad, link: root.querySelector('a')?.href, em: root.querySelector('em')?.textContent };
+  }, texts.mailto);
+  assert.deepEqual(got, { h1: 'Before', plain: true, link: 'https://a.example/', em: 'after' });
+});
+
+test('while such a text streams, no key waits long, and at its end all of it is there', opts, async (t) => {
+  for (const name of ['mailto', 'nested emphasis', 'quotations gone on with lazily', 'a list of many points']) {
+    const { longest, shown } = await page.evaluate(async (whole) => {
+      const { MarkdownView } = await import('/js/markdown.js');
+      const root = document.createElement('div');
+      root.className = 'probe prose';
+      document.querySelector('#scroller').append(root);
+      const view = new MarkdownView(root);
+      let last = performance.now();
+      let most = 0;
+      for (let i = 0; i < whole.length; i += 2000) { // a key is looked at between two pieces
+        view.append(whole.slice(i, i + 2000));
+        await new Promise((wake) => setTimeout(wake, 0));
+        most = Math.max(most, performance.now() - last);
+        last = performance.now();
+      }
+      view.finish(whole);
+      const text = root.textContent;
+      root.remove();
+      return { longest: Math.round(most), shown: text.length };
+    }, texts[name]);
+    t.diagnostic(`${name}: ${longest} ms`);
+    assert.ok(longest < BESIDE, `${name}: ${longest} ms`);
+    assert.ok(shown > 0, name);
+  }
+});
+
+test('HTML enters the page by the one policy that has a name', opts, async () => {
+  const got = await page.evaluate(() => {
+    const refused = (f) => { try { f(); return false; } catch (error) { return error instanceof TypeError; } };
+    return { inner: refused(() => { document.createElement('div').innerHTML = '<b>x</b>'; }),
+      other: refused(() => trustedTypes.createPolicy('other', { createHTML: (x) => x })),
+      again: refused(() => trustedTypes.createPolicy('dompurify', { createHTML: (x) => x })) };
+  });
+  assert.deepEqual(got, { inner: true, other: true, again: true });
+});
+
+test('nothing else failed in the page meanwhile', opts, () => {
+  assert.deepEqual(house.problems.filter((p) => !/Trusted/.test(p)), []);
+});
