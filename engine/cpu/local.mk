@@ -8,6 +8,7 @@ libsluice_cpu_a_SOURCES = \
 	%D%/matmul.h %D%/mixer.h %D%/open.h %D%/panel.c %D%/panel.h %D%/placer.h \
 	%D%/rope.c %D%/rope.h %D%/router.c %D%/router.h %D%/speed.c %D%/speed.h %D%/step.c %D%/step.h \
 	%D%/thread_tuner.c %D%/thread_tuner.h %D%/cpu_worker.h
+libsluice_cpu_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS)
 CPU_LIBS = libsluice-cpu.a
 
 if X86_64
@@ -16,11 +17,11 @@ noinst_LIBRARIES += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-av
 cpu_simd_headers = %D%/kernels_simd.h %D%/ops_simd.h %D%/tile_core.h %D%/tile_formats.h %D%/tile_one.h %D%/tile_rare.h
 CPU_AVX512 = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq
 libsluice_cpu_avx2_a_SOURCES = %D%/kernels_avx2.c %D%/simd_avx2.h $(cpu_simd_headers)
-libsluice_cpu_avx2_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
+libsluice_cpu_avx2_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) -mavx2 -mfma -mf16c
 libsluice_cpu_avx512_a_SOURCES = %D%/kernels_avx512.c %D%/simd_avx512.h $(cpu_simd_headers)
-libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(CPU_AVX512)
+libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CPU_AVX512)
 libsluice_cpu_avx512vnni_a_SOURCES = %D%/kernels_avx512vnni.c %D%/simd_avx512.h $(cpu_simd_headers)
-libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(CPU_AVX512) -mavx512vnni
+libsluice_cpu_avx512vnni_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CPU_AVX512) -mavx512vnni
 # they use the plain C library as well as it them
 CPU_LIBS += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a libsluice-cpu.a
 endif
