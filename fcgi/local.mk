@@ -20,6 +20,7 @@ include %D%/openai/local.mk
 include %D%/openapi/local.mk
 include %D%/process/local.mk
 include %D%/recorder/local.mk
+include %D%/responses/local.mk
 include %D%/status/local.mk
 
 FCGI_ROOM_LIBS = libsluice-fcgi.a $(GRAMMAR_LIBS) $(SQL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(FCGI_LIBS) $(QRENCODE_LIBS) $(ARCHIVE_LIBS) $(MD4C_LIBS) -lm

@@ -4,7 +4,7 @@
 #include "fcgi/http/route.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/ollama/ollama.h"
-#include "fcgi/openai/responses.h"
+#include "fcgi/responses/responses.h"
 
 /* One row for each api_<noun>.c. */
 #define TABLES(X) \

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/chat_template_internal.h"
 
 static const char head[] = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"

@@ -5,7 +5,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/chat_template_internal.h"
 
 static bool no_memory(struct err *e)

@@ -1,7 +1,7 @@
 /* Collects named values into an arguments object; the tool's schema says which of them are strings. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/parse_format.h"
 
 enum { TAKES_STRING = 1, TAKES_NULL = 2, TAKES_OTHER = 4 };

@@ -1,8 +1,8 @@
 /* The parts that the machines share: matching tags, values between tags, and calls read from JSON. */
 #include <string.h>
 
-#include "engine/base/json.h"
-#include "engine/base/json_repair.h"
+#include "engine/base/json/json.h"
+#include "engine/base/json/json_repair.h"
 #include "engine/chat/parse_format.h"
 
 bool parse_is_space(char c)

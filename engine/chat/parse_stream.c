@@ -4,7 +4,7 @@
  * no CHAT_CALL_END is sent: no byte is dropped, and no client is told that the call is whole. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/parse_format.h"
 
 bool parse_stream_begin(struct chat_parser *p)

@@ -1,7 +1,7 @@
 /* Attention over paged keys and values: projections, norms and rotation, storing, softmax, gate, projection. */
 #include <math.h>
 
-#include "engine/cpu/kv_layout.h"
+#include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/matmul.h"
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/rope.h"

@@ -4,13 +4,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "engine/cpu/bandwidth.h"
 #include "engine/cpu/head.h"
-#include "engine/cpu/kv_layout.h"
+#include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/layout.h"
+#include "engine/cpu/measure/bandwidth.h"
+#include "engine/cpu/measure/speed.h"
 #include "engine/cpu/open.h"
 #include "engine/cpu/router.h"
-#include "engine/cpu/speed.h"
 #include "engine/cpu/step.h"
 #include "engine/experts/cache/expert_cache.h"
 

@@ -10,7 +10,7 @@
 #include "engine/backend/backend.h"
 #include "engine/base/thread_pool.h"
 #include "engine/cpu/expert_lists.h"
-#include "engine/cpu/kernels.h"
+#include "engine/cpu/kernels/kernels.h"
 #include "engine/cpu/router.h"
 #include "engine/cpu/thread_tuner.h"
 

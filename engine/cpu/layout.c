@@ -2,7 +2,7 @@
 #include "engine/cpu/layout.h"
 
 #include "engine/cpu/head.h"
-#include "engine/cpu/kv_layout.h"
+#include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/placer.h"
 #include "engine/cpu/rope.h"

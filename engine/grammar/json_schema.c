@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/grammar/schema_internal.h"
 
 struct json_schema *json_schema_create(struct builder *b, struct err *e)

@@ -1,5 +1,5 @@
 /* Arrays of a schema: prefixItems by place, items for the others, and how many there may be. */
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/grammar/schema_internal.h"
 
 bool schema_count(struct json_schema *s, const cJSON *schema, const char *name, int64_t *out)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/grammar/schema_internal.h"
 
 #define MAX_DIGITS 15      /* of a whole part, of a fraction: a double tells 15 digits apart */

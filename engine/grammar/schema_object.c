@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/base/utf8.h"
 #include "engine/grammar/schema_internal.h"
 

@@ -1,10 +1,10 @@
 /* Strings of a schema: lengths, patterns and formats; and values that stand between tags without quotes. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
+#include "engine/grammar/expr_without.h"
 #include "engine/grammar/regex.h"
 #include "engine/grammar/schema_internal.h"
-#include "engine/grammar/expr_without.h"
 
 /* Each a part of what its standard allows (no 29 February, no leap second, ASCII hosts): all that is written is valid. */
 #define DATE "\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))"

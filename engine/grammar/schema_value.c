@@ -1,7 +1,7 @@
 /* What all kinds of values share: white space, strings, names, any value, lists of values. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/grammar/schema_internal.h"
 
 #define MAX_SPACES 32 /* of an indentation; models tend to loop in unbounded white space */

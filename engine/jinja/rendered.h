@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "engine/base/buf.h"
-#include "engine/base/text_span.h"
+#include "engine/base/json/text_span.h"
 
 struct rendered { /* owner calls rendered_fini; zeroed = empty */
     struct buf text;

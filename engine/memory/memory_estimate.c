@@ -11,7 +11,7 @@
 #define COPIES 0.53
 #define COPIES_RISE ((1 - COPIES) / (0.866 - COPIES_AT))
 
-/* LRU over all layers, over the calibrated routing traces of models with 128, 256 and 512 experts (fcgi/cli/routing.h). */
+/* LRU over all layers, over the calibrated routing traces of models with 128, 256 and 512 experts (fcgi/cli/bench/routing.h). */
 #define CURVES 3
 static const double curve_experts[CURVES] = {128, 256, 512};
 static const struct {

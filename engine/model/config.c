@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/format/gguf.h"
 
 #define CONFIG_MAX_BYTES (16u << 20)

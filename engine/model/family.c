@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/format/gguf.h"
 
 extern const struct family family_qwen3_moe, family_qwen3_5_moe, family_bailing_moe, family_gpt_oss, family_qwen3,

@@ -8,11 +8,11 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
-#include "engine/model/model_stats.h"
-#include "engine/model/plan_weights.h"
+#include "engine/base/json/json.h"
 #include "engine/model/family.h"
 #include "engine/model/model_source.h"
+#include "engine/model/model_stats.h"
+#include "engine/model/plan_weights.h"
 
 #define PATH_BYTES 4096
 

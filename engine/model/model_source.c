@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/format/safetensors.h"
 
 #define PATH_BYTES 4096

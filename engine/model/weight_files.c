@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 
 #define MAX_FILES 4096
 #define MAX_PATH_BYTES 4096

@@ -10,10 +10,10 @@
 #include "engine/cache/prefix_index.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
-#include "engine/sched/text_output.h"
 #include "engine/sched/event_log.h"
-#include "engine/sched/sampler.h"
-#include "engine/sched/token_rules.h"
+#include "engine/sched/sampling/sampler.h"
+#include "engine/sched/sampling/token_rules.h"
+#include "engine/sched/text_output.h"
 
 enum job_state { JOB_WAITING = 1, JOB_PREFILL, JOB_DECODE, JOB_OVER }; /* 1 .. 3 as in status_job.state */
 

@@ -15,17 +15,17 @@ libsluice_sched_a_SOURCES = \
 	%D%/notify.c %D%/notify.h \
 	%D%/prefill_budget.c %D%/prefill_budget.h \
 	%D%/prompt_scores.c %D%/prompt_scores.h \
-	%D%/random.c %D%/random.h \
-	%D%/sampler.c %D%/sampler.h \
+	%D%/sampling/random.c %D%/sampling/random.h \
+	%D%/sampling/sampler.c %D%/sampling/sampler.h \
 	%D%/scheduler.c %D%/scheduler.h \
 	%D%/scheduler_state.h \
 	%D%/server.c %D%/server.h \
 	%D%/server_requests.c \
 	%D%/server_state.h \
 	%D%/stats.c %D%/stats.h \
-	%D%/stop.c %D%/stop.h \
+	%D%/sampling/stop.c %D%/sampling/stop.h \
 	%D%/text_output.c %D%/text_output.h \
-	%D%/token_rules.c %D%/token_rules.h \
-	%D%/topk.c %D%/topk.h \
-	%D%/typical.c %D%/typical.h
+	%D%/sampling/token_rules.c %D%/sampling/token_rules.h \
+	%D%/sampling/topk.c %D%/sampling/topk.h \
+	%D%/sampling/typical.c %D%/sampling/typical.h
 SCHED_LIBS = libsluice-sched.a $(GRAMMAR_LIBS) $(MEMORY_LIBS) $(CACHE_LIBS) $(WIRE_LIBS)

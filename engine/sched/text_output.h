@@ -6,7 +6,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/chat/content_gate.h"
-#include "engine/sched/stop.h"
+#include "engine/sched/sampling/stop.h"
 #include "engine/tokenizer/detokenizer.h"
 
 struct text_output {

@@ -8,7 +8,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/format/gguf.h"
 #include "engine/text/text_gguf.h"
 

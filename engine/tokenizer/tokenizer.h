@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/base/text_span.h"
+#include "engine/base/json/text_span.h"
 #include "engine/tokenizer/vocab.h"
 
 struct tokenizer;

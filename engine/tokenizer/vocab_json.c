@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/json.h"
-#include "engine/base/json_cursor.h"
+#include "engine/base/json/json.h"
+#include "engine/base/json/json_cursor.h"
 #include "engine/tokenizer/vocab_source.h"
 
 enum { REST_MAX = 64 << 20 };

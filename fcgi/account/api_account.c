@@ -1,8 +1,8 @@
 /* One's own account as a whole: what it may use and has used, and its end. */
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
-#include "fcgi/account/user_jobs.h"
+#include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
+#include "fcgi/account/user_jobs.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"

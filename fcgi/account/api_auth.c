@@ -1,7 +1,7 @@
 /* Login and logout of the page, the session, and a user's own password. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/http/audit.h"

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
-#include "fcgi/account/qr.h"
+#include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
+#include "fcgi/account/qr.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/throttle.h"
 #include "fcgi/http/audit.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/json_put.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/throttle.h"

@@ -4,7 +4,7 @@
 
 #include "config.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"

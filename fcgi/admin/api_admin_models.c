@@ -1,9 +1,9 @@
-/* /api/admin/models: the models on this machine, and which one is loaded. `sluice up` does it (fcgi/cli/model_switch.c);
+/* /api/admin/models: the models on this machine, and which one is loaded. `sluice up` does it (fcgi/cli/up/model_switch.c);
  * under systemd the unit's configuration names the model, and this only tells. */
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
 #include "fcgi/admin/hub_pull.h"
 #include "fcgi/admin/local_models.h"

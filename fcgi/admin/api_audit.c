@@ -1,5 +1,5 @@
 /* The audit log, for admins: who did what from where, page by page. */
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/json_put.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"

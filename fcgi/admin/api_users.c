@@ -2,9 +2,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "engine/base/json.h"
-#include "fcgi/account/user_jobs.h"
+#include "engine/base/json/json.h"
 #include "fcgi/account/account_lists.h"
+#include "fcgi/account/user_jobs.h"
 #include "fcgi/auth/credentials.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/http/audit.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/admin/local_models.h"
 #include "fcgi/http/audit.h"
 #include "fcgi/http/request.h"

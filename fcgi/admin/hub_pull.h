@@ -1,4 +1,4 @@
-/* Downloads a model from the hub to this machine's disk for an admin: `sluice up` does it (fcgi/cli/model_pull.c) and reports
+/* Downloads a model from the hub to this machine's disk for an admin: `sluice up` does it (fcgi/cli/pull/model_pull.c) and reports
  * its progress. Thread: the request's. */
 #pragma once
 #include <cjson/cJSON.h>

@@ -12,7 +12,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/process/state.h"
 
 #define MAX_CONFIG ((size_t)4 << 20)

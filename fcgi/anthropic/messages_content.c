@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/http/request.h"
 #include "fcgi/openai/chat_files.h"

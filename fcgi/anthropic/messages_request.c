@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/anthropic/messages_content.h"
 #include "fcgi/http/request.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/anthropic/anthropic.h"
 #include "fcgi/anthropic/messages.h"
 #include "fcgi/http/reply.h"

@@ -1,7 +1,7 @@
 /* attachment.h: attached files become part of a prompt. */
 #include "fcgi/attachments/attachment.h"
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/request.h"
 #include "sql/files/store_attachments.h"

@@ -17,7 +17,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "engine/base/utf8.h"
 #include "reader/reader.h"

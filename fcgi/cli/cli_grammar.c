@@ -2,7 +2,7 @@
 #include "fcgi/cli/cli_grammar.h"
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/json_schema.h"
 

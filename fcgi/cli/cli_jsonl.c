@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/cli/command.h"
 
 enum { LINE_MAX_BYTES = 64 << 20 };

@@ -9,7 +9,7 @@
 #include "engine/base/buf.h"
 #include "engine/base/size_text.h"
 #include "engine/memory/memory_text.h"
-#include "fcgi/cli/bench.h"
+#include "fcgi/cli/bench/bench.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_bench;

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/base/option.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "engine/tokenizer/vocab.h"
+#include "fcgi/cli/cli_jsonl.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/cli_jsonl.h"
 
 enum { INPUT_MAX = 1 << 28 };
 

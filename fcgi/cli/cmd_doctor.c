@@ -9,7 +9,7 @@
 #include "engine/wire/status.h"
 #include "fcgi/admin/diagnostics.h"
 #include "fcgi/cli/cli_options.h"
-#include "fcgi/cli/nginx_conf.h"
+#include "fcgi/cli/up/nginx_conf.h"
 #include "fcgi/process/state.h"
 
 extern const struct command cmd_doctor;

@@ -7,7 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/sched/sampler.h"
+#include "engine/sched/sampling/sampler.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "fcgi/cli/cli_grammar.h"

@@ -12,7 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/model/plan_parts.h"
 #include "engine/text/text_model.h"
-#include "fcgi/cli/expert_report.h"
+#include "fcgi/cli/bench/expert_report.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_info;

@@ -6,7 +6,7 @@
 
 #include "engine/base/file.h"
 #include "engine/format/tensor_file.h"
-#include "fcgi/cli/dump.h"
+#include "fcgi/cli/bench/dump.h"
 #include "fcgi/cli/cli_ids.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/cli_run.h"

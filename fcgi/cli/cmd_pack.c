@@ -11,7 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/experts/pack/expert_pack.h"
-#include "fcgi/cli/expert_report.h"
+#include "fcgi/cli/bench/expert_report.h"
 #include "fcgi/cli/cli_options.h"
 
 extern const struct command cmd_pack;

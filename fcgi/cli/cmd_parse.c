@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/base/option.h"
 #include "engine/chat/chat_parser.h"
 #include "engine/chat/chat_template.h"
+#include "fcgi/cli/cli_jsonl.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/cli_jsonl.h"
 
 enum { TEMPLATE_MAX = 4 << 20 };
 

@@ -11,7 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/base/size_text.h"
 #include "fcgi/cli/cli_options.h"
-#include "fcgi/cli/pull.h"
+#include "fcgi/cli/pull/pull.h"
 
 extern const struct command cmd_pull;
 

@@ -10,12 +10,12 @@
 #include "config.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/model/tensor_manifest.h"
+#include "fcgi/cli/bench/synth.h"
+#include "fcgi/cli/bench/synth_gguf.h"
+#include "fcgi/cli/bench/synth_shape.h"
 #include "fcgi/cli/cli_options.h"
-#include "fcgi/cli/synth.h"
-#include "fcgi/cli/synth_gguf.h"
-#include "fcgi/cli/synth_shape.h"
 
 extern const struct command cmd_synth;
 

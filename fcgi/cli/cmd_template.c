@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/base/option.h"
 #include "engine/chat/chat_template.h"
 #include "engine/jinja/jinja.h"
 #include "engine/text/text_model.h"
+#include "fcgi/cli/cli_jsonl.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/cli_jsonl.h"
 
 enum { INPUT_MAX = 64 << 20, TEMPLATE_MAX = 4 << 20, MAX_VARIABLES = 256 };
 

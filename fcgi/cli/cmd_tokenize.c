@@ -6,13 +6,13 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/base/option.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/tokenizer/vocab.h"
+#include "fcgi/cli/cli_jsonl.h"
 #include "fcgi/cli/cli_options.h"
 #include "fcgi/cli/command.h"
-#include "fcgi/cli/cli_jsonl.h"
 
 enum { INPUT_MAX = 1 << 28, BENCH_RUNS = 5 };
 

@@ -11,7 +11,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/base/log.h"
 #include "fcgi/http/request.h"
 #include "fcgi/process/shared.h"

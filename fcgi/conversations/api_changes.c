@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/conversations/conversation.h"

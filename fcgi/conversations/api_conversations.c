@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/engine.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/audit.h"

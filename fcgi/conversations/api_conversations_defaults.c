@@ -1,7 +1,7 @@
 /* /api/defaults: the settings with which a user's new conversations begin. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"

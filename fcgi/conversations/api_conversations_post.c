@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/content_gate.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/auth/limits.h"
@@ -14,9 +14,9 @@
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"
-#include "fcgi/inference/stored_answer.h"
 #include "fcgi/inference/model_gate.h"
 #include "fcgi/inference/settings.h"
+#include "fcgi/inference/stored_answer.h"
 #include "fcgi/openai/chat_request.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/recorder/recorder.h"

@@ -1,5 +1,5 @@
 /* Forking a conversation, deleting a branch of it. */
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/auth/limits.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"

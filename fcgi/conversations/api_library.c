@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/path_id.h"
 #include "fcgi/http/reply.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/conversations/conversation.h"

@@ -1,7 +1,7 @@
 /* conversation.h: the messages of a branch as a prompt. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"

@@ -1,7 +1,7 @@
 /* conversation.h: the results of an answer's calls, as a person or a program of theirs sends them. Nothing is run here. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
 #include "sql/chats/store_conversations.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/chat_parser.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/conversations/conversation.h"

@@ -1,7 +1,7 @@
 /* conversation.h: the settings of a conversation, checked; what they mean for the template and the answer's form. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/settings.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/config/server_settings.h"
 #include "fcgi/conversations/conversation.h"
 #include "fcgi/conversations/title.h"

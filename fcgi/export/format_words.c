@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/export/format.h"
 
 const char *export_time(int64_t ms, char out[EXPORT_TIME_SIZE])

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/dialect.h"
 #include "fcgi/http/reply_head.h"
 #include "fcgi/http/request.h"

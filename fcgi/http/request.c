@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 
 #define MAX_PATH_BYTES 4096
 

@@ -11,7 +11,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/conversations/title.h"
 #include "fcgi/import/draft_tree.h"
 #include "sql/core/digest.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/import/formats.h"
 
 #define MARK_OPEN "\xEE\x88\x80"  /* U+E200 ... U+E201: a citation's mark, empty outside ChatGPT's own page */

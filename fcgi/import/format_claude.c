@@ -4,7 +4,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/buf.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/import/formats.h"
 
 #define NO_PARENT "00000000-0000-4000-8000-000000000000"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/import/formats.h"
 
 static bool is(const cJSON *item)

@@ -3,7 +3,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/buf.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/import/formats.h"
 
 static bool is(const cJSON *item)

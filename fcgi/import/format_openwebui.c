@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/import/formats.h"
 
 #define THOUGHTS_OPEN "<details type=\"reasoning\""

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/file_name.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/import.h"

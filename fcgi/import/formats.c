@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 
 /* The order matters where one's items could pass for another's. */
 static const struct import_format *const formats[] = {&format_sluice,    &format_chatgpt,  &format_claude,

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "engine/base/err.h"
-#include "engine/base/json_slice.h"
+#include "engine/base/json/json_slice.h"
 #include "fcgi/import/draft.h"
 
 struct import_format {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "engine/base/arena.h"
-#include "engine/base/json.h"
-#include "engine/base/json_repair.h"
+#include "engine/base/json/json.h"
+#include "engine/base/json/json_repair.h"
 #include "fcgi/import/formats.h"
 #include "fcgi/import/import_internal.h"
 #include "sql/chats/store_import.h"

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 
 static struct generation_call *add_call(struct generation *g)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 
 #define MAX_SAFE_INTEGER 9007199254740991LL /* what a double, and so JSON, holds exactly */
 #define MAX_BIAS 100.0

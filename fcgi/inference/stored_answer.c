@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/inference/reduced_top_k.h"
 
 #define MAX_PARSER_BYTES ((size_t)8 << 20)

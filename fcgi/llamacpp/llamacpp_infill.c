@@ -3,7 +3,7 @@
  * in its own way. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/request.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/process/worker.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/request.h"
 #include "fcgi/llamacpp/llamacpp.h"
 #include "fcgi/openai/chat_request.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"

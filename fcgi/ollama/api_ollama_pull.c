@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/admin/hub_pull.h"
 #include "fcgi/admin/local_models.h"
 #include "fcgi/http/reply.h"

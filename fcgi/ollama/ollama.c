@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
 

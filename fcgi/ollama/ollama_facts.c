@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/wire/status.h"
 #include "fcgi/admin/local_models.h"
 #include "fcgi/http/request.h"

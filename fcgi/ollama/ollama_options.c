@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/request.h"
 #include "fcgi/ollama/ollama.h"
 #include "fcgi/process/worker.h"

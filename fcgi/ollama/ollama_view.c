@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/reduced_top_k.h"

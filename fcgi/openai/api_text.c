@@ -1,7 +1,7 @@
 /* POST /tokenize, /detokenize, /apply-template: the text layer, seen from outside. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/request.h"

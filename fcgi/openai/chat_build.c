@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 
 static cJSON *add(struct chat_build *b, cJSON *o, const char *name, cJSON *v)
 {

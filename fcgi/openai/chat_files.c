@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/attachments/attachment.h"
 #include "fcgi/attachments/file_reading.h"
 #include "fcgi/config/server_settings.h"

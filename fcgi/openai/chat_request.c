@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/inference.h"
 #include "fcgi/inference/prompt.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/cache_scope.h"

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
-#include "engine/base/json_repair.h"
+#include "engine/base/json/json.h"
+#include "engine/base/json/json_repair.h"
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/openai/chat_request.h"

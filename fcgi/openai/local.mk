@@ -5,8 +5,6 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/api_completions.c \
 	%D%/api_embeddings.c \
 	%D%/api_models.c \
-	%D%/api_openai_conversations.c \
-	%D%/api_responses.c \
 	%D%/api_text.c \
 	%D%/api_tokenizer.c \
 	%D%/chat_build.c %D%/chat_build.h \
@@ -26,14 +24,4 @@ libsluice_fcgi_a_SOURCES += \
 	%D%/fields_foreign.c \
 	%D%/model_object.c %D%/model_object.h \
 	%D%/openai.c %D%/openai.h \
-	%D%/parts.c %D%/parts.h \
-	%D%/responses.h \
-	%D%/responses_chain.c \
-	%D%/responses_compact.c \
-	%D%/responses_compaction.c \
-	%D%/responses_conversation.c \
-	%D%/responses_items.c \
-	%D%/responses_request.c \
-	%D%/responses_stream.c \
-	%D%/responses_truncate.c \
-	%D%/responses_view.c
+	%D%/parts.c %D%/parts.h

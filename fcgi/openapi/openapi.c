@@ -8,7 +8,7 @@
 
 #include "config.h"
 #include "engine/base/buf.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/http/reply.h"
 #include "fcgi/http/route.h"
 

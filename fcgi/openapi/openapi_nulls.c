@@ -2,7 +2,7 @@
  * than at each member. */
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/openapi/openapi.h"
 
 #define REF_START "#/components/schemas/"

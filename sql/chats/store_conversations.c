@@ -7,7 +7,7 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "sql/chats/tags_internal.h"
 #include "sql/core/search_internal.h"
 #include "sql/core/statement.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "sql/chats/tags_internal.h"
 #include "sql/core/statement.h"
 

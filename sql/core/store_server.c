@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
-#include "sql/core/statement.h"
+#include "engine/base/json/json.h"
 #include "sql/core/server_internal.h"
+#include "sql/core/statement.h"
 
 #define DAY_S 86400
 #define SETTING_BYTES 65536

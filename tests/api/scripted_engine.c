@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/text/text_model.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "engine/wire/message.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/chat/chat_parser.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

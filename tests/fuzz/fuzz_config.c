@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/model/family.h"
 #include "engine/model/tensor_manifest.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
-#include "engine/grammar/automaton.h"
+#include "engine/base/json/json.h"
 #include "engine/grammar/answer_grammar.h"
+#include "engine/grammar/automaton.h"
 #include "engine/grammar/gbnf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "fcgi/import/import.h"
 #include "sql/chats/store_import.h"
 #include "sql/files/store_attachments.h"

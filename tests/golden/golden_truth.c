@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 
 void golden_must(bool ok, const struct err *e)
 {

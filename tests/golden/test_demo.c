@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/format/weight_bits.h"
 #include "tests/golden/golden.h"
 

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
+#include "engine/base/json/json.h"
 #include "engine/format/weight_bits.h"
 #include "tests/golden/golden.h"
 #include "tests/golden/golden_truth.h"

@@ -5,17 +5,17 @@ check_PROGRAMS += $(VULKAN_TESTS)
 TESTS += $(VULKAN_TESTS)
 VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 
-%C%_test_vulkan_delta_SOURCES = %D%/test_vulkan_delta.c
+%C%_test_vulkan_delta_SOURCES = %D%/vulkan/test_vulkan_delta.c
 %C%_test_vulkan_delta_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
-%C%_test_vulkan_slots_SOURCES = %D%/test_vulkan_slots.c %D%/cpu_weights.c %D%/cpu_weights.h
+%C%_test_vulkan_slots_SOURCES = %D%/vulkan/test_vulkan_slots.c %D%/support/cpu_weights.c %D%/support/cpu_weights.h
 %C%_test_vulkan_slots_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
-%C%_test_slot_policy_SOURCES = %D%/test_slot_policy.c
+%C%_test_slot_policy_SOURCES = %D%/vulkan/test_slot_policy.c
 %C%_test_slot_policy_LDADD = $(VULKAN_TEST_LIBS)
-%C%_test_vulkan_model_SOURCES = %D%/test_vulkan_model.c
+%C%_test_vulkan_model_SOURCES = %D%/vulkan/test_vulkan_model.c
 %C%_test_vulkan_model_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
-vulkan_kernel_rig = %D%/vulkan_kernel_rig.c %D%/vulkan_kernel_rig.h %D%/vulkan_rig.c %D%/vulkan_rig.h %D%/cpu_weights.c %D%/cpu_weights.h
-%C%_test_vulkan_kernels_SOURCES = %D%/test_vulkan_kernels.c $(vulkan_kernel_rig)
+vulkan_kernel_rig = %D%/vulkan/vulkan_kernel_rig.c %D%/vulkan/vulkan_kernel_rig.h %D%/vulkan/vulkan_rig.c %D%/vulkan/vulkan_rig.h %D%/support/cpu_weights.c %D%/support/cpu_weights.h
+%C%_test_vulkan_kernels_SOURCES = %D%/vulkan/test_vulkan_kernels.c $(vulkan_kernel_rig)
 %C%_test_vulkan_kernels_LDADD = $(VULKAN_TEST_LIBS)
-%C%_test_vulkan_experts_SOURCES = %D%/test_vulkan_experts.c $(vulkan_kernel_rig)
+%C%_test_vulkan_experts_SOURCES = %D%/vulkan/test_vulkan_experts.c $(vulkan_kernel_rig)
 %C%_test_vulkan_experts_LDADD = $(VULKAN_TEST_LIBS)
 endif

@@ -1,0 +1,159 @@
+/* The kernel table of one instruction set: include simd_<isa>.h first, and define KERNELS to its name. */
+#pragma once
+#include "engine/cpu/kernels/delta_simd.h"
+#include "engine/cpu/kernels/ops_simd.h"
+#include "engine/cpu/kernels/tile_formats.h"
+#include "engine/cpu/kernels/tile_rare.h"
+#ifdef __AVX512VNNI__
+#include "engine/cpu/kernels/tile_one.h"
+#else
+#define ONE_ROW_KINDS 0u
+static inline bool has_one_row(const struct weight *w)
+{
+    (void)w;
+    return false;
+}
+static inline vf one_row(const struct lanes *l)
+{
+    (void)l;
+    return vf_zero();
+}
+#endif
+
+static unsigned panel_kinds(const struct weight *w, bool exact)
+{
+    if (exact || !block_is_packed(w))
+        return PANEL_F32;
+    const bool nibbles = w->type == WEIGHT_MXFP4 || (w->type == WEIGHT_AFFINE && w->bits == 4);
+    return (nibbles ? PANEL_NIBBLE : PANEL_BYTE) | (has_one_row(w) ? PANEL_HALVES : 0u);
+}
+
+/* Formats of tile_formats.h; the others go through run_rare. */
+static bool is_common(const struct weight *w)
+{
+    switch (w->type) {
+    case WEIGHT_AFFINE:
+        return w->bits == 4 || w->bits == 8;
+    case WEIGHT_MXFP4:
+    case WEIGHT_Q8_0:
+    case WEIGHT_Q4_0:
+    case WEIGHT_MXFP4_BLOCK:
+    case WEIGHT_Q4_K:
+    case WEIGHT_Q6_K:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static inline __attribute__((always_inline)) void run_format(const struct lanes *l, enum mode mode, struct sums *acc)
+{
+    const struct weight *w = l->tile->weight;
+    switch (w->type) {
+    case WEIGHT_MXFP4:
+        tile_mxfp4(l, mode, acc);
+        break;
+    case WEIGHT_AFFINE:
+        if (w->bits == 8)
+            tile_affine(l, 8, mode, acc);
+        else
+            tile_affine(l, 4, mode, acc);
+        break;
+    case WEIGHT_Q8_0:
+        tile_q8_0(l, mode, acc);
+        break;
+    case WEIGHT_Q4_0:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 18, .at = 2, .levels = minus_8_levels}, mode, acc);
+        break;
+    case WEIGHT_MXFP4_BLOCK:
+        tile_nibbles(l, (struct nibble_format){.block_bytes = 17, .at = 1, .levels = fp4_levels, .e8m0 = true}, mode,
+                     acc);
+        break;
+    case WEIGHT_Q4_K:
+        tile_k4(l, false, mode, acc);
+        break;
+    case WEIGHT_Q6_K:
+        tile_q6_k(l, mode, acc);
+        break;
+    default:
+        break;
+    }
+}
+
+static void run_floats(const struct lanes *l, float *acc)
+{
+    const struct weight *w = l->tile->weight;
+    if (w->cols % PANEL_BLOCK)
+        tile_plain_floats(l, acc);
+    else if (w->type == WEIGHT_F32)
+        tile_f32(l, acc);
+    else if (w->type == WEIGHT_F16)
+        tile_16_bit(l, true, acc);
+    else
+        tile_16_bit(l, false, acc);
+}
+
+static void run_many(const struct lanes *l, float *acc)
+{
+    run_format(l, MODE_MANY, &(struct sums){.many = acc});
+}
+
+static void run_call(const struct lanes *l, float *acc)
+{
+    struct sums sums = {.many = acc};
+    if (is_common(l->tile->weight))
+        run_format(l, MODE_CALL, &sums);
+    else
+        run_rare(l, &sums);
+}
+
+static void run_one(const struct lanes *l, float *acc)
+{
+    const struct tile *t = l->tile;
+    struct sums sums = {.one = vf_zero()};
+    if (has_one_row(t->weight) && t->panel->total && t->row + LANES <= t->weight->rows)
+        sums.one = one_row(l);
+    else
+        run_format(l, MODE_ONE, &sums);
+    vf_store(acc, sums.one);
+}
+
+static void tile(const struct tile *t, bool exact, float *acc)
+{
+    struct lanes l;
+    lanes_init(&l, t, acc);
+    l.exact = exact;
+    if (!block_is_packed(t->weight))
+        run_floats(&l, acc);
+    else if (exact || !is_common(t->weight))
+        run_call(&l, acc);
+    else if (t->n == 1)
+        run_one(&l, acc);
+    else
+        run_many(&l, acc);
+}
+
+#define KERNELS_JOIN_(a, b) a##b
+#define KERNELS_JOIN(a, b) KERNELS_JOIN_(a, b)
+#define KERNELS_TEXT_(a) #a
+#define KERNELS_TEXT(a) KERNELS_TEXT_(a)
+
+extern const struct kernels KERNELS_JOIN(kernels_, KERNELS);
+const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
+    .name = KERNELS_TEXT(KERNELS),
+    .lanes = LANES,
+    .half_kv = true,
+    .kinds = PANEL_F32 | PANEL_NIBBLE | PANEL_BYTE | ONE_ROW_KINDS,
+    .panel_kinds = panel_kinds,
+    .pack = pack,
+    .tile = tile,
+    .rms_norm = rms_norm,
+    .l2_normalize = l2_normalize,
+    .convolve = convolve,
+    .delta_scan = delta_scan,
+    .activate = activate,
+    .store_kv = store_kv,
+    .attend = attend,
+    .max = max,
+    .sum_exp = sum_exp,
+};

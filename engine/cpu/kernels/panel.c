@@ -1,0 +1,55 @@
+/* Sizes and offsets of the forms of a panel. */
+#include "engine/cpu/kernels/panel.h"
+
+static size_t round_up(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+/* Hands out the next part of `memory`; with NULL it only counts. */
+static void *part(char *memory, size_t *at, size_t bytes)
+{
+    void *p = memory ? memory + *at : NULL;
+    *at += round_up(bytes);
+    return p;
+}
+
+static void place_halves(struct panel *p, char *memory, size_t *at)
+{
+    const size_t spans = (size_t)p->rows * (size_t)((p->blocks + PANEL_SPAN - 1) / PANEL_SPAN);
+    if (p->kinds & PANEL_NIBBLE)
+        p->nibble_halves = part(memory, at, spans * PANEL_SPAN_HALVES);
+    if (p->kinds & PANEL_BYTE)
+        p->byte_halves = part(memory, at, spans * PANEL_SPAN_HALVES);
+    p->total = part(memory, at, spans * PANEL_SPAN * sizeof *p->total);
+}
+
+static size_t place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds, char *memory)
+{
+    size_t at = 0, cells = (size_t)rows * (size_t)panel_blocks(cols);
+    *p = (struct panel){.rows = rows, .cols = cols, .blocks = panel_blocks(cols), .kinds = kinds};
+    if (kinds & PANEL_F32)
+        p->f32 = part(memory, &at, cells * PANEL_BLOCK * sizeof *p->f32);
+    if (kinds & PANEL_NIBBLE)
+        p->nibble = part(memory, &at, cells * PANEL_BLOCK * sizeof *p->nibble);
+    if (kinds & PANEL_BYTE)
+        p->byte = part(memory, &at, cells * PANEL_BLOCK * sizeof *p->byte);
+    if (kinds & (PANEL_NIBBLE | PANEL_BYTE)) {
+        p->scale = part(memory, &at, cells * sizeof *p->scale);
+        p->sum = part(memory, &at, cells * 2 * sizeof *p->sum);
+        if (kinds & PANEL_HALVES)
+            place_halves(p, memory, &at);
+    }
+    return at;
+}
+
+size_t panel_bytes(int32_t rows, int32_t cols, unsigned kinds)
+{
+    struct panel p;
+    return place(&p, rows, cols, kinds, NULL);
+}
+
+void panel_place(struct panel *p, int32_t rows, int32_t cols, unsigned kinds, void *memory)
+{
+    place(p, rows, cols, kinds, memory);
+}

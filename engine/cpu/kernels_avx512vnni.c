@@ -1,5 +1,0 @@
-/* Kernels for CPUs with avx512vnni; compiled with flags of its own, called only where the CPU reports it. */
-#include "engine/cpu/simd_avx512.h"
-
-#define KERNELS avx512vnni
-#include "engine/cpu/kernels_simd.h"

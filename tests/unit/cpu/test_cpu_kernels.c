@@ -1,0 +1,325 @@
+/* The vector kernels of every instruction set that this CPU has, and the generic ones, against sums in double
+ * precision over weight_row_f32; and that a row's result does not depend on its company.
+ *
+ * Tolerances: f32 activations 2e-6 of the sum of |w x|; 16-bit activations besides half a step (1 / 2 / PANEL_TOP of
+ * the block's largest value) for each |w|. Row-wise kernels 2e-6 relative against the generic ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_weights.h"
+#include "engine/cpu/kernels/kernels.h"
+#include "engine/cpu/kernels/kv_layout.h"
+
+#define MAX_COLS 3072
+#define MAX_N KERNEL_MAX_TILE_ROWS
+
+static float x[MAX_N][MAX_COLS];
+
+static void fill_x(int cols, unsigned seed)
+{
+    unsigned state = seed;
+    for (int i = 0; i < MAX_N; i++)
+        for (int c = 0; c < cols; c++)
+            x[i][c] = random_unit(&state) * (c % 97 == 5 ? 30 : 1); /* outliers, as in real activations */
+}
+
+struct packed {
+    struct panel panel;
+    void *memory;
+};
+
+static struct packed pack_all(const struct kernels *k, const struct weight *w, int n, bool exact)
+{
+    struct packed p;
+    unsigned kinds = k->panel_kinds(w, exact);
+    p.memory = aligned_alloc(64, panel_bytes(n, w->cols, kinds));
+    panel_place(&p.panel, n, w->cols, kinds, p.memory);
+    for (int i = 0; i < n; i++)
+        k->pack(&p.panel, i, x[i]);
+    return p;
+}
+
+/* What one product may be off by. */
+static double tolerance(const float *row, const float *v, int cols, bool floats)
+{
+    double sum = 0, step = 0;
+    for (int b = 0; b < cols; b += 32) {
+        double top = 0, weights = 0;
+        for (int c = b; c < cols && c < b + 32; c++) {
+            sum += fabs((double)row[c] * (double)v[c]);
+            weights += fabs((double)row[c]);
+            top = fmax(top, fabs((double)v[c]));
+        }
+        step += weights * top / 2 / PANEL_TOP;
+    }
+    return 2e-6 * sum + (floats ? 0 : 1.01 * step) + 1e-30;
+}
+
+static void check_product(const struct kernels *k, const struct weight *w, int matrix, bool exact, int n)
+{
+    struct packed p = pack_all(k, w, n, exact);
+    bool floats = k->panel_kinds(w, exact) == PANEL_F32;
+    float *acc = aligned_alloc(64, MAX_N * KERNEL_MAX_LANES * sizeof *acc), row[MAX_COLS];
+    for (int r = 0; r < w->rows; r += k->lanes) {
+        k->tile(&(struct tile){.weight = w, .matrix = matrix, .row = r, .panel = &p.panel, .n = n}, exact, acc);
+        for (int lane = 0; lane < k->lanes && r + lane < w->rows; lane++) {
+            weight_row_f32(w, matrix, r + lane, row);
+            for (int i = 0; i < n; i++) {
+                double want = 0, got = (double)acc[i * k->lanes + lane];
+                for (int c = 0; c < w->cols; c++)
+                    want += (double)row[c] * (double)x[i][c];
+                double limit = tolerance(row, x[i], w->cols, floats);
+                if (!(fabs(got - want) <= limit))
+                    fail_msg("%s, %s, %d x %d, row %d, n %d: got %.9g, want %.9g, off by %.3g of %.3g", k->name,
+                             w->name, w->rows, w->cols, r + lane, n, got, want, fabs(got - want), limit);
+            }
+        }
+    }
+    free(acc);
+    free(p.memory);
+}
+
+static void test_every_format_multiplies_like_its_plain_rows(void **state)
+{
+    static const int shapes[][2] = {{1, 256}, {16, 512}, {37, 768}, {24, 2816}};
+    for (int f = 0; f < n_weight_forms; f++)
+        for (int s = 0; s < 4; s++) {
+            struct random_weight r;
+            int gap = s == 2 ? 5 : 0, matrices = s == 1 ? 3 : 1;
+            random_weight_init(&r, &weight_forms[f], matrices, shapes[s][0], shapes[s][1], gap, (unsigned)(f + s));
+            fill_x(shapes[s][1], (unsigned)s);
+            for (int i = 0; kernels_available(i); i++)
+                for (int exact = 0; exact < 2; exact++)
+                    for (int n = 1; n <= 6; n += n == 1 ? 4 : 1)
+                        check_product(kernels_available(i), &r.w, matrices - 1, exact, n);
+            random_weight_fini(&r);
+        }
+}
+
+static void test_columns_may_be_any_multiple_of_the_format(void **state)
+{
+    for (int f = 0; f < n_weight_forms; f++) {
+        int step = weight_forms[f].cols_step;
+        static const int counts[] = {1, 3, 17, 33, 65, 90};
+        for (int c = 0; c < 6; c++) {
+            int cols = counts[c] * step;
+            struct random_weight r;
+            if (cols > MAX_COLS)
+                continue;
+            random_weight_init(&r, &weight_forms[f], 1, 19, cols, 0, (unsigned)c);
+            fill_x(cols, (unsigned)c);
+            for (int i = 0; kernels_available(i); i++) {
+                check_product(kernels_available(i), &r.w, 0, false, 1);
+                check_product(kernels_available(i), &r.w, 0, false, 2);
+                check_product(kernels_available(i), &r.w, 0, true, 2);
+            }
+            random_weight_fini(&r);
+        }
+    }
+}
+
+/* The same row alone, in a crowd, and picked by index: the same bits. */
+static void check_company(const struct kernels *k, const struct weight *w, bool exact)
+{
+    struct packed p = pack_all(k, w, MAX_N, exact);
+    static _Alignas(64) float crowd[MAX_N * KERNEL_MAX_LANES], alone[KERNEL_MAX_LANES], picked[9 * KERNEL_MAX_LANES];
+    int32_t index[9] = {63, 0, 7, 8, 9, 31, 2, 2, 40};
+    size_t bytes = (size_t)k->lanes * sizeof *crowd;
+    k->tile(&(struct tile){.weight = w, .panel = &p.panel, .n = MAX_N}, exact, crowd);
+    for (int i = 0; i < MAX_N; i++) {
+        struct packed one;
+        unsigned kinds = k->panel_kinds(w, exact) & ~(unsigned)PANEL_HALVES;
+        one.memory = aligned_alloc(64, panel_bytes(1, w->cols, kinds));
+        panel_place(&one.panel, 1, w->cols, kinds, one.memory);
+        k->pack(&one.panel, 0, x[i]);
+        k->tile(&(struct tile){.weight = w, .panel = &one.panel, .n = 1}, exact, alone);
+        if (memcmp(alone, crowd + i * k->lanes, bytes))
+            fail_msg("%s, %s: row %d differs alone and among 64", k->name, w->name, i);
+        free(one.memory);
+    }
+    k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = index, .n = 9}, exact, picked);
+    for (int i = 0; i < 9; i++)
+        assert_memory_equal(picked + i * k->lanes, crowd + index[i] * k->lanes, bytes);
+    k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = 3, .n = 6}, exact, picked);
+    assert_memory_equal(picked, crowd + 3 * k->lanes, 6 * bytes);
+    for (int i = 0; i < MAX_N; i += 7) {
+        int32_t other = MAX_N - 1 - i;
+        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .first = i, .n = 1}, exact, alone);
+        assert_memory_equal(alone, crowd + i * k->lanes, bytes);
+        k->tile(&(struct tile){.weight = w, .panel = &p.panel, .index = &other, .n = 1}, exact, alone);
+        assert_memory_equal(alone, crowd + other * k->lanes, bytes);
+    }
+    free(p.memory);
+}
+
+static void test_a_row_does_not_depend_on_its_company(void **state)
+{
+    for (int f = 0; f < n_weight_forms; f++) {
+        struct random_weight r;
+        random_weight_init(&r, &weight_forms[f], 1, 16, 768, 0, 3);
+        fill_x(768, 11);
+        for (int i = 0; kernels_available(i); i++) {
+            check_company(kernels_available(i), &r.w, false);
+            check_company(kernels_available(i), &r.w, true);
+        }
+        random_weight_fini(&r);
+    }
+}
+
+static void test_packing_zeros_gives_zeros(void **state)
+{
+    struct random_weight r;
+    random_weight_init(&r, &weight_forms[3], 1, 16, 64, 0, 1);
+    memset(x, 0, sizeof x);
+    for (int i = 0; kernels_available(i); i++) {
+        const struct kernels *k = kernels_available(i);
+        struct packed p = pack_all(k, &r.w, 1, false);
+        _Alignas(64) float acc[KERNEL_MAX_LANES];
+        k->tile(&(struct tile){.weight = &r.w, .panel = &p.panel, .n = 1}, false, acc);
+        for (int lane = 0; lane < k->lanes; lane++)
+            assert_true(acc[lane] == 0);
+        free(p.memory);
+    }
+    random_weight_fini(&r);
+}
+
+static void expect_close(const char *what, const struct kernels *k, const float *got, const float *want, int n,
+                         double relative, double absolute)
+{
+    for (int i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - (double)want[i]) <= relative * fabs((double)want[i]) + absolute))
+            fail_msg("%s, %s: value %d of %d is %.9g, want %.9g", k->name, what, i, n, (double)got[i], (double)want[i]);
+}
+
+static void test_row_wise_kernels_agree_with_generic(void **state)
+{
+    static const int lengths[] = {1, 7, 8, 16, 31, 64, 100, 512, 2880};
+    float got[MAX_COLS], want[MAX_COLS], up[MAX_COLS], weight[MAX_COLS];
+    unsigned seed = 5;
+    for (int l = 0; l < 9; l++) {
+        int n = lengths[l];
+        for (int i = 0; i < n; i++) {
+            want[i] = random_unit(&seed) * 12;
+            up[i] = random_unit(&seed) * 9;
+            weight[i] = random_unit(&seed);
+        }
+        for (int i = 0; kernels_available(i); i++) {
+            const struct kernels *k = kernels_available(i), *g = &kernels_generic;
+            float expected[MAX_COLS];
+            k->rms_norm(want, weight, 1e-6f, n, got);
+            g->rms_norm(want, weight, 1e-6f, n, expected);
+            expect_close("rms_norm", k, got, expected, n, 2e-6, 1e-12);
+            for (int a = 0; a < 2; a++) {
+                memcpy(got, want, sizeof got);
+                memcpy(expected, want, sizeof got);
+                k->activate(a ? ACT_SWIGLU_CLAMP : ACT_SWIGLU, got, up, n);
+                g->activate(a ? ACT_SWIGLU_CLAMP : ACT_SWIGLU, expected, up, n);
+                expect_close("activate", k, got, expected, n, 2e-6, 1e-7);
+            }
+            float top = g->max(want, n), sum = g->sum_exp(want, n, top), fast = k->sum_exp(want, n, top);
+            assert_true(k->max(want, n) == top);
+            expect_close("sum_exp", k, &fast, &sum, 1, 2e-6, 0);
+        }
+    }
+}
+
+struct attention_case {
+    int n_query, d_head, from, to;
+    bool sinks, half;
+};
+
+/* Softmax of q.k, in double precision, over keys as stored. */
+static void attend_plain(const struct attention_case *c, const float *q, const float *keys, const float *values,
+                         const float *sinks, float *out)
+{
+    for (int h = 0; h < c->n_query; h++) {
+        double sum = 0, mixed[256] = {0}, top = c->sinks ? (double)sinks[h] : -1e30, score[512];
+        for (int t = c->from; t < c->to; t++) {
+            score[t] = 0;
+            for (int i = 0; i < c->d_head; i++)
+                score[t] += (double)q[h * c->d_head + i] * (double)keys[t * c->d_head + i];
+            score[t] *= 0.125;
+            top = fmax(top, score[t]);
+        }
+        if (c->sinks)
+            sum = exp((double)sinks[h] - top);
+        for (int t = c->from; t < c->to; t++) {
+            double p = exp(score[t] - top);
+            sum += p;
+            for (int i = 0; i < c->d_head; i++)
+                mixed[i] += p * (double)values[t * c->d_head + i];
+        }
+        for (int i = 0; i < c->d_head; i++)
+            out[h * c->d_head + i] = (float)(mixed[i] / sum);
+    }
+}
+
+static void check_attention(const struct kernels *k, const struct attention_case *c)
+{
+    enum { HEADS = 2, BLOCKS = 12 };
+    int32_t table[BLOCKS] = {7, 2, 11, 0, 5, 9, 1, 3, 10, 4, 8, 6};
+    static float keys[384 * 256], values[384 * 256], q[16 * 256], got[16 * 256], want[16 * 256], scores[ATTEND_SCORES];
+    float sinks[16];
+    unsigned seed = 99;
+    struct kv_view kv = {.block_values = kv_block_values(HEADS, c->d_head), .n_kv_head = HEADS, .d_head = c->d_head,
+                         .half = c->half};
+    kv.data = malloc(kv.block_values * BLOCKS * 4);
+    memset(kv.data, 0xff, kv.block_values * BLOCKS * 4); /* NaN: what is not stored must not be used */
+    for (int b = 0; b < BLOCKS; b++) /* backends hand out zeroed blocks */
+        memset((char *)kv.data + (size_t)b * kv.block_values * (c->half ? 2 : 4), 0, kv.block_values * (c->half ? 2 : 4));
+    for (int i = 0; i < 16 * 256; i++)
+        q[i] = random_unit(&seed) * 2;
+    for (int i = 0; i < 16; i++)
+        sinks[i] = random_unit(&seed) * 3;
+    for (int t = 0; t < c->to; t++) {
+        for (int i = 0; i < c->d_head; i++) {
+            keys[t * c->d_head + i] = random_unit(&seed);
+            values[t * c->d_head + i] = random_unit(&seed);
+        }
+        k->store_kv(&kv, table[t / 32], t % 32, 1, keys + t * c->d_head, values + t * c->d_head);
+    }
+    struct attend a = {.kv = &kv, .blocks = table, .kv_head = 1, .from = c->from, .to = c->to, .n_query = c->n_query,
+                       .q = q, .q_stride = (size_t)c->d_head, .scale = 0.125f, .sinks = c->sinks ? sinks : NULL,
+                       .out = got, .out_stride = (size_t)c->d_head, .scores = scores};
+    k->attend(&a);
+    attend_plain(c, q, keys, values, sinks, want);
+    expect_close("attend", k, got, want, c->n_query * c->d_head, 0, c->half ? 1.5e-3 : 3e-6);
+    free(kv.data);
+}
+
+static void test_attention_agrees_with_a_plain_softmax(void **state)
+{
+    static const struct attention_case cases[] = {
+        {1, 64, 0, 1, false, false},   {4, 64, 0, 33, false, false},    {8, 128, 0, 300, true, false},
+        {4, 128, 250, 370, true, false}, {6, 48, 5, 256, false, false},
+        {3, 80, 17, 65, false, false}, {16, 256, 120, 128, true, false}, {5, 64, 31, 32, true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int j = 0; kernels_available(j); j++) {
+            struct attention_case c = cases[i];
+            check_attention(kernels_available(j), &c);
+            c.half = kernels_available(j)->half_kv;
+            check_attention(kernels_available(j), &c);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_format_multiplies_like_its_plain_rows),
+        cmocka_unit_test(test_columns_may_be_any_multiple_of_the_format),
+        cmocka_unit_test(test_a_row_does_not_depend_on_its_company),
+        cmocka_unit_test(test_packing_zeros_gives_zeros),
+        cmocka_unit_test(test_row_wise_kernels_agree_with_generic),
+        cmocka_unit_test(test_attention_agrees_with_a_plain_softmax),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,30 @@
+#include "tests/unit/support/expert_models.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const expert_models[] = {
+    "engine/demo-model",
+    "tests/data/golden/bailingv2/mlx-mxfp4",
+    "tests/data/golden/bailingv2/mlx-q5",
+    "tests/data/golden/bailingv2/gguf",
+    "tests/data/golden/gptoss/hf-mxfp4",
+    "tests/data/golden/gptoss/gguf",
+    "tests/data/golden/qwen35moe/mlx-mixed3",
+    "tests/data/golden/qwen35moe/gguf",
+    "tests/data/golden/qwen3moe/mlx-q4",
+    "tests/data/golden/qwen3moe-k/gguf",
+    "tests/data/golden/glm4moe/hf",
+    "tests/data/golden/glm4moe/gguf",
+    "tests/data/golden/qwen2moe/hf",
+    "tests/data/golden/qwen2moe/gguf",
+    NULL,
+};
+
+const char *expert_model_path(const char *name)
+{
+    static char path[4096];
+    const char *root = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/%s", root ? root : ".", name);
+    return path;
+}

@@ -1,0 +1,246 @@
+/* Every Vulkan kernel that multiplies with packed weights against weight_row_f32, for every weight format: rows of W and of
+ * x that fill no tile, one block of columns and several, 1 to 9 experts, unaligned files, stacks of several tensors; the products
+ * of many rows with and, where the device has them, with matrix units. The sums of the reference are in double.
+ *
+ * Tolerances: with f32 activations 2e-6 of the sum of magnitudes; of many rows 8 standard deviations of what rounding
+ * both sides to halves gives, or f32's where both halves of each number are carried. That they are tight enough is itself
+ * tested: of the bytes of a packed row, nine in ten must be seen when they change. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/vulkan/vulkan_kernel_rig.h"
+#include "tests/unit/vulkan/vulkan_rig.h"
+
+/* Both sides as two halves each: the product of the two rests is left out, and a small rest is
+ * rounded to a multiple of 2^-35 at most. */
+static double split_tolerance(const struct sum *s)
+{
+    return F32_TOLERANCE * (s->magnitude + fabs(s->v) + 1) + 0x1p-21 * s->magnitude + 0x1p-34 * s->sides;
+}
+
+/* --- y (+)= W norm(x) + bias --- */
+
+struct linear_case {
+    int rows[MAX_PARTS], n_parts;
+    int steps; /* of the format's columns */
+    int n_x;
+    bool norm, bias, add, gather;
+    uint32_t rows_each; /* of W for a subgroup */
+};
+
+static const struct linear_case linear_cases[] = {
+    {.rows = {1}, .n_parts = 1, .steps = 1, .n_x = 1, .rows_each = 1},
+    {.rows = {10, 20, 7}, .n_parts = 3, .steps = 3, .n_x = 33, .norm = true, .bias = true, .rows_each = 1},
+    {.rows = {70}, .n_parts = 1, .steps = 2, .n_x = 3, .add = true, .gather = true, .rows_each = 1},
+    {.rows = {1027}, .n_parts = 1, .steps = 1, .n_x = 1, .norm = true, .bias = true, .rows_each = 2},
+};
+
+static const struct linear_case wide_cases[] = {
+    {.rows = {10, 20, 7}, .n_parts = 3, .steps = 3, .n_x = 9, .bias = true, .norm = true},
+    {.rows = {130}, .n_parts = 1, .steps = 1, .n_x = 33, .add = true},
+    {.rows = {67}, .n_parts = 1, .steps = 2, .n_x = 75, .norm = true},
+};
+
+struct linear { /* a case with its data */
+    const struct linear_case *c;
+    struct stack w;
+    struct rig_span x, norm, y, before, bias, gather;
+    uint32_t x_stride, y_stride;
+    bool wide, split;
+};
+
+static void linear_init(struct linear *l, const struct linear_case *c, const struct weight_form *f)
+{
+    int cols = cols_of(f, c->steps), n_in = c->n_x + 2;
+    *l = (struct linear){.c = c};
+    rig_clear(&rig);
+    stack_init(&l->w, f, 1, c->rows, c->n_parts, cols);
+    l->x_stride = padded(cols);
+    l->y_stride = (uint32_t)l->w.rows + 5;
+    l->x = rig_take(&rig, (size_t)n_in * l->x_stride);
+    l->norm = rig_take(&rig, l->x_stride);
+    l->y = rig_take(&rig, (size_t)c->n_x * l->y_stride);
+    l->before = rig_take(&rig, (size_t)c->n_x * l->y_stride);
+    l->bias = rig_take(&rig, (size_t)l->w.rows);
+    l->gather = rig_take(&rig, (size_t)c->n_x);
+    randomize(l->x.f, n_in, cols, l->x_stride, 1);
+    randomize(l->norm.f, 1, cols, 0, 1);
+    randomize(l->bias.f, 1, l->w.rows, 0, 1);
+    randomize(l->y.f, c->n_x, l->w.rows + 5, l->y_stride, 1);
+    memcpy(l->before.f, l->y.f, (size_t)c->n_x * l->y_stride * 4);
+    for (int i = 0; i < c->n_x; i++)
+        l->gather.i[i] = (i * 5 + 1) % n_in;
+    rig.plan.d_model = cols;
+    rig.b.workspace.x_hi = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
+    rig.b.workspace.x_lo = rig_take(&rig, (size_t)n_in * l->x_stride / 2).at;
+}
+
+static void linear_run(struct linear *l)
+{
+    const struct linear_case *c = l->c;
+    struct err e = {0};
+    struct linear_op op = {.label = "test", .w = &l->w.m, .x = l->x.at, .norm = c->norm ? l->norm.at : 0, .y = l->y.at,
+                           .bias = c->bias ? l->bias.at : 0, .gather = c->gather ? l->gather.at : 0, .x_stride = l->x_stride,
+                           .y_stride = l->y_stride, .n_x = (uint32_t)c->n_x, .eps = 1e-6f, .add = c->add};
+    rig.b.tuning.linear_rows = c->rows_each;
+    struct recorder r = rig_begin(&rig, (uint32_t)c->n_x, &e);
+    if (l->wide) {
+        record_cast_f16(&r, &(struct cast_f16_op){.x = op.x, .norm = op.norm, .x_stride = op.x_stride, .n_chunk = op.x_stride / 32,
+                                              .n_x = op.n_x, .eps = op.eps, .split = l->split});
+        record_barrier(&r);
+        record_gemm_linear(&r, &op, l->split);
+    } else {
+        record_linear(&r, &op);
+    }
+    rig_end(&r);
+}
+
+/* Index of the first wrong value, -1: all are right. */
+static int linear_wrong(const struct linear *l)
+{
+    const struct linear_case *c = l->c;
+    for (int t = 0; t < c->n_x; t++) {
+        const float *x = l->x.f + (size_t)(c->gather ? l->gather.i[t] : t) * l->x_stride;
+        double factor = c->norm ? rms_factor(x, l->w.cols) : 1;
+        for (int i = 0; i < (int)l->y_stride; i++) {
+            size_t at = (size_t)t * l->y_stride + (size_t)i;
+            struct sum s = {.v = l->before.f[at]};
+            if (i < l->w.rows) {
+                s = product(l->w.at + (size_t)i * (size_t)l->w.cols, x, c->norm ? l->norm.f : NULL, factor, l->w.cols);
+                s.v += (c->bias ? (double)l->bias.f[i] : 0) + (c->add ? (double)l->before.f[at] : 0);
+            }
+            double allowed = i >= l->w.rows ? 0 : l->split ? split_tolerance(&s) : tolerance(&s, l->wide);
+            if (!close_to(l->y.f[at], s.v, allowed)) {
+                print_message("want %.9g, have %.9g, allowed %.3g\n", s.v, (double)l->y.f[at], allowed);
+                return (int)at;
+            }
+        }
+    }
+    return -1;
+}
+
+static void linear_check(const struct linear_case *c, const struct weight_form *f, bool wide, bool split)
+{
+    struct linear l;
+    linear_init(&l, c, f);
+    l.wide = wide;
+    l.split = split;
+    linear_run(&l);
+    int wrong = linear_wrong(&l);
+    if (wrong >= 0)
+        fail_msg("%s, %d x %d, %d rows of x%s: row %d of x, row %d is wrong: %g", f->name, l.w.rows, l.w.cols, c->n_x,
+                 !wide ? "" : split ? ", two halves" : ", halves", wrong / (int)l.y_stride, wrong % (int)l.y_stride,
+                 (double)l.y.f[wrong]);
+    stack_fini(&l.w);
+}
+
+static void test_linear(void **state)
+{
+    for (size_t i = 0; i < sizeof linear_cases / sizeof *linear_cases; i++)
+        linear_check(&linear_cases[i], *state, false, false);
+}
+
+static void check_wide_linear(const struct weight_form *f)
+{
+    enum { N = sizeof wide_cases / sizeof *wide_cases };
+    for (int i = 0; i < N; i++)
+        for (int split = 0; split < 2; split++)
+            if (takes(f, (i + split) % N, N))
+                linear_check(&wide_cases[i], f, true, split);
+}
+
+static void test_wide_linear(void **state)
+{
+    both_ways(check_wide_linear, *state);
+}
+
+/* What the kernel computed must not fit weights that differ in one byte. */
+static void test_a_changed_byte_is_seen(void **state)
+{
+    const struct weight_form *f = *state;
+    struct linear l;
+    linear_init(&l, &linear_cases[0], f);
+    linear_run(&l);
+    assert_int_equal(linear_wrong(&l), -1);
+    const struct weight *w = l.w.w[0];
+    const bool is_float = w->type <= WEIGHT_BF16;
+    size_t n = weight_row_size(w), step = is_float ? n / (size_t)w->cols : 1, seen = 0;
+    for (size_t i = step - 1; i < n; i += step) {
+        l.w.part[0].data[1 + i] ^= is_float ? 0x04 : 0x11; /* a bit of the exponent; a bit of both nibbles */
+        expand(w, l.w.at);
+        seen += linear_wrong(&l) >= 0;
+        l.w.part[0].data[1 + i] ^= is_float ? 0x04 : 0x11;
+    }
+    if (seen * 10 < n / step * 9)
+        fail_msg("%s: of %zu changed bytes %zu are seen", f->name, n / step, seen);
+    stack_fini(&l.w);
+}
+
+/* --- the embedding's rows --- */
+
+static void test_embed(void **state)
+{
+    const struct weight_form *f = *state;
+    enum { ROWS = 19, N = 6 };
+    static const int32_t tokens[N] = {0, 18, 7, 7, 1, 12};
+    const int rows = ROWS, cols = cols_of(f, 3);
+    struct err e = {0};
+    struct stack w;
+    rig_clear(&rig);
+    stack_init(&w, f, 1, &rows, 1, cols);
+    struct rig_span x = rig_take(&rig, N * (size_t)padded(cols)), token = rig_take(&rig, N * 4);
+    for (int i = 0; i < N; i++)
+        token.rows[i][0] = tokens[i];
+    rig.b.model.embed = w.m;
+    rig.b.step.at_rows = token.at;
+    rig.b.workspace.x = x.at;
+    struct recorder r = rig_begin(&rig, N, &e);
+    record_embed(&r);
+    rig_end(&r);
+    for (int i = 0; i < N; i++)
+        for (int c = 0; c < (int)padded(cols); c++) {
+            float have = x.f[(size_t)i * padded(cols) + (size_t)c];
+            float want = c < cols ? w.at[(size_t)tokens[i] * (size_t)cols + (size_t)c] : 0;
+            if (!close_to(have, want, 1e-6 * (fabs((double)want) + 16)))
+                fail_msg("%s: token %d, column %d is %g, want %g", f->name, tokens[i], c, (double)have, (double)want);
+        }
+    stack_fini(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *what;
+        CMUnitTestFunction run;
+    } checks[] = {{"linear", test_linear}, {"a changed byte is seen", test_a_changed_byte_is_seen},
+                  {"embed", test_embed}, {"wide", test_wide_linear}};
+    enum { N_CHECKS = sizeof checks / sizeof *checks };
+    struct err e = {0};
+    int n = 0;
+    if (!rig_open(&rig, &e)) {
+        fprintf(stderr, "skipped: %s\n", e.text);
+        return 77;
+    }
+    struct CMUnitTest *tests = calloc((size_t)n_weight_forms * N_CHECKS, sizeof *tests);
+    char(*names)[64] = calloc((size_t)n_weight_forms * N_CHECKS, sizeof *names);
+    for (int f = 0; f < n_weight_forms; f++)
+        for (int i = 0; i < N_CHECKS; i++, n++) {
+            snprintf(names[n], sizeof names[n], "%s: %s", weight_forms[f].name, checks[i].what);
+            tests[n] = (struct CMUnitTest){names[n], checks[i].run, NULL, NULL, (void *)&weight_forms[f]};
+        }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]); /* "q4_0: wide*" */
+    int failed = _cmocka_run_group_tests("kernels", tests, (size_t)n, NULL, NULL);
+    rig_close(&rig);
+    free(tests);
+    free(names);
+    return failed;
+}

@@ -1,0 +1,98 @@
+/* Packs random matrices, and computes products and tolerances in double. */
+#include "tests/unit/vulkan/vulkan_kernel_rig.h"
+
+struct rig rig;
+unsigned seed = 1;
+
+void expand(const struct weight *w, float *out)
+{
+    for (int k = 0; k < w->n_matrix; k++)
+        for (int i = 0; i < w->rows; i++)
+            weight_row_f32(w, k, i, out + ((size_t)k * (size_t)w->rows + (size_t)i) * (size_t)w->cols);
+}
+
+void stack_init(struct stack *s, const struct weight_form *f, int n_matrix, const int *rows, int n, int cols)
+{
+    *s = (struct stack){.n = n, .cols = cols};
+    for (int i = 0; i < n; i++) {
+        random_weight_init(&s->part[i], f, n_matrix, rows[i], cols, 3, seed++);
+        s->w[i] = &s->part[i].w;
+        s->rows += n_matrix * rows[i];
+    }
+    s->at = malloc((size_t)s->rows * (size_t)cols * sizeof *s->at);
+    for (int i = 0, at = 0; i < n; at += n_matrix * rows[i++])
+        expand(s->w[i], s->at + (size_t)at * (size_t)cols);
+    rig_upload(&rig, s->w, n, &s->m);
+}
+
+void stack_fini(struct stack *s)
+{
+    for (int i = 0; i < s->n; i++)
+        random_weight_fini(&s->part[i]);
+    free(s->at);
+}
+
+uint32_t padded(int n)
+{
+    return (uint32_t)(n + 31) / 32 * 32;
+}
+
+void randomize(float *at, int rows, int cols, uint32_t stride, float scale)
+{
+    for (int i = 0; i < rows; i++)
+        for (int c = 0; c < cols; c++) {
+            float v = random_unit(&seed);
+            at[(size_t)i * stride + (size_t)c] = scale * (v < 0 ? v * 0.75f - 0.25f : v * 0.75f + 0.25f);
+        }
+}
+
+struct sum product(const float *w, const float *x, const float *norm, double factor, int n)
+{
+    struct sum s = {0};
+    for (int i = 0; i < n; i++) {
+        double p = (double)w[i] * (double)x[i] * (norm ? (double)norm[i] * factor : 1);
+        s.v += p;
+        s.magnitude += fabs(p);
+        s.square += p * p;
+        s.sides += fabs((double)w[i]) + fabs((double)x[i] * (norm ? (double)norm[i] * factor : 1));
+    }
+    return s;
+}
+
+double rms_factor(const float *x, int n)
+{
+    double squares = 0;
+    for (int i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return 1 / sqrt(squares / n + 1e-6);
+}
+
+double tolerance(const struct sum *s, bool halves)
+{
+    return F32_TOLERANCE * (s->magnitude + fabs(s->v) + 1) + (halves ? HALF_SIGMAS * HALF_ROUNDING * sqrt(2 * s->square) : 0);
+}
+
+bool close_to(double have, double want, double tol)
+{
+    return fabs(have - want) <= tol; /* false for NaN */
+}
+
+int cols_of(const struct weight_form *f, int steps)
+{
+    return f->cols_step > 1 ? f->cols_step * steps : steps == 1 ? 33 : 29 + 48 * steps;
+}
+
+bool takes(const struct weight_form *f, int i, int n)
+{
+    return !rig.b.gpu.caps.software || (f - weight_forms) % n == i;
+}
+
+void both_ways(void (*check)(const struct weight_form *f), const struct weight_form *f)
+{
+    const bool units = rig.b.gpu.caps.cooperative_matrix;
+    rig.b.gpu.caps.cooperative_matrix = false;
+    check(f);
+    rig.b.gpu.caps.cooperative_matrix = units;
+    if (units)
+        check(f);
+}
