@@ -1,4 +1,4 @@
-/* fake_detached.h */
+/* fake_detached.h: detached jobs of the fake engine. */
 #include "tests/api/fake_detached.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* golden.h: reference logits and states read from files, and how far ours may be from them. */
 #include "tests/golden/golden.h"
 
 #include <math.h>

@@ -16,7 +16,7 @@ const sources = ending(/\.(c|h)$/);
 // What these rules found when they were made and is not mended yet: the lists only ever shrink.
 const LEFT = JSON.parse(read("tests/lint/left.json"));
 const GENERATED = new Set(["engine/base/unicode_table.c"]); // exempt from the limits of size, by name
-const COLUMNS = 0; // of a line of C; 0: not checked until clang-format has been over every file, then 100
+const COLUMNS = 100; // of a line of C; 0: not checked until clang-format has been over every file, then 100
 const product = (f) => !f.startsWith("tests/");
 const stem = (f) => f.split("/").pop().replace(/\.\w+$/, "");
 const without_comments = (text) => text.replace(/\/\*[^]*?\*\//g, "");
@@ -167,9 +167,10 @@ const MAY = {
   "fcgi/account": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
   "fcgi/attachments": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process"],
   "fcgi/inference": [...WORKER, "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/process", "fcgi/status"],
-  "fcgi/openai": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/process", "fcgi/status"],
+  "fcgi/openai": [...WORKER, "fcgi/attachments", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/process", "fcgi/status"],
   "fcgi/llamacpp": [...WORKER, "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/ollama": [...WORKER, "fcgi/admin", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
+  "fcgi/responses": [...WORKER, "fcgi/attachments", "fcgi/auth", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/anthropic": [...WORKER, "fcgi/attachments", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process"],
   "fcgi/admin": [...WORKER, "fcgi/account", "fcgi/auth", "fcgi/config", "fcgi/http", "fcgi/inference", "fcgi/openai", "fcgi/process", "fcgi/status"],
   "fcgi/recorder": [...WORKER, "fcgi/auth", "fcgi/inference", "fcgi/process", "fcgi/status"],

@@ -1,4 +1,4 @@
-/* See chat_cases.h. */
+/* chat_cases.h: JSON Lines of cases for the tests of templates and answer parsers. */
 #include "tests/unit/chat/chat_cases.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* engine_process.h: a real sluice-engine over the demo model on the cpu backend, for tests of
+ * socket, jobs and failures. */
 #include "tests/unit/engine/engine_process.h"
 
 #include <fcntl.h>

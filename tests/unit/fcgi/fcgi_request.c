@@ -1,4 +1,4 @@
-/* fcgi_request.h */
+/* fcgi_request.h: a request without a web server. */
 #include "tests/unit/fcgi/fcgi_request.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* fake_engine.h: an engine whose jobs are known by heart. */
 #include "tests/unit/store/fake_engine.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* store_fixture.h: a folder of its own with a real database in it, for the tests of sql/. */
 #include "tests/unit/store/store_fixture.h"
 
 #include <sqlite3.h>

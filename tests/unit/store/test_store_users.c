@@ -1,4 +1,4 @@
-/* Users, sessions, keys, secrets. */
+/* Users, sessions, keys and secrets: what the store keeps of them, and what it refuses. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-/* Titles of conversations. */
+/* Titles of conversations: made from the first message, cut at a word, without line ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* See cpu_weights.h. */
+/* cpu_weights.h: random weights of every format for the cpu tests. */
 #include "cpu_weights.h"
 
 #include <stdint.h>

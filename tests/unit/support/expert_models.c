@@ -1,3 +1,5 @@
+/* expert_models.h: the models in the tree that have routed experts, in every layout that files
+ * use. */
 #include "tests/unit/support/expert_models.h"
 
 #include <stdio.h>

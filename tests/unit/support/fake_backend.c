@@ -1,3 +1,4 @@
+/* fake_backend.h: a backend for scheduler tests. */
 #include "tests/unit/support/fake_backend.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* scheduler_rig.h: a scheduler over the fake backend, and readers for what its jobs say. */
 #include "tests/unit/support/scheduler_rig.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* tiny_model.h: a tiny random qwen3_moe folder, written in whatever way a test wants it. */
 #include "tests/unit/support/tiny_model.h"
 
 #include <dirent.h>

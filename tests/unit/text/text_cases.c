@@ -1,4 +1,5 @@
-/* See text_cases.h. */
+/* text_cases.h: the tokenizer cases of tests/data/tokenizers (or of --cases DIR), for the text
+ * tests. */
 #include "tests/unit/text/text_cases.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* See vulkan_rig.h. */
+/* vulkan_rig.h: one Vulkan device for tests of single kernels, without a model. */
 #include "tests/unit/vulkan/vulkan_rig.h"
 
 #include <stdarg.h>
